@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door. `make run` measures this machine and writes the report; `make test` checks
+# everything. Each does all of its own set-up and can be repeated.
+
+SHELL := /bin/bash
+BUILD ?= build
+PYTHON := .venv/bin/python
+
+.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean
+
+help:
+	@sed -n 's/^## //p' $(MAKEFILE_LIST)
+
+## make run          set up, build, measure Headrace, OVS-DPDK and the Linux bridge, write the report
+run: build
+	.venv/bin/headrace run
+
+## make test         set up, build, run every check and test
+test: lint check-deps test-cpp test-asan test-py
+
+## make setup        system packages, Python environment, hugepages (each only if missing)
+setup:
+	@bash setup/prepare.sh
+
+## make build        the C++ programs into build/ and the headrace command into .venv/bin
+build: setup
+	@[ -f $(BUILD)/build.ninja ] || CXX='ccache g++' meson setup $(BUILD)
+	@meson compile -C $(BUILD)
+
+## make lint         formatters, linters, types
+lint: setup
+	$(PYTHON) -m ruff check headrace tests setup
+	$(PYTHON) -m ruff format --check headrace tests setup
+	$(PYTHON) -m mypy
+	find dataplane -name '*.h' -o -name '*.cc' | xargs clang-format-14 --dry-run --Werror
+
+## make check-deps   the one-way dependencies between the rooms, and SPDX lines
+check-deps: setup
+	$(PYTHON) setup/check_tree.py
+
+test-cpp: build
+	meson test -C $(BUILD) --suite headrace --print-errorlogs
+
+## make test-asan    the C++ tests under AddressSanitizer and UBSan
+test-asan: setup
+	@[ -f build-asan/build.ninja ] || CXX='ccache g++' meson setup build-asan \
+	    --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
+	meson test -C build-asan --suite headrace --print-errorlogs
+
+test-py: build
+	$(PYTHON) -m pytest
+
+format:
+	$(PYTHON) -m ruff check --fix headrace tests setup
+	$(PYTHON) -m ruff format headrace tests setup
+	find dataplane -name '*.h' -o -name '*.cc' | xargs clang-format-14 -i
+
+clean:
+	rm -rf build build-asan

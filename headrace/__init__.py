@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Headrace: an NFV node that forwards fast and knows what it costs."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cost functions, prediction and placement, from stored results only."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One driver per soft switch that can steer a graph's traffic."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks the tree: dependencies between rooms point one way, every source file has its SPDX line.
+
+Run as `make check-deps`. Prints one line per offence, `file:line: what`, and exits 1 if any.
+"""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+
+# Each C++ room and the rooms it may include from.
+CPP_ROOMS: dict[str, set[str]] = {
+    "base": set(),
+    "packet": {"base"},
+    "match": {"base", "packet"},
+    "pipeline": {"base", "packet", "match"},
+    "openflow": {"base", "packet", "match", "pipeline"},
+    "port": {"base", "packet", "match", "pipeline"},
+    "ovsdb": {"base", "packet", "match", "pipeline", "openflow", "port"},
+    "runtime": {"base", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
+    "traffic": {"base", "packet", "runtime"},
+    "vnf": {"base", "packet", "match", "runtime"},
+}
+CPP_ROOMS["apps"] = set(CPP_ROOMS)
+
+# Each Python room and the rooms it may import from. Modules directly in headrace/ (but for cli)
+# are common ground: anyone may import them, and they import no room.
+PY_ROOMS: dict[str, set[str]] = {
+    "switches": set(),
+    "engines": set(),
+    "node": {"switches", "engines"},
+    "bench": set(),
+    "model": set(),
+    "report": {"model"},
+}
+
+SOURCE_SUFFIXES = {".cc", ".h", ".py", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"}
+
+
+def tracked_files() -> list[Path]:
+    """All files of the checkout that git tracks or would add."""
+    listed = subprocess.run(
+        ["/usr/bin/git", "ls-files", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    return [ROOT / line for line in listed.stdout.splitlines() if (ROOT / line).is_file()]
+
+
+def cpp_offences(path: Path) -> list[str]:
+    """Includes of `path` that point to a room above its own."""
+    room = path.relative_to(ROOT / "dataplane").parts[0]
+    if room not in CPP_ROOMS:
+        return [f"{path.relative_to(ROOT)}:1: dataplane/{room} is not a known room"]
+    allowed = CPP_ROOMS[room] | {room}
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r'\s*#include "(\w+)/', line)
+        if match and match[1] in CPP_ROOMS and match[1] not in allowed:
+            found.append(f"{path.relative_to(ROOT)}:{number}: {room} may not include {match[1]}/")
+    return found
+
+
+def python_offences(path: Path) -> list[str]:
+    """Imports of `path` that point to a room that its own may not use."""
+    parts = path.relative_to(ROOT / "headrace").parts
+    if parts[0] in {"cli.py", "__main__.py"} or parts[0] == "commands":
+        return []
+    room = parts[0] if len(parts) > 1 else ""
+    allowed = PY_ROOMS.get(room, set()) | {room}
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(r"\s*(?:from|import) headrace\.(\w+)", line)
+        if match and match[1] in PY_ROOMS and match[1] not in allowed:
+            found.append(
+                f"{path.relative_to(ROOT)}:{number}: {room or 'headrace'} may not import {match[1]}"
+            )
+    return found
+
+
+def main() -> int:
+    """Checks every file; returns the exit status."""
+    offences: list[str] = []
+    for path in tracked_files():
+        relative = path.relative_to(ROOT)
+        if path.suffix in SOURCE_SUFFIXES or path.name == "Makefile":
+            head = path.read_text()[:400]
+            if "SPDX-License-Identifier: Apache-2.0" not in head:
+                offences.append(f"{relative}:1: no SPDX line")
+        if path.suffix in {".cc", ".h"} and relative.parts[0] == "dataplane":
+            offences += cpp_offences(path)
+        if path.suffix == ".py" and relative.parts[0] == "headrace":
+            offences += python_offences(path)
+    for line in offences:
+        print(line)
+    print(f"check_tree: {len(offences)} offences")
+    return 1 if offences else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

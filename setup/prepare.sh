@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: Apache-2.0
+# Prepares a Debian 12 machine for Headrace: system packages, Python environment, hugepages.
+# Each step runs only if something is missing, says what it does, and can be repeated.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'setup: %s\n' "$*"; }
+
+as_root() {
+  if [ "$(id -u)" -eq 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+install_packages() {
+  local missing=() name
+  while read -r name; do
+    [[ -z $name || $name == \#* ]] && continue
+    dpkg-query -W -f='${Status}' "$name" 2>/dev/null | grep -q 'ok installed' || missing+=("$name")
+  done <setup/packages.txt
+  [ ${#missing[@]} -eq 0 ] && return
+  say "installing ${#missing[@]} Debian packages: ${missing[*]}"
+  local log
+  log=$(mktemp)
+  # The system's own Open vSwitch daemons are not wanted: the node runs its own, in its own place.
+  if ! { as_root apt-get update -qq &&
+    as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y -qq \
+      --no-install-recommends "${missing[@]}"; } >"$log" 2>&1; then
+    tail -n 30 "$log" >&2
+    say "the packages could not be installed (above); install them by hand from setup/packages.txt"
+    exit 1
+  fi
+  rm -f "$log"
+}
+
+make_environment() {
+  local stamp=.venv/.headrace-installed want
+  want=$(sha256sum pyproject.toml | cut -d' ' -f1)
+  [ -x .venv/bin/headrace ] && [ "$(cat "$stamp" 2>/dev/null)" = "$want" ] && return
+  say "making the Python environment in .venv"
+  [ -x .venv/bin/python ] || /usr/bin/python3 -m venv .venv
+  .venv/bin/pip install --quiet --disable-pip-version-check --editable '.[test]'
+  echo "$want" >"$stamp"
+}
+
+reserve_hugepages() {
+  local want=1024 have
+  have=$(cat /proc/sys/vm/nr_hugepages 2>/dev/null || echo 0)
+  if [ "$have" -lt "$want" ]; then
+    if [ "$(id -u)" -eq 0 ] && { echo "$want" >/proc/sys/vm/nr_hugepages; } 2>/dev/null; then
+      have=$(cat /proc/sys/vm/nr_hugepages)
+      say "reserved $have hugepages of 2 MiB"
+    fi
+  fi
+  if [ "$have" -eq 0 ]; then
+    say "no hugepages here: the programs run without them (slower)"
+  elif [ "$(id -u)" -eq 0 ] && ! grep -q ' /dev/hugepages hugetlbfs ' /proc/mounts; then
+    mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages &&
+      say "mounted hugetlbfs on /dev/hugepages"
+  fi
+}
+
+install_packages
+make_environment
+reserve_hugepages
