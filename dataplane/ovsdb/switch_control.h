@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the database may ask of the switch: the one interface between OVSDB and the data path.
+//
+// What: the reconciler (reconciler.h) compares the rows of an OVSDB server with what it has asked
+// for so far, and calls these methods with the difference. The runtime implements them; tests
+// record them.
+//
+// Why an interface of its own: the room `ovsdb` knows rows and nothing of workers or devices; the
+// runtime knows those and nothing of rows. All words are Open vSwitch's where it has them: a
+// bridge of the database is an LSI here, an interface of the database is a port of an LSI.
+//
+// Who decides what: the reconciler chooses port numbers, keeps names unique over all LSIs, pairs
+// patch ports and remembers what failed (it asks again when the row changes). The implementation
+// validates options, creates devices, and says what is wrong in words fit for the error column.
+//
+// Thread safety: none; all calls come from the control thread. A call may take as long as creating
+// a device does; it must not stop forwarding on other ports.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/flow_types.h"
+
+namespace headrace::ovsdb {
+
+using StringMap = std::map<std::string, std::string>;
+
+/// What an LSI does with packets that no rule matches while no controller is connected.
+enum class FailMode : uint8_t {
+  standalone,  ///< forward as a learning switch (a NORMAL rule)
+  secure,      ///< drop
+};
+
+/// A bridge row: how an LSI is to be.
+struct LsiConfig {
+  std::string name;
+  uint64_t datapath_id{0};  ///< other_config:datapath-id, or one made from the row's UUID
+  std::string description;  ///< other_config:datapath-desc; "" = none
+  FailMode fail_mode{FailMode::standalone};
+  std::vector<uint8_t> protocols;  ///< OpenFlow wire versions allowed, e.g. 4; empty = the default
+  StringMap other_config;          ///< whole, for what is not named above
+  bool operator==(const LsiConfig&) const = default;
+};
+
+/// An interface row: how a port is to be.
+struct PortSpec {
+  std::string name;                ///< unique over all LSIs
+  std::string type;                ///< `dpdk`, `memif`, `internal`, ...; "" is spelt `system`
+  pipeline::PortNo number{0};      ///< chosen by the reconciler; LOCAL for the LSI's own port
+  StringMap options;               ///< the column `options` (dpdk-devargs, peer, n_rxq, ...)
+  std::optional<uint32_t> mtu;     ///< mtu_request, bytes of IP; absent = the device's default
+  std::optional<std::string> mac;  ///< the column `mac`, xx:xx:xx:xx:xx:xx
+  std::map<uint16_t, unsigned> rxq_affinity;  ///< queue -> CPU, from other_config:pmd-rxq-affinity
+  bool operator==(const PortSpec&) const = default;
+};
+
+/// What is true of a port now; becomes the status columns of its row.
+struct PortState {
+  bool admin_up{false};
+  bool link_up{false};
+  std::optional<uint64_t> link_speed_bps;
+  std::optional<bool> full_duplex;
+  std::optional<uint32_t> mtu;
+  std::optional<std::string> mac;
+  std::optional<uint32_t> ifindex;
+  uint64_t link_resets{0};
+  StringMap status;  ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
+};
+
+/// A controller row of a bridge.
+struct ControllerSpec {
+  std::string target;  ///< `tcp:IP[:PORT]`, `ptcp:[PORT][:IP]`, `unix:FILE`, `ssl:`...
+  uint32_t max_backoff_ms{8000};
+  uint32_t inactivity_probe_ms{5000};  ///< 0 = never
+  bool operator==(const ControllerSpec&) const = default;
+};
+
+/// What is true of a controller connection; becomes the status columns of its row.
+struct ControllerState {
+  bool is_connected{false};
+  std::optional<std::string> role;  ///< "other", "master" or "slave"
+  StringMap status;                 ///< state, last_error, sec_since_connect, sec_since_disconnect
+};
+
+/// How the switch as a whole is to poll (Open_vSwitch:other_config).
+struct WorkerConfig {
+  std::optional<std::vector<unsigned>> cpus;  ///< pmd-cpu-mask; absent = the switch's own choice
+  uint32_t max_sleep_us{0};                   ///< pmd-maxsleep
+  bool operator==(const WorkerConfig&) const = default;
+};
+
+/// What the switch is; written to the Open_vSwitch row.
+struct SwitchInfo {
+  std::string version;  ///< -> ovs_version, e.g. "headrace 0.1.0"
+  std::string dpdk_version;
+  bool dpdk_initialized{false};
+  std::vector<std::string> port_types;  ///< -> iface_types
+};
+
+/// The switch, as the database sees it. See the top of this file for who decides what.
+class SwitchControl {
+ public:
+  virtual ~SwitchControl() = default;
+
+  [[nodiscard]] virtual SwitchInfo info() const = 0;
+
+  /// Applies how to poll. Called at the start and when it changes.
+  virtual Result<> set_workers(const WorkerConfig& config) = 0;
+
+  /// Creates an LSI without ports. Fails if the name exists or the configuration is impossible.
+  virtual Result<> create_lsi(const LsiConfig& config) = 0;
+  /// Applies what changed of the LSI `config.name`; flows and ports stay as they are.
+  virtual Result<> update_lsi(const LsiConfig& config) = 0;
+  /// Destroys an LSI with all that it holds. Other LSIs are not disturbed.
+  virtual void destroy_lsi(std::string_view lsi) = 0;
+
+  /// Creates a port and starts forwarding on it.
+  virtual Result<> add_port(std::string_view lsi, const PortSpec& spec) = 0;
+  /// Applies what changed of an existing port without taking it down. `false`: this change needs
+  /// the port made anew, and the reconciler removes and adds it. Name and type never change here.
+  virtual Result<bool> update_port(std::string_view lsi, const PortSpec& spec) = 0;
+  /// Removes a port; what is queued on it is dropped. An unknown name is no error.
+  virtual void remove_port(std::string_view lsi, std::string_view port) = 0;
+
+  /// Joins two ports of type `patch` (of two LSIs or of one). Both exist; neither is joined.
+  virtual Result<> connect_patch(std::string_view lsi_a, std::string_view port_a,
+                                 std::string_view lsi_b, std::string_view port_b) = 0;
+  /// Parts a patch port from its peer: what goes out of either is dropped from then on.
+  virtual void disconnect_patch(std::string_view lsi, std::string_view port) = 0;
+
+  /// The whole list of an LSI's controllers; those that stay keep their connection. A target that
+  /// can't be used shows in its ControllerState, not here.
+  virtual void set_controllers(std::string_view lsi,
+                               const std::vector<ControllerSpec>& controllers) = 0;
+
+  [[nodiscard]] virtual PortState port_state(std::string_view lsi, std::string_view port) const = 0;
+  /// Counters since the port was made, with OVS's names: rx_packets, tx_packets, rx_bytes,
+  /// tx_bytes, rx_dropped, tx_dropped, rx_errors, tx_errors; further ones may follow.
+  [[nodiscard]] virtual std::map<std::string, int64_t> port_statistics(
+      std::string_view lsi, std::string_view port) const = 0;
+  /// By target, for each controller last set.
+  [[nodiscard]] virtual std::map<std::string, ControllerState> controller_states(
+      std::string_view lsi) const = 0;
+};
+
+}  // namespace headrace::ovsdb
