@@ -17,6 +17,7 @@ namespace headrace {
 /// A failure in words: where, what, and the remedy.
 struct Error {
   std::string message;
+  std::string code = "failed";  ///< snake_case, for programs; a control reply carries it
 };
 
 template <typename T = void>
@@ -26,6 +27,15 @@ using Result = tl::expected<T, Error>;
 template <typename... Args>
 [[nodiscard]] tl::unexpected<Error> fail(fmt::format_string<Args...> format, Args&&... args) {
   return tl::unexpected<Error>(Error{fmt::format(format, std::forward<Args>(args)...)});
+}
+
+/// As fail(), with a code that a program can act on: `return fail_as("not_found", "no port {}",
+/// n);`
+template <typename... Args>
+[[nodiscard]] tl::unexpected<Error> fail_as(std::string code, fmt::format_string<Args...> format,
+                                            Args&&... args) {
+  return tl::unexpected<Error>(
+      Error{fmt::format(format, std::forward<Args>(args)...), std::move(code)});
 }
 
 }  // namespace headrace
