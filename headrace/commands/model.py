@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace model fit | predict`: cost functions from a campaign, and what they foretell."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace import published
+from headrace.model.campaign import PLACEMENTS, CampaignModel, model_of
+from headrace.model.cost import READING, advise, select
+from headrace.model.fit import predict
+from headrace.results import Fit
+from headrace.store import Store, StoreError
+
+RESULTS = Path("results/headrace.sqlite")
+
+ResultsOption = Annotated[Path, typer.Option("--results", help="The results database.")]
+CampaignOption = Annotated[
+    int | None, typer.Option("--campaign", help="Number of the campaign; the newest by default.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
+
+
+def _open(results: Path) -> Store:
+    if not results.exists():
+        raise StoreError(f"{results} does not exist; `headrace run` writes it")
+    return Store(results)
+
+
+def _fit_table(model: CampaignModel) -> Table:
+    table = Table(title="log C = α·log pps + β·log length + γ, C in percent of one core")
+    for name in ("switch", "placement", "bytes", "α ± se", "β ± se", "γ ± se", "R²", "cv error"):
+        table.add_column(name)
+    table.add_column("points", justify="right")
+    for entry in model.fits:
+        table.add_row(
+            entry.switch,
+            entry.placement,
+            str(entry.packet_bytes),
+            f"{entry.alpha:.3f} ± {entry.alpha_se:.3f}",
+            f"{entry.beta:.3f} ± {entry.beta_se:.3f}",
+            f"{entry.gamma:.3f} ± {entry.gamma_se:.3f}",
+            f"{entry.r2:.3f}",
+            f"{100 * entry.cv_error:.0f} %",
+            str(entry.points),
+        )
+    for row in published.cost_functions():
+        table.add_row(
+            f"[dim]{row.switch} (Luizelli, Table I)",
+            f"[dim]{row.placement}",
+            f"[dim]{row.packet_bytes}",
+            *(f"[dim]{value:.3f}" for value in (row.alpha, row.beta, row.gamma)),
+            "",
+            "",
+            "",
+        )
+    return table
+
+
+def _cycle_table(model: CampaignModel) -> Table:
+    table = Table(title="cycles per packet = a + b·bytes + c·hops")
+    for name in ("switch", "a ± se", "b ± se (per byte)", "c ± se (per hop)", "R²", "points"):
+        table.add_column(name)
+    for entry in model.cycle_fits:
+        table.add_row(
+            entry.switch,
+            f"{entry.per_packet:.0f} ± {entry.per_packet_se:.0f}",
+            f"{entry.per_byte:.3f} ± {entry.per_byte_se:.3f}",
+            f"{entry.per_hop:.0f} ± {entry.per_hop_se:.0f}",
+            f"{entry.r2:.3f}",
+            str(entry.points),
+        )
+    return table
+
+
+def _fail(error: Exception) -> typer.Exit:
+    Console(stderr=True).print(f"headrace model: {error}")
+    return typer.Exit(1)
+
+
+def _predict_json(model: CampaignModel, switch: str, pps: float, length: int, size: int) -> object:
+    rows = []
+    for placement in PLACEMENTS:
+        found = select(model.fits, switch, placement, size)
+        if not isinstance(found, Fit):
+            continue
+        points = model.points[(found.switch, found.placement, found.packet_bytes)]
+        guess = predict(found, pps, length, points)
+        rows.append({"placement": placement, "packet_bytes": found.packet_bytes, **vars(guess)})
+    return rows
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `headrace model`."""
+    room = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
+    app.add_typer(room, name="model")
+
+    @room.command("fit")
+    def fit_command(
+        results: ResultsOption = RESULTS,
+        campaign: CampaignOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Fits the cost functions of a campaign and prints them beside Luizelli's Table I."""
+        try:
+            with _open(results) as store:
+                number = store.campaign(campaign).id
+                model = model_of(store, number)
+                store.set_fits(number, model.fits)
+        except StoreError as error:
+            raise _fail(error) from error
+        if as_json:
+            print(
+                json.dumps(
+                    {
+                        "reading": READING,
+                        "fits": [vars(entry) for entry in model.fits],
+                        "cycles": [vars(entry) for entry in model.cycle_fits],
+                        "failures": model.failures,
+                    }
+                )
+            )
+            return
+        console = Console()
+        console.print(f"Reading: {READING}\n", highlight=False)
+        console.print(_fit_table(model))
+        console.print(_cycle_table(model))
+        for what, reason in model.failures.items():
+            console.print(f"not fitted: {what}: {reason}")
+
+    @room.command("predict")
+    def predict_command(
+        switch: Annotated[str, typer.Option(help="Switch and ports, as `model fit` names them.")],
+        pps: Annotated[float, typer.Option(help="Packets per second of one chain.")],
+        length: Annotated[int, typer.Option(help="VNFs in the chain.", min=1)],
+        size: Annotated[int, typer.Option(help="Frame size in bytes, with FCS.")] = 100,
+        results: ResultsOption = RESULTS,
+        campaign: CampaignOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Predicts the switch's cost of a chain on one server, and which placement is cheaper."""
+        if pps <= 0:
+            raise _fail(ValueError("--pps must be positive"))
+        try:
+            with _open(results) as store:
+                model = model_of(store, store.campaign(campaign).id)
+        except StoreError as error:
+            raise _fail(error) from error
+        known = sorted({entry.switch for entry in model.fits})
+        if switch not in known:
+            known_text = ", ".join(known) or "none"
+            raise _fail(ValueError(f"no cost function for {switch!r} (there: {known_text})"))
+        rows = _predict_json(model, switch, pps, length, size)
+        gather = select(model.fits, switch, "gather", size)
+        distribute = select(model.fits, switch, "distribute", size)
+        if as_json:
+            print(json.dumps({"reading": READING, "rows": rows}))
+            return
+        console = Console()
+        for placement in PLACEMENTS:
+            found = select(model.fits, switch, placement, size)
+            if not isinstance(found, Fit):
+                console.print(f"{placement}: no cost function")
+                continue
+            points = model.points[(found.switch, found.placement, found.packet_bytes)]
+            guess = predict(found, pps, length, points)
+            note = " (outside what was measured)" if guess.extrapolated else ""
+            console.print(
+                f"{placement}: {guess.cpu_percent:.2f} % of one core "
+                f"[{guess.low:.2f} .. {guess.high:.2f}]{note}",
+                highlight=False,
+                markup=False,
+            )
+        if gather and distribute:
+            advice = advise(gather, distribute, pps, length)
+            console.print(
+                f"{length} such chains on {length} servers: gather {advice.gather_percent:.1f} %, "
+                f"distribute {advice.distribute_percent:.1f} % of a core: {advice.placement}",
+                highlight=False,
+            )

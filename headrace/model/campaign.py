@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a stored campaign to its cost functions: which trials are points, and of which function.
+
+A point is a fixed-load trial (purpose `cost`) with busy cycles, at most `MAX_LOSS` lost, and
+counted cycles, not derived ones. Trials with more loss are left out because packets lost before a
+traversal cost nothing there: they would make long chains look cheap. A chain of one VNF is the
+same graph in both placements, so its trials are points of both functions.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles, hops
+from headrace.model.fit import FitError, Point, fit
+from headrace.results import Case, Fit, Placement, Trial
+from headrace.store import Store
+
+MAX_LOSS = 0.05
+PLACEMENTS: tuple[Placement, ...] = ("gather", "distribute")
+
+Key = tuple[str, Placement, int]
+
+
+@dataclass
+class CampaignModel:
+    """All that the model says about one campaign.
+
+    Attributes:
+        fits: the cost functions.
+        cycle_fits: the linear second opinion of each switch.
+        points: what each cost function was fitted to.
+        left_out: number of trials with more than `MAX_LOSS` lost, by function.
+        failures: functions that could not be fitted, with the reason.
+    """
+
+    fits: list[Fit] = field(default_factory=list)
+    cycle_fits: list[CycleFit] = field(default_factory=list)
+    points: dict[Key, list[Point]] = field(default_factory=dict)
+    left_out: dict[Key, int] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+
+
+def _placements(case: Case) -> tuple[Placement, ...]:
+    if case.shape == "p2p":
+        return ()
+    if case.vnfs == 1:
+        return PLACEMENTS
+    return ("distribute",) if case.shape == "parallel" else ("gather",)
+
+
+def _cost_trials(store: Store, campaign: int) -> Iterable[tuple[Case, Trial]]:
+    for case_id, case in store.cases(campaign).items():
+        for trial in store.trials(case_id):
+            if trial.purpose == "cost" and trial.cpu_percent and not trial.approximate:
+                yield case, trial
+
+
+def model_of(store: Store, campaign: int) -> CampaignModel:
+    """Fits every function for which the campaign holds points."""
+    model = CampaignModel()
+    cycle_points: dict[str, list[CyclePoint]] = {}
+    for case, trial in _cost_trials(store, campaign):
+        if not case.size.isdigit():
+            continue
+        keys: list[Key] = [(case.subject, name, int(case.size)) for name in _placements(case)]
+        if trial.loss_ratio > MAX_LOSS or trial.received <= 0:
+            for key in keys:
+                model.left_out[key] = model.left_out.get(key, 0) + 1
+            continue
+        cost, cycles = trial.cpu_percent, trial.cycles_per_packet
+        assert cost is not None and cycles is not None
+        for key in keys:
+            model.points.setdefault(key, []).append(Point(trial.tx_pps, case.vnfs, cost))
+        cycle_points.setdefault(case.subject, []).append(
+            CyclePoint(float(case.size), hops(case), cycles)
+        )
+    for key, points in model.points.items():
+        try:
+            model.fits.append(fit(*key, points))
+        except FitError as error:
+            model.failures[f"{key[0]} {key[1]} {key[2]} B"] = str(error)
+    for switch, cycle_list in cycle_points.items():
+        try:
+            model.cycle_fits.append(fit_cycles(switch, cycle_list))
+        except FitError as error:
+            model.failures[f"{switch} cycles per packet"] = str(error)
+    return model

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a measurement is made of: the records that bench writes and that model and report read.
+
+These are plain, frozen records with no behaviour but their names, so that a room which knows only
+results (model, report) needs nothing from the room that takes them (bench).
+
+A **case** is one point of a scenario: a graph shape on a switch with one frame size and number of
+flows. A **trial** is one run at one load. A **sample** is one value of one metric that was drawn
+from trials in one round (a search gives one `ndr` sample, a fixed load one `cpu_percent` sample).
+A **skip** is what could not be measured and why.
+"""
+
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+Shape = Literal["p2p", "parallel", "chain"]
+Placement = Literal["none", "gather", "distribute"]
+Purpose = Literal["warmup", "search", "overload", "latency", "cost"]
+
+UNITS: dict[str, str] = {
+    "ndr": "pps",
+    "pdr": "pps",
+    "mrr": "pps",
+    "throughput": "bit/s",
+    "cpu_percent": "% of a core",
+    "vnf_cpu_percent": "% of a core",
+    "cycles_per_packet": "TSC cycles",
+    "loss_ratio": "",
+    "latency_p50": "ns",
+    "latency_p99": "ns",
+    "latency_p99_9": "ns",
+    "latency_min": "ns",
+    "pdv": "ns",
+}
+"""Unit of each metric. Rates are packets per second summed over all streams, one direction."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One point of a scenario.
+
+    Attributes:
+        scenario: name of the scenario file that asks for it.
+        shape: how the VNFs are joined; `p2p` has none.
+        vnfs: number of VNFs on this machine.
+        placement: Luizelli's word for what the shape stands for (`none` if it stands for neither).
+        switch: headrace, ovs-dpdk or linux-bridge.
+        ports: kind of the physical ports that the generator is attached to.
+        vnf_ports: kind of the ports between switch and VNF ("" if there is no VNF).
+        function: what each VNF does ("" if there is no VNF).
+        engine: how each VNF runs ("" if there is no VNF).
+        size: frame size with FCS in bytes, or the name of a mix.
+        flows: number of distinct flows that the generator sends.
+    """
+
+    scenario: str
+    shape: Shape
+    vnfs: int
+    placement: Placement
+    switch: str
+    ports: str
+    vnf_ports: str
+    function: str
+    engine: str
+    size: str
+    flows: int
+
+    @property
+    def graph(self) -> str:
+        """The shape as one word: `p2p`, `pvpv2` (two in parallel), `pvvp2` (two in a chain)."""
+        return {"p2p": "p2p", "parallel": f"pvpv{self.vnfs}", "chain": f"pvvp{self.vnfs}"}[
+            self.shape
+        ]
+
+    @property
+    def frames(self) -> str:
+        """The frame size for people: `64B`, `imix-csit`."""
+        return f"{self.size}B" if self.size.isdigit() else self.size
+
+    @property
+    def subject(self) -> str:
+        """The switch and its port kinds: what is compared with what."""
+        inner = f"+{self.vnf_ports}" if self.vnf_ports and self.vnf_ports != self.ports else ""
+        return f"{self.switch}/{self.ports}{inner}"
+
+    @property
+    def name(self) -> str:
+        """Name in CSIT's manner, unique within a scenario: `64B-1000f-pvpv2@ovs-dpdk/vhost-user`.
+
+        The placement is part of it only where the same graph serves two questions.
+        """
+        return f"{self.frames}-{self.flows}f-{self.graph}@{self.subject}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One run at one load, as the generator and the switch counted it.
+
+    Attributes:
+        round: number of the round of the campaign, from 0.
+        purpose: what the trial was run for.
+        intended_pps: load asked for, summed over the streams (None: as fast as possible).
+        duration_s: seconds during which frames were sent.
+        loss_ratio: (lost + unsent) / intended, as RFC 2544 and MLRsearch want it.
+        busy_cycles: TSC cycles that the switch's workers spent on packets (None: not readable).
+        switch_packets: packets that the workers received during the trial, one count a traversal.
+        tsc_hz: rate of those cycles.
+        vnf_busy_cycles: the same, summed over the VNFs.
+        approximate: the cycles were derived (softirq time), not counted by the switch.
+        generator_limited: the generator could not send what was asked.
+        latency_ns: min, p50, p90, p99, p99_9, max, count.
+        detail: the generator's whole answer.
+    """
+
+    round: int
+    purpose: Purpose
+    intended_pps: float | None
+    duration_s: float
+    sent: int
+    received: int
+    lost: int
+    unsent: int
+    loss_ratio: float
+    tx_pps: float
+    rx_pps: float
+    started: float
+    busy_cycles: int | None = None
+    switch_packets: int | None = None
+    tsc_hz: float | None = None
+    vnf_busy_cycles: int | None = None
+    approximate: bool = False
+    generator_limited: bool = False
+    latency_ns: dict[str, float] = field(default_factory=dict)
+    detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """Busy cycles as percent of one core over the seconds of sending, or None."""
+        if self.busy_cycles is None or not self.tsc_hz or self.duration_s <= 0:
+            return None
+        return 100.0 * self.busy_cycles / (self.tsc_hz * self.duration_s)
+
+    @property
+    def cycles_per_packet(self) -> float | None:
+        """Busy cycles of the switch for each packet that the generator got back, or None."""
+        if self.busy_cycles is None or self.received <= 0:
+            return None
+        return self.busy_cycles / self.received
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One value of one metric, drawn in one round.
+
+    `point` says where on the load axis it was taken ("" for a search): "50% pdr", "200000 pps".
+    """
+
+    metric: str
+    point: str
+    round: int
+    value: float
+    generator_limited: bool = False
+
+
+@dataclass(frozen=True)
+class Skip:
+    """What was asked for and could not be measured here, with the reason in words."""
+
+    scenario: str
+    what: str
+    switch: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The cost function `log C = alpha log pps + beta log length + gamma` of one switch.
+
+    C is in percent of one core, logarithms are natural. `*_se` are standard errors, `cv_error` is
+    the median relative error of predictions for points left out of the fit, `residual_s` the
+    residual standard deviation of log C, `covariance` that of (alpha, beta, gamma).
+    """
+
+    switch: str
+    placement: Placement
+    packet_bytes: int
+    alpha: float
+    beta: float
+    gamma: float
+    alpha_se: float
+    beta_se: float
+    gamma_se: float
+    r2: float
+    cv_error: float
+    residual_s: float
+    points: int
+    covariance: list[list[float]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """All trials of one invocation, with what is needed to repeat them."""
+
+    id: int
+    started: float
+    ended: float | None
+    status: str
+    manifest: dict[str, Any]
+
+
+def as_dict(record: Any) -> dict[str, Any]:
+    """A record as a dictionary of plain values (for JSON)."""
+    return asdict(record)

@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Does the reading of Table I that the product uses reproduce what Section IV-B says?"""
+
+import math
+
+import pytest
+
+from headrace import published
+from headrace.model.cost import Coefficients, advise, select
+
+LENGTH = 5
+
+
+def table(switch: str, placement: str, size: int = 1500) -> Coefficients:
+    found = select(published.cost_functions(), switch, placement, size)
+    assert found is not None and found.packet_bytes == size
+    return found
+
+
+@pytest.mark.parametrize(
+    ("switch", "pps", "cheaper"),
+    [
+        ("ovs-kernel", 10e3, "distribute"),
+        ("ovs-kernel", 50e3, "distribute"),
+        ("ovs-kernel", 100e3, "gather"),
+        ("ovs-kernel", 500e3, "gather"),
+        ("ovs-kernel", 1.5e6, "gather"),
+        ("ovs-dpdk", 10e3, "gather"),
+        ("ovs-dpdk", 50e3, "gather"),
+        ("ovs-dpdk", 1e6, "distribute"),
+        ("ovs-dpdk", 6e6, "distribute"),
+    ],
+)
+def test_our_reading_says_what_the_paper_says(switch: str, pps: float, cheaper: str) -> None:
+    advice = advise(table(switch, "gather"), table(switch, "distribute"), pps, LENGTH)
+    assert advice.placement == cheaper
+
+
+def printed(row: Coefficients, chain_pps: float, length: int) -> float:
+    """The formula as the paper prints it: alpha with the length, beta with the packets."""
+    entering = chain_pps * (length if row.placement == "distribute" else 1)
+    exponent = row.alpha * math.log(length) + row.beta * math.log(entering) + row.gamma
+    return length * math.exp(exponent)
+
+
+def test_the_printed_reading_contradicts_the_text() -> None:
+    """With the printed formula kernel OVS would never favour gather at 100 kpps and above."""
+    for pps in (100e3, 500e3, 1.5e6):
+        gather = printed(table("ovs-kernel", "gather"), pps, LENGTH)
+        distribute = printed(table("ovs-kernel", "distribute"), pps, LENGTH)
+        assert distribute < gather
+
+
+def test_the_nearest_size_is_chosen() -> None:
+    row = select(published.cost_functions(), "ovs-dpdk", "gather", 1400)
+    assert row is not None and row.packet_bytes == 1500
+    assert select(published.cost_functions(), "vpp", "gather", 64) is None
