@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What headrace-traffic is told and what it answers, as pydantic models.
+
+Definitions of the counts and of the latency: docs/traffic.md. Units are in the names. Sizes count
+the frame check sequence, as in RFC 2544: 64 is a buffer of 60 bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Varied = Literal[
+    "eth_src",
+    "eth_dst",
+    "vlan_vid",
+    "mpls_label",
+    "ipv4_src",
+    "ipv4_dst",
+    "ipv6_src",
+    "ipv6_dst",
+    "udp_src",
+    "udp_dst",
+    "tcp_src",
+    "tcp_dst",
+    "tunnel_id",
+]
+
+
+class _Reply(BaseModel):
+    """What the generator answers; unknown members are kept out of the way of older clients."""
+
+    model_config = ConfigDict(extra="ignore", populate_by_name=True)
+
+
+class PortInfo(_Reply):
+    """A port of the generator: an ethdev made from DPDK vdev arguments."""
+
+    name: str
+    mac: str
+    link: bool
+
+
+class LatencyNs(_Reply):
+    """One-way latency from the intended send time, in nanoseconds; None when nothing came back."""
+
+    count: int
+    min: float | None = None
+    mean: float | None = None
+    p50: float | None = None
+    p90: float | None = None
+    p99: float | None = None
+    p99_9: float | None = None
+    max: float | None = None
+
+
+class Counts(_Reply):
+    """Packets of a trial, in all or of one stream (definitions: docs/traffic.md).
+
+    intended = sent + unsent; sent = received + lost. `received` counts unique packets at the
+    right port; `duplicated` the further copies; `misdelivered` arrivals at another port.
+    """
+
+    intended: int
+    sent: int
+    unsent: int
+    received: int
+    lost: int
+    duplicated: int
+    reordered: int
+    misdelivered: int
+    tx_pps: float
+    rx_pps: float
+    loss_ratio: float
+    latency_ns: LatencyNs
+    pdv_ns: float | None = None
+
+
+class FrameSizes(_Reply):
+    """The frame sizes of a stream: the name asked for, the sizes, their weights, their mean."""
+
+    name: str
+    sizes: list[int]
+    weights: list[int]
+    mean: float
+
+
+class StreamResult(Counts):
+    """What one stream gave."""
+
+    name: str
+    size: FrameSizes | None = None
+    flows: int | None = None
+
+
+class GeneratorHealth(_Reply):
+    """How the generator itself fared: read it before you blame the device under test."""
+
+    busy_share: float
+    limited: bool = False
+    timing_error_ns: LatencyNs | None = None
+    foreign: int = 0
+    stale: int = 0
+
+
+class CalibrationSize(_Reply):
+    """The generator's ceiling at one frame size, looped to itself."""
+
+    size: int
+    ceiling_pps: float
+    loss_ratio: float
+
+
+class Calibration(_Reply):
+    """What the generator can do with nothing behind it: the ruler's own error."""
+
+    via: str
+    ceilings: list[CalibrationSize]
+    latency_floor_ns: LatencyNs
+    timing_error_ns: LatencyNs
+    at_pps: float
+
+
+class TrialResult(Counts):
+    """The outcome of one trial."""
+
+    duration_s: float
+    generator: GeneratorHealth
+    streams: list[StreamResult] = Field(default_factory=list)
+    calibration: Calibration | None = None
+
+
+class StreamSpec(BaseModel):
+    """A stream: packets of one shape from `tx_port`, expected at `rx_port`.
+
+    `size` counts the FCS: 64..9018, or an IMIX by name (`imix-nfvbench`, `imix-csit`,
+    `imix-genome:<letters>`, RFC 6985). `flows` packets differ in the fields of `vary`. `share`
+    weighs the stream's part of the load.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    tx_port: str
+    rx_port: str
+    size: int | str = 64
+    flows: int = Field(default=1, ge=1)
+    share: float = Field(default=1.0, gt=0)
+    src_mac: str | None = None
+    dst_mac: str | None = None
+    src_ip: str | None = None
+    dst_ip: str | None = None
+    src_port: int | None = None
+    dst_port: int | None = None
+    vlan: int | None = None
+    vary: list[Varied] | None = None
