@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which fields a packet has for sure: OpenFlow's match prerequisites (section 7.2.3.8, table 12).
+//
+// A match's earlier fields, and then the actions of a list (push VLAN, pop MPLS, ...), say what is
+// known of a packet. A field may be matched or set only where its prerequisites are known to hold.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "match/fields.h"
+#include "match/match.h"
+#include "pipeline/flow_types.h"
+
+namespace headrace::openflow {
+
+/// What is known of every packet that a match selects.
+struct PacketFacts {
+  bool in_port{false};
+  bool vlan{false};                  ///< has a VLAN tag
+  std::optional<uint16_t> eth_type;  ///< host order
+  std::optional<uint8_t> ip_proto;
+  std::optional<uint8_t> icmp_type;  ///< of ICMPv4 or ICMPv6
+
+  /// Takes in one field of a match.
+  void learn(const match::MatchField& field);
+  /// Takes in what a push, pop or set-field changes; other actions change nothing.
+  void apply(const pipeline::Action& action);
+
+  static PacketFacts of(const match::Match& match);
+};
+
+/// True if `field` exists in every packet of which `facts` are known.
+bool prerequisites_met(match::Field field, const PacketFacts& facts);
+
+}  // namespace headrace::openflow
