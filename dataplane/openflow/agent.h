@@ -22,13 +22,9 @@
 
 #include "base/result.h"
 #include "openflow/host.h"
-#include "openflow/packet_in.h"
-#include "openflow/ports.h"
 #include "openflow/protocol.h"
-
-namespace headrace::pipeline {
-class Lsi;
-}
+#include "pipeline/lsi.h"
+#include "pipeline/punt.h"
 
 namespace headrace::openflow {
 
@@ -63,7 +59,7 @@ struct ControllerStatus {
 
 class Agent {
  public:
-  /// `lsi` and `host` must outlive the agent.
+  /// `lsi` and `host` must outlive the agent. The agent observes the LSI's ports and flows itself.
   Agent(asio::io_context& io, pipeline::Lsi& lsi, AgentHost& host, AgentConfig config);
   /// Closes all connections and removes the Unix sockets listened on.
   ~Agent();
@@ -83,11 +79,8 @@ class Agent {
   /// True if any controller (management connections apart) is connected: fail-mode asks this.
   [[nodiscard]] bool is_connected() const;
 
-  /// Sends a packet to every connection that wants it, buffering it where max_len asks so.
-  void packet_in(const PacketIn& packet_in);
-
-  /// Tells the controllers of a port that was added, removed or changed.
-  void port_status(PortReason reason, const PortDesc& port);
+  /// Sends a punted packet to every connection that wants it, buffering it where max_len asks so.
+  void packet_in(const pipeline::PuntInfo& info, Bytes packet);
 
   /// Changes the datapath id; connections are closed so that controllers learn it.
   void set_datapath_id(uint64_t datapath_id);

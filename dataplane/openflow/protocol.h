@@ -89,33 +89,6 @@ inline constexpr uint32_t kPortBlocked = 1 << 8;
 /// ofp_controller_role.
 enum class Role : uint32_t { no_change = 0, equal = 1, master = 2, slave = 3 };
 
-/// ofp_packet_in_reason.
-enum class PacketInReason : uint8_t { no_match = 0, action = 1, invalid_ttl = 2 };
-/// ofp_flow_removed_reason.
-enum class FlowRemovedReason : uint8_t {
-  idle_timeout = 0,
-  hard_timeout = 1,
-  removed = 2,
-  group_removed = 3
-};
-/// ofp_port_reason.
-enum class PortReason : uint8_t { added = 0, removed = 1, modified = 2 };
-
-/// ofp_port_config.
-namespace port_config {
-inline constexpr uint32_t kDown = 1 << 0;
-inline constexpr uint32_t kNoRecv = 1 << 2;
-inline constexpr uint32_t kNoFwd = 1 << 5;
-inline constexpr uint32_t kNoPacketIn = 1 << 6;
-inline constexpr uint32_t kAll = kDown | kNoRecv | kNoFwd | kNoPacketIn;
-}  // namespace port_config
-/// ofp_port_state.
-namespace port_state {
-inline constexpr uint32_t kLinkDown = 1 << 0;
-inline constexpr uint32_t kBlocked = 1 << 1;
-inline constexpr uint32_t kLive = 1 << 2;
-}  // namespace port_state
-
 inline constexpr uint32_t kQueueAll = 0xffffffff;
 inline constexpr uint16_t kFragmentMask = 3;  ///< the fragment handling bits of ofp_config_flags
 
