@@ -51,6 +51,7 @@ class Case:
         engine: how each VNF runs ("" if there is no VNF).
         size: frame size with FCS in bytes, or the name of a mix.
         flows: number of distinct flows that the generator sends.
+        prefixes: rules at the entry, one for each /24 of destinations; 0 is one rule by port.
     """
 
     scenario: str
@@ -64,13 +65,21 @@ class Case:
     engine: str
     size: str
     flows: int
+    prefixes: int = 0
 
     @property
     def graph(self) -> str:
-        """The shape as one word: `p2p`, `pvpv2` (two in parallel), `pvvp2` (two in a chain)."""
-        return {"p2p": "p2p", "parallel": f"pvpv{self.vnfs}", "chain": f"pvvp{self.vnfs}"}[
-            self.shape
-        ]
+        """The shape as one word: `p2p`, `pvp`, `pvpv2` (two in parallel), `pvvp2` (in a chain)."""
+        if self.shape == "p2p":
+            return f"l3x{self.prefixes}" if self.prefixes else "p2p"
+        if self.vnfs == 1:
+            return "pvp"
+        return f"pvpv{self.vnfs}" if self.shape == "parallel" else f"pvvp{self.vnfs}"
+
+    @property
+    def traversals(self) -> int:
+        """How often a packet crosses the switch: n VNFs in a chain n + 1, a parallel one 2."""
+        return {"p2p": 1, "parallel": 2, "chain": self.vnfs + 1}[self.shape]
 
     @property
     def frames(self) -> str:

@@ -37,8 +37,9 @@ CREATE TABLE IF NOT EXISTS cases (
   scenario TEXT NOT NULL, shape TEXT NOT NULL, vnfs INTEGER NOT NULL, placement TEXT NOT NULL,
   switch TEXT NOT NULL, ports TEXT NOT NULL, vnf_ports TEXT NOT NULL,
   function TEXT NOT NULL, engine TEXT NOT NULL, size TEXT NOT NULL, flows INTEGER NOT NULL,
+  prefixes INTEGER NOT NULL,
   UNIQUE (campaign, scenario, shape, vnfs, placement, switch, ports, vnf_ports, function, engine,
-          size, flows)
+          size, flows, prefixes)
 );
 -- One run at one load; columns as headrace.results.Trial, dictionaries as JSON.
 CREATE TABLE IF NOT EXISTS trials (

@@ -10,7 +10,7 @@ same graph in both placements, so its trials are points of both functions.
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles, hops
+from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles
 from headrace.model.fit import FitError, Point, fit
 from headrace.results import Case, Fit, Placement, Trial
 from headrace.store import Store
@@ -72,7 +72,7 @@ def model_of(store: Store, campaign: int) -> CampaignModel:
         for key in keys:
             model.points.setdefault(key, []).append(Point(trial.tx_pps, case.vnfs, cost))
         cycle_points.setdefault(case.subject, []).append(
-            CyclePoint(float(case.size), hops(case), cycles)
+            CyclePoint(float(case.size), case.traversals, cycles)
         )
     for key, points in model.points.items():
         try:

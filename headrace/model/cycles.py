@@ -3,10 +3,10 @@
 
     cycles per packet = a + b * frame bytes + c * hops
 
-where a hop is one traversal of the switch (port to port 1; n VNFs in a chain n + 1; one of n
-parallel VNFs 2). Unlike the power law its coefficients mean something by themselves: `c` is what
-one more traversal costs, `b` what one more byte costs (copies). It cannot show what batching does
-at higher loads, which the power law's alpha below 1 does.
+where a hop is one traversal of the switch (`Case.traversals`). Unlike the power law its
+coefficients mean something by themselves: `c` is what one more traversal costs, `b` what one more
+byte costs (copies). It cannot show what batching does at higher loads, which the power law's alpha
+below 1 does.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.model.fit import FitError
-from headrace.results import Case
 
 PARAMETERS = 3
 
@@ -42,11 +41,6 @@ class CycleFit:
     per_hop_se: float
     r2: float
     points: int
-
-
-def hops(case: Case) -> int:
-    """How often a packet of the case crosses the switch."""
-    return {"p2p": 1, "parallel": 2, "chain": case.vnfs + 1}[case.shape]
 
 
 def fit_cycles(switch: str, points: Sequence[CyclePoint]) -> CycleFit:

@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Runs a campaign: rounds over blocks over turns, everything stored as it happens.
+
+`Campaign` knows nothing of nodes: a `Bed` deploys a block for a subject and hands back a `Device`.
+The real bed is `testbed.py`, the simulated one is below. What fails is a skipped row with its
+reason and never ends the campaign; only cancellation (Ctrl-C) does, and then what was measured so
+far stays in the store.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from headrace.bench.device import Device, DeviceError
+from headrace.bench.plan import Block, Clock, Job
+from headrace.bench.simulated import Laws, SimulatedDevice
+from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing
+from headrace.results import Case, Sample, Skip, Trial
+from headrace.store import Store
+
+OUT_OF_TIME = "the time budget ended before it was measured; give more --minutes"
+
+
+class Bed(Protocol):
+    """Where cases are deployed."""
+
+    async def deploy(self, block: Block, subject: str) -> None:
+        """Deploys a block's graph for one subject.
+
+        Raises:
+            DeviceError: it could not be deployed; the message is the skipped rows' reason.
+        """
+
+    async def device(self, case: Case) -> Device:
+        """The device of a case whose block is deployed; everything else is parked.
+
+        Raises:
+            DeviceError: traffic for the case could not be set up.
+        """
+
+    async def withdraw(self, block: Block, subject: str) -> None:
+        """Deletes a block's graph of one subject, if it is deployed."""
+
+
+class Progress(Protocol):
+    """Who is told how the campaign goes (the console, a test)."""
+
+    def planned(self, blocks: Sequence[Block], round_s: float, budget_s: float) -> None:
+        """The work and its expected length."""
+
+    def working(self, what: str, clock: Clock) -> None:
+        """What is being done now."""
+
+    def sampled(self, case: Case, samples: list[Sample]) -> None:
+        """New samples of a case."""
+
+    def skipped(self, skip: Skip) -> None:
+        """Something that could not be measured."""
+
+
+class Silent:
+    """A progress that nobody watches."""
+
+    def planned(self, blocks: Sequence[Block], round_s: float, budget_s: float) -> None:
+        """Says nothing."""
+
+    def working(self, what: str, clock: Clock) -> None:
+        """Says nothing."""
+
+    def sampled(self, case: Case, samples: list[Sample]) -> None:
+        """Says nothing."""
+
+    def skipped(self, skip: Skip) -> None:
+        """Says nothing."""
+
+
+@dataclass
+class SimulatedBed:
+    """Devices by laws, one law for each switch."""
+
+    laws: dict[str, Laws] = field(default_factory=dict)
+    seed: int = 1
+
+    async def deploy(self, block: Block, subject: str) -> None:
+        """Nothing to deploy."""
+
+    async def device(self, case: Case) -> Device:
+        """A fresh device; its noise depends on the seed and the case only."""
+        return SimulatedDevice(case, self.laws.get(case.switch, Laws()), seed=self.seed)
+
+    async def withdraw(self, block: Block, subject: str) -> None:
+        """Nothing to withdraw."""
+
+
+class Campaign:
+    """One campaign.
+
+    Args:
+        store: where everything goes.
+        campaign: id of the campaign in the store.
+        bed: where cases are deployed.
+        progress: who is told.
+        timing: durations of trials.
+        seed: of all random choices.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        campaign: int,
+        bed: Bed,
+        progress: Progress,
+        timing: Timing,
+        seed: int = 1,
+    ) -> None:
+        self._store = store
+        self._campaign = campaign
+        self._bed = bed
+        self._progress = progress
+        self._timing = timing
+        self._seed = seed
+        self._states: dict[Case, CaseState] = {}
+        self._done: set[Case] = set()
+        self._reasons: dict[Case, str] = {}
+
+    async def run(self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000) -> int:
+        """Works through rounds until the time or their number is used up.
+
+        Every case that ends without one sample gets a skipped row. Returns the rounds begun.
+        """
+        self._progress.planned(blocks, clock.round_s(blocks), clock.left_s)
+        number = 0
+        while number < rounds and blocks:
+            ended = await self._round(blocks, clock, number)
+            number += 1
+            if ended or not any(clock.has_time_for(clock.block_s(block)) for block in blocks):
+                break
+        for block in blocks:
+            for job in block.jobs:
+                if job.case not in self._done:
+                    reason = self._reasons.get(job.case, OUT_OF_TIME)
+                    self._skip(job.case, reason)
+        return number
+
+    async def _round(self, blocks: Sequence[Block], clock: Clock, number: int) -> bool:
+        """One round; returns whether it ended for want of time."""
+        for block in blocks:
+            if number > 0 and not clock.has_time_for(clock.block_s(block)):
+                continue
+            if clock.left_s <= 0:
+                return True
+            await self._block(block, clock, number)
+        return False
+
+    async def _block(self, block: Block, clock: Clock, number: int) -> None:
+        ready: set[str] = set()
+        begun = time.monotonic()
+        name = block.jobs[0].case.graph
+        try:
+            for subject in block.subjects:
+                self._progress.working(f"deploying {name} on {subject}", clock)
+                try:
+                    await self._bed.deploy(block, subject)
+                    ready.add(subject)
+                except DeviceError as error:
+                    self._lose([job for job in block.jobs if job.case.subject == subject], error)
+            setup_s = time.monotonic() - begun
+            await self._turns(block, clock, number, ready)
+        finally:
+            ending = time.monotonic()
+            for subject in block.subjects:
+                await self._bed.withdraw(block, subject)
+        setup_s += time.monotonic() - ending
+        clock.learn("setup", setup_s / len(block.subjects))
+
+    async def _turns(self, block: Block, clock: Clock, number: int, ready: set[str]) -> None:
+        for turn in block.turns(number):
+            case = turn.job.case
+            if case.subject not in ready:
+                continue
+            if not clock.has_time_for(0.5 * clock.step_s(turn.step)):
+                self._reasons.setdefault(case, OUT_OF_TIME)
+                continue
+            self._progress.working(f"round {number + 1}: {turn.step.kind} {case.name}", clock)
+            case_id = self._store.case_id(self._campaign, case)
+            begun = time.monotonic()
+
+            def record(trial: Trial, case_id: int = case_id) -> None:
+                self._store.add_trial(case_id, trial)
+
+            runner = StepRunner(self._timing, self._seed, record)
+            try:
+                device = await self._bed.device(case)
+                state = self._states.setdefault(case, CaseState())
+                samples = await runner.run(turn.step, device, state, number)
+            except (DeviceError, StepSkipped) as error:
+                self._lose([turn.job], error)
+                continue
+            clock.learn(turn.step.kind, time.monotonic() - begun)
+            if samples:
+                self._store.add_samples(case_id, samples)
+                self._done.add(case)
+                self._progress.sampled(case, samples)
+
+    def _lose(self, jobs: Sequence[Job], error: Exception) -> None:
+        for job in jobs:
+            self._reasons[job.case] = str(error)
+
+    def _skip(self, case: Case, reason: str) -> None:
+        skip = Skip(case.scenario, case.name, case.subject, reason)
+        self._store.add_skip(self._campaign, skip)
+        self._progress.skipped(skip)

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every measured thing looks like to the bench: something that runs one trial at one load.
+
+The real device is a graph on a node with a generator attached (`attached.py`), the simulated one
+(`simulated.py`) a capacity with a loss law; search, plan, statistics, store and report cannot tell
+them apart, which is how they are tested.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from headrace.results import Case, Purpose, Trial
+
+
+@dataclass(frozen=True)
+class TrialRequest:
+    """One trial to run.
+
+    Attributes:
+        round: number of the round, for the record.
+        purpose: what it is for; `cost` has the switch's busy cycles read around it.
+        duration_s: seconds of sending.
+        load_pps: packets per second over all streams; None as fast as the generator can.
+    """
+
+    round: int
+    purpose: Purpose
+    duration_s: float
+    load_pps: float | None
+
+
+class DeviceError(Exception):
+    """A trial could not be run; the message names what failed and the remedy."""
+
+
+class Device(Protocol):
+    """A deployed case."""
+
+    @property
+    def case(self) -> Case:
+        """What is deployed."""
+
+    @property
+    def ceiling_pps(self) -> float:
+        """The highest load that the generator can send on this kind of port."""
+
+    async def trial(self, request: TrialRequest) -> Trial:
+        """Runs one trial.
+
+        Raises:
+            DeviceError: it could not be run.
+        """

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the NF-FG (the node's JSON service graph) of a shape, and the streams that exercise it.
+
+Both directions are in the graph, as in a service that carries answers too; the bench sends one.
+Parallel VNFs are told apart by the destination MAC of the frames, one address for each VNF: the
+generator sends one stream to each (`vnf_mac`), so that spreading the traffic costs the switch one
+exact match and no hash.
+"""
+
+from typing import Any
+
+from headrace.results import Shape
+
+ENTRY = "in"
+EXIT = "out"
+PRIORITY = 10
+
+
+def vnf_mac(index: int) -> str:
+    """Destination MAC of the frames for parallel VNF number `index` (from 0)."""
+    return f"02:48:52:00:01:{index:02x}"
+
+
+def prefix(index: int) -> str:
+    """Network address of the /24 number `index` of RFC 2544's range 198.18.0.0/15 (512 of them)."""
+    return f"198.{18 + index // 256}.{index % 256}.0"
+
+
+def _rule(number: int, match: dict[str, str], output: str) -> dict[str, Any]:
+    return {
+        "id": f"r{number}",
+        "priority": PRIORITY,
+        "match": match,
+        "actions": [{"output_to_port": output}],
+    }
+
+
+def _endpoint(name: str, interface: str) -> dict[str, Any]:
+    return {"id": name, "type": "interface", "interface": {"if-name": interface}}
+
+
+def _vnf(index: int, template: str) -> dict[str, Any]:
+    return {
+        "id": f"vnf{index}",
+        "name": template,
+        "vnf_template": template,
+        "functional-capability": template,
+        "ports": [{"id": "port:0", "name": "towards in"}, {"id": "port:1", "name": "towards out"}],
+    }
+
+
+def _near(index: int) -> str:
+    return f"vnf:vnf{index}:port:0"
+
+
+def _far(index: int) -> str:
+    return f"vnf:vnf{index}:port:1"
+
+
+def _joins(shape: Shape, vnfs: int, prefixes: int) -> list[tuple[dict[str, str], str]]:
+    """The rules as (match, output) pairs, forward and backward."""
+    entry, leave = f"endpoint:{ENTRY}", f"endpoint:{EXIT}"
+    if shape == "p2p" and prefixes:
+        forward = [
+            ({"port_in": entry, "ether_type": "0x0800", "dest_ip": f"{prefix(index)}/24"}, leave)
+            for index in range(prefixes)
+        ]
+        return [*forward, ({"port_in": leave}, entry)]
+    if shape == "p2p":
+        return [({"port_in": entry}, leave), ({"port_in": leave}, entry)]
+    if shape == "chain":
+        hops = [entry]
+        for index in range(vnfs):
+            hops += [_near(index), _far(index)]
+        hops.append(leave)
+        pairs = [(hops[at], hops[at + 1]) for at in range(0, len(hops), 2)]
+        forward = [({"port_in": a}, b) for a, b in pairs]
+        backward = [({"port_in": b}, a) for a, b in reversed(pairs)]
+        return [*forward, *backward]
+    joins: list[tuple[dict[str, str], str]] = []
+    for index in range(vnfs):
+        mac = vnf_mac(index)
+        joins += [
+            ({"port_in": entry, "dest_mac": mac}, _near(index)),
+            ({"port_in": _far(index)}, leave),
+            ({"port_in": leave, "source_mac": mac}, _far(index)),
+            ({"port_in": _near(index)}, entry),
+        ]
+    return joins
+
+
+def build(
+    shape: Shape,
+    vnfs: int,
+    template: str,
+    entry_interface: str,
+    exit_interface: str,
+    prefixes: int = 0,
+) -> dict[str, Any]:
+    """The NF-FG of a shape between two physical ports of the node.
+
+    Args:
+        shape: p2p, chain or parallel.
+        vnfs: number of VNFs (0 for p2p).
+        template: name of the template that every VNF is made from.
+        entry_interface: physical port that traffic comes in by.
+        exit_interface: physical port that traffic leaves by.
+        prefixes: p2p only: that many rules at the entry, one for each /24 of destinations, instead
+            of one by port.
+
+    Raises:
+        ValueError: the number of VNFs does not suit the shape.
+    """
+    if (shape == "p2p") != (vnfs == 0) or vnfs < 0:
+        raise ValueError(f"{shape} with {vnfs} VNFs is no graph")
+    return {
+        "forwarding-graph": {
+            "name": f"bench {shape} {vnfs}" if vnfs else f"bench {shape}",
+            "VNFs": [_vnf(index, template) for index in range(vnfs)],
+            "end-points": [_endpoint(ENTRY, entry_interface), _endpoint(EXIT, exit_interface)],
+            "big-switch": {
+                "flow-rules": [
+                    _rule(number, match, output)
+                    for number, (match, output) in enumerate(_joins(shape, vnfs, prefixes), 1)
+                ]
+            },
+        }
+    }
+
+
+def streams(
+    shape: Shape, vnfs: int, size: str, flows: int, tx_port: str, rx_port: str
+) -> list[dict[str, Any]]:
+    """The generator's streams for a shape: one, or one for each parallel VNF.
+
+    The flows are divided over the streams, at least one each; every stream has the same share of
+    the load.
+    """
+    count = vnfs if shape == "parallel" else 1
+    frame: int | str = int(size) if size.isdigit() else size
+    share, more = divmod(max(flows, count), count)
+    return [
+        {
+            "name": f"s{index}",
+            "tx_port": tx_port,
+            "rx_port": rx_port,
+            "size": frame,
+            "flows": share + (1 if index < more else 0),
+            "share": 1,
+            "dst_mac": vnf_mac(index),
+            "src_mac": "02:48:52:00:00:01",
+            "src_ip": "198.18.0.1",
+            "dst_ip": "198.18.0.1",
+        }
+        for index in range(count)
+    ]

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Scenarios: what to measure, as data. One YAML file in `scenarios/` for each experiment.
+
+A scenario names graph shapes, subjects (a switch with its port kinds), traffic and what to measure
+of it. `cases()` multiplies that out; nothing here knows how a case is run.
+
+The shapes, in the words of RFC 8204's successors and of Luizelli et al.:
+
+* `p2p`: from one physical port through the switch to the other, no VNF;
+* `chain` of n, placement `gather`: one chain, all its VNFs on this machine, n + 1 traversals of the
+  switch for each packet (the paper's Fig. 2a);
+* `parallel` n, placement `distribute`: n VNFs side by side, the generator spreads the traffic over
+  them, each packet visits one VNF and crosses the switch twice. That is how the paper measures a
+  distribute placement on one server (Fig. 2b): each VNF belongs to another chain, whose other VNFs
+  are on other servers.
+"""
+
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from headrace.results import Case, Placement, Shape
+
+FOLDER = Path(__file__).resolve().parent.parent.parent / "scenarios"
+
+Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
+PortKind = Literal["memif", "vhost-user", "veth"]
+Mix = Literal["imix-csit", "imix-nfvbench"]
+GoalName = Literal["short", "csit", "rfc2544", "tst009"]
+
+
+class ScenarioError(Exception):
+    """A scenario is not there or not valid; names the file, the place in it and the remedy."""
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class GraphSpec(_Strict):
+    """A family of graphs: one for each number of VNFs."""
+
+    shape: Shape
+    vnfs: list[Annotated[int, Field(ge=1, le=30)]] = []
+    placement: Placement = "none"
+    prefixes: Annotated[int, Field(ge=0, le=512)] = 0
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.shape == "p2p" and (self.vnfs or self.placement != "none"):
+            raise ValueError("p2p has no VNFs and no placement")
+        if self.shape != "p2p" and self.prefixes:
+            raise ValueError("prefixes are rules between two ports: only p2p has them")
+        if self.shape != "p2p" and not self.vnfs:
+            raise ValueError(f"{self.shape} needs vnfs, a list such as [1, 2, 3]")
+        if self.placement == "gather" and self.shape != "chain":
+            raise ValueError("gather is measured as a chain on one machine")
+        if self.placement == "distribute" and self.shape != "parallel":
+            raise ValueError("distribute is measured as parallel VNFs (Luizelli, Fig. 2b)")
+        return self
+
+
+class Subject(_Strict):
+    """What is measured: a switch, the kinds of its ports, and how VNFs run on it."""
+
+    switch: Switch
+    ports: PortKind
+    vnf_ports: PortKind | None = None
+    engine: Literal["process", "native"] = "process"
+    function: str = "pass"
+
+    @property
+    def inner_ports(self) -> PortKind:
+        """Kind of the ports towards VNFs; that of the physical ports unless told otherwise."""
+        return self.vnf_ports or self.ports
+
+    @property
+    def node(self) -> str:
+        """Name of the node that runs it: one node for each switch and set of port kinds."""
+        inner = f"-{self.inner_ports}" if self.inner_ports != self.ports else ""
+        return f"{self.switch}-{self.ports}{inner}"
+
+
+class Traffic(_Strict):
+    """Frame sizes (bytes with FCS, or the name of a mix) and numbers of flows."""
+
+    sizes: list[Annotated[int, Field(ge=64, le=1518)] | Mix] = [64]
+    flows: list[Annotated[int, Field(ge=1, le=1_000_000)]] = [1000]
+
+
+class Measure(_Strict):
+    """What to take of each case, in each round."""
+
+    search: GoalName | None = None
+    overload: bool = False
+    latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
+    loads_pps: list[Annotated[float, Field(gt=0)]] = []
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        if self.latency_at and self.search is None:
+            raise ValueError("latency_at takes fractions of the PDR: it needs a search")
+        if not (self.search or self.overload or self.loads_pps):
+            raise ValueError("nothing to measure: name search, overload or loads_pps")
+        return self
+
+
+class Scenario(_Strict):
+    """One experiment."""
+
+    name: str
+    title: str
+    question: str
+    papers: list[str] = []
+    graphs: list[GraphSpec]
+    subjects: list[Subject]
+    traffic: Traffic = Traffic()
+    measure: Measure
+
+    def cases(self) -> list[Case]:
+        """Every point of the scenario, in the order of the file."""
+        found = []
+        for graph in self.graphs:
+            for vnfs in graph.vnfs or [0]:
+                for flows in self.traffic.flows:
+                    for size in self.traffic.sizes:
+                        for subject in self.subjects:
+                            found.append(self._case(graph, vnfs, flows, str(size), subject))
+        return found
+
+    def _case(self, graph: GraphSpec, vnfs: int, flows: int, size: str, subject: Subject) -> Case:
+        bare = graph.shape == "p2p"
+        return Case(
+            scenario=self.name,
+            shape=graph.shape,
+            vnfs=vnfs,
+            placement=graph.placement,
+            switch=subject.switch,
+            ports=subject.ports,
+            vnf_ports="" if bare else subject.inner_ports,
+            function="" if bare else subject.function,
+            engine="" if bare else subject.engine,
+            size=size,
+            flows=flows,
+            prefixes=graph.prefixes,
+        )
+
+
+def load(path: Path) -> Scenario:
+    """Reads one scenario file.
+
+    Raises:
+        ScenarioError: the file cannot be read or says something that is not allowed.
+    """
+    try:
+        content = yaml.safe_load(path.read_text())
+    except (OSError, yaml.YAMLError) as error:
+        raise ScenarioError(f"{path}: {error}") from error
+    if not isinstance(content, dict):
+        raise ScenarioError(f"{path}: not a scenario (a mapping with graphs, subjects, measure)")
+    try:
+        return Scenario.model_validate({"name": path.stem, **content})
+    except ValidationError as error:
+        places = "; ".join(
+            f"{'.'.join(str(part) for part in entry['loc']) or 'scenario'}: {entry['msg']}"
+            for entry in error.errors()
+        )
+        raise ScenarioError(f"{path}: {places}") from error
+
+
+def load_all(folder: Path = FOLDER) -> list[Scenario]:
+    """All scenarios of a folder in the order of their file names."""
+    return [load(path) for path in sorted(folder.glob("*.yaml"))]
+
+
+def find(names: list[str], folder: Path = FOLDER) -> list[Scenario]:
+    """The named scenarios (names or paths of files), all if none is named.
+
+    Raises:
+        ScenarioError: there is none of that name; lists those that there are.
+    """
+    if not names:
+        return load_all(folder)
+    found = []
+    for name in names:
+        path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
+        if not path.is_file():
+            known = ", ".join(sorted(entry.stem for entry in folder.glob("*.yaml")))
+            raise ScenarioError(f"no scenario {name!r}; there are {known}")
+        found.append(load(path))
+    return found

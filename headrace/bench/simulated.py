@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A device that exists only as laws: capacity, loss, latency, cost, noise.
+
+For tests of everything above a trial and for `headrace bench run --simulate`, which shows what a
+scenario will look like without touching the machine. Its results are marked as simulated.
+"""
+
+import math
+import time
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.bench.device import TrialRequest
+from headrace.results import Case, Trial
+
+TSC_HZ = 2.0e9
+
+
+@dataclass(frozen=True)
+class Laws:
+    """How the simulated switch behaves.
+
+    Attributes:
+        cycles: TSC cycles of one traversal at one packet a poll.
+        per_byte: cycles for each byte of a frame and traversal.
+        batching: exponent below 1 by which more load makes packets cheaper.
+        floor_loss: share lost at any load (what a shared machine loses).
+        noise: standard deviation of the logarithm of the capacity, drawn for each trial.
+        latency_ns: latency of an idle switch.
+    """
+
+    cycles: float = 150.0
+    per_byte: float = 0.05
+    batching: float = 0.9
+    floor_loss: float = 0.0
+    noise: float = 0.0
+    latency_ns: float = 20_000.0
+
+
+def mean_bytes(size: str) -> float:
+    """Mean frame size in bytes with FCS of a size or mix."""
+    return {"imix-csit": 353.83, "imix-nfvbench": 361.83}.get(size) or float(size)
+
+
+@dataclass
+class SimulatedDevice:
+    """A device whose trials take no time."""
+
+    case: Case
+    laws: Laws = Laws()
+    ceiling_pps: float = 20e6
+    seed: int = 1
+    trials: list[TrialRequest] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._random = np.random.default_rng([self.seed, len(self.case.name)])
+
+    @property
+    def cycles_per_packet(self) -> float:
+        """Cycles of a packet through the whole graph at full load."""
+        per_hop = self.laws.cycles + self.laws.per_byte * mean_bytes(self.case.size)
+        return per_hop * self.case.traversals
+
+    @property
+    def capacity_pps(self) -> float:
+        """The load up to which nothing but the floor is lost."""
+        return TSC_HZ / self.cycles_per_packet
+
+    async def trial(self, request: TrialRequest) -> Trial:
+        """One trial by the laws."""
+        self.trials.append(request)
+        draw = math.exp(self.laws.noise * float(self._random.standard_normal()))
+        capacity = self.capacity_pps * draw
+        intended = request.load_pps or self.ceiling_pps
+        offered = min(intended, self.ceiling_pps)
+        passed = min(offered, capacity) * (1 - self.laws.floor_loss)
+        sent = round(offered * request.duration_s)
+        received = min(sent, round(passed * request.duration_s))
+        unsent = max(0, round(intended * request.duration_s) - sent)
+        load = min(1.0, offered / capacity)
+        idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.laws.batching - 1))
+        wait = self.laws.latency_ns * (1 + load / max(0.02, 1 - load))
+        return Trial(
+            round=request.round,
+            purpose=request.purpose,
+            intended_pps=request.load_pps,
+            duration_s=request.duration_s,
+            sent=sent,
+            received=received,
+            lost=sent - received,
+            unsent=unsent,
+            loss_ratio=(sent - received + unsent) / max(1, sent + unsent),
+            tx_pps=sent / request.duration_s,
+            rx_pps=received / request.duration_s,
+            started=time.time(),
+            busy_cycles=round(received * idle_cost),
+            switch_packets=received * self.case.traversals,
+            tsc_hz=TSC_HZ,
+            generator_limited=unsent > 0.01 * (sent + unsent),
+            latency_ns={
+                "count": received,
+                "min": self.laws.latency_ns,
+                "p50": wait,
+                "p90": 1.6 * wait,
+                "p99": 2.5 * wait,
+                "p99_9": 4 * wait,
+                "max": 8 * wait,
+            },
+        )

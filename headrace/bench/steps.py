@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The steps of a case in one round: which trials each runs and which samples it draws from them.
+
+A round of a case is a list of steps. A step is the unit that the planner interleaves and times and
+after which a campaign can stop, so each is complete by itself: search, overload, latency at
+fractions of the PDR, cost at fixed loads.
+"""
+
+import random
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Literal
+
+from headrace.bench.device import Device, TrialRequest
+from headrace.bench.scenario import Measure
+from headrace.bench.search import GoalSet, SearchError, goal_set, search
+from headrace.results import Purpose, Sample, Trial
+
+StepKind = Literal["overload", "search", "latency", "cost"]
+
+MIN_LOAD_SHARE = 0.02
+"""A search looks no lower than this share of what an overloaded device forwards."""
+HEADROOM = 1.5
+"""A search looks no higher than this multiple of what an overloaded device forwards."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Durations of the trials of a campaign, in seconds."""
+
+    trial_s: float = 0.2
+    cost_s: float = 0.4
+    search_limit_s: float = 30.0
+    overhead_s: float = 0.15
+
+
+@dataclass(frozen=True)
+class Step:
+    """One kind of work on a case."""
+
+    kind: StepKind
+    measure: Measure
+
+    def expected_s(self, timing: Timing) -> float:
+        """Seconds that the step is expected to take before any has been timed."""
+        trial = timing.trial_s + timing.overhead_s
+        if self.kind == "search":
+            goals = goal_set(self.measure.search or "short", timing.trial_s)
+            return goals.trials_expected * (self._goal_s(goals) + timing.overhead_s)
+        if self.kind == "latency":
+            return len(self.measure.latency_at) * trial
+        if self.kind == "cost":
+            return len(self.measure.loads_pps) * (timing.cost_s + timing.overhead_s)
+        return trial
+
+    @staticmethod
+    def _goal_s(goals: GoalSet) -> float:
+        durations = [goal.final_trial_duration for goal in goals.goals.values()]
+        return float(sum(durations) / len(durations))
+
+
+def steps_of(measure: Measure) -> list[Step]:
+    """The steps of one round, in the order in which they need each other's answers."""
+    kinds: list[StepKind] = []
+    if measure.overload or measure.search:
+        kinds.append("overload")
+    if measure.search:
+        kinds.append("search")
+    if measure.latency_at:
+        kinds.append("latency")
+    if measure.loads_pps:
+        kinds.append("cost")
+    return [Step(kind, measure) for kind in kinds]
+
+
+@dataclass
+class CaseState:
+    """What earlier steps of a case found and later ones need (packets per second)."""
+
+    overload_pps: float | None = None
+    pdr_pps: float | None = None
+
+
+class StepSkipped(Exception):
+    """A step has nothing to say about this case; the message is the reason."""
+
+
+Record = Callable[[Trial], None]
+
+
+class StepRunner:
+    """Runs steps on a device and draws samples.
+
+    Args:
+        timing: durations.
+        seed: order of the fixed loads is drawn from it, anew for each round.
+        record: called with every trial, as it ends.
+    """
+
+    def __init__(self, timing: Timing, seed: int, record: Record) -> None:
+        self._timing = timing
+        self._seed = seed
+        self._record = record
+
+    async def run(
+        self, step: Step, device: Device, state: CaseState, round_number: int
+    ) -> list[Sample]:
+        """Runs one step.
+
+        Raises:
+            StepSkipped: the step cannot say anything here.
+            DeviceError: a trial could not be run.
+        """
+        work: dict[
+            StepKind, Callable[[Measure, Device, CaseState, int], Awaitable[list[Sample]]]
+        ] = {
+            "overload": self._overload,
+            "search": self._search,
+            "latency": self._latency,
+            "cost": self._cost,
+        }
+        return await work[step.kind](step.measure, device, state, round_number)
+
+    async def _trial(
+        self,
+        device: Device,
+        round_number: int,
+        purpose: Purpose,
+        seconds: float,
+        load: float | None,
+    ) -> Trial:
+        trial = await device.trial(TrialRequest(round_number, purpose, seconds, load))
+        self._record(trial)
+        return trial
+
+    async def _overload(
+        self, measure: Measure, device: Device, state: CaseState, number: int
+    ) -> list[Sample]:
+        trial = await self._trial(device, number, "overload", self._timing.trial_s, None)
+        state.overload_pps = trial.rx_pps
+        if not measure.overload:
+            return []
+        return [Sample("mrr", "overload", number, trial.rx_pps, trial.generator_limited)]
+
+    async def _search(
+        self, measure: Measure, device: Device, state: CaseState, number: int
+    ) -> list[Sample]:
+        assert measure.search is not None
+        if not state.overload_pps:
+            raise StepSkipped("nothing came back under overload, so there is no rate to search for")
+        limited = False
+        fastest = 0.0
+
+        async def run(seconds: float, load: float) -> Trial:
+            nonlocal limited, fastest
+            trial = await self._trial(device, number, "search", seconds, load)
+            limited = limited or trial.generator_limited
+            fastest = max(fastest, trial.rx_pps)
+            return trial
+
+        max_load = min(device.ceiling_pps, HEADROOM * state.overload_pps)
+        try:
+            found = await search(
+                goal_set(measure.search, self._timing.trial_s),
+                run,
+                min_load=MIN_LOAD_SHARE * max_load,
+                max_load=max_load,
+                limit_s=self._timing.search_limit_s,
+                overhead_s=self._timing.overhead_s,
+            )
+        except SearchError as error:
+            raise StepSkipped(f"search: {error}") from error
+        state.pdr_pps = found.get("pdr") or found.get("ndr")
+        samples = [
+            Sample(metric, "", number, value, limited and value >= 0.95 * device.ceiling_pps)
+            for metric, value in found.items()
+            if value is not None
+        ]
+        if not samples:
+            raise StepSkipped(
+                f"more than the allowed loss even at {MIN_LOAD_SHARE * max_load:.0f} pps, "
+                f"{100 * MIN_LOAD_SHARE:.0f} % of the highest load tried"
+            )
+        return samples
+
+    async def _latency(
+        self, measure: Measure, device: Device, state: CaseState, number: int
+    ) -> list[Sample]:
+        if not state.pdr_pps:
+            raise StepSkipped("no PDR was found, so there is no fraction of it to load with")
+        samples = []
+        for fraction in measure.latency_at:
+            load = fraction * state.pdr_pps
+            trial = await self._trial(device, number, "latency", self._timing.trial_s, load)
+            point = f"{100 * fraction:.0f}% pdr"
+            samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
+            latency = trial.latency_ns
+            for name in ("min", "p50", "p99", "p99_9"):
+                if name in latency:
+                    samples.append(Sample(f"latency_{name}", point, number, latency[name]))
+            if "p99_9" in latency and "min" in latency:
+                variation = latency["p99_9"] - latency["min"]
+                samples.append(Sample("pdv", point, number, variation))
+        return samples
+
+    async def _cost(
+        self, measure: Measure, device: Device, state: CaseState, number: int
+    ) -> list[Sample]:
+        samples = []
+        loads = list(measure.loads_pps)
+        random.Random(self._seed + number).shuffle(loads)  # noqa: S311
+        for load in loads:
+            if load > device.ceiling_pps:
+                continue
+            trial = await self._trial(device, number, "cost", self._timing.cost_s, load)
+            point = f"{load:.0f} pps"
+            samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
+            if trial.cpu_percent is not None:
+                samples.append(Sample("cpu_percent", point, number, trial.cpu_percent))
+            if trial.cycles_per_packet is not None:
+                samples.append(Sample("cycles_per_packet", point, number, trial.cycles_per_packet))
+        return samples
