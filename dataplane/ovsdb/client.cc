@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ovsdb/client.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace headrace::ovsdb {
+namespace {
+
+constexpr const char* kLock = "ovs_vswitchd";
+constexpr const char* kSchema = "Open_vSwitch";
+constexpr const char* kMonitorId = "headrace";
+
+Json array(std::initializer_list<Json> elements) {
+  Json result = Json::array();
+  for (const auto& element : elements) {
+    result.push_back(element);
+  }
+  return result;
+}
+
+/// The first error in a reply to "transact" (RFC 7047, section 4.1.3), or "".
+std::string transaction_error(const Json& reply) {
+  if (!reply.is_array()) {
+    return "the reply is not an array";
+  }
+  for (const auto& outcome : reply) {
+    if (outcome.is_object() && outcome.contains("error")) {
+      return outcome.dump(-1, ' ', false, Json::error_handler_t::replace);
+    }
+  }
+  return "";
+}
+
+}  // namespace
+
+Client::Client(asio::io_context& context, std::string target, SwitchControl& control)
+    : context_(context),
+      target_(std::move(target)),
+      reconciler_(control),
+      reconnect_timer_(context),
+      status_timer_(context),
+      statistics_timer_(context) {}
+
+Client::~Client() {
+  stop();
+}
+
+Result<> Client::start() {
+  if (auto endpoint = parse_target(target_); !endpoint) {
+    return tl::unexpected(endpoint.error());
+  }
+  running_ = true;
+  connect();
+  return {};
+}
+
+void Client::stop() {
+  running_ = false;
+  active_ = false;
+  reconnect_timer_.cancel();
+  status_timer_.cancel();
+  statistics_timer_.cancel();
+  if (rpc_) {
+    rpc_->close();
+    rpc_->on_failure = nullptr;
+    rpc_.reset();
+  }
+}
+
+void Client::connect() {
+  rpc_ = std::make_shared<Rpc>(context_);
+  rpc_->on_failure = [this](const std::string& why) { on_failure(why); };
+  rpc_->on_notify = [this](const std::string& method, const Json& params) {
+    on_notify(method, params);
+  };
+  rpc_->on_connect = [this] {
+    log::info("ovsdb: connected to {}", target_);
+    rpc_->request("lock", array({kLock}), [this](const Result<Json>& reply) {
+      if (!reply) {
+        give_up("lock refused: " + reply.error().message);
+        return;
+      }
+      const auto locked = reply->is_object() ? reply->find("locked") : reply->end();
+      if (locked != reply->end() && locked->is_boolean() && locked->get<bool>()) {
+        on_lock();
+      } else {
+        log::warn("ovsdb: another process holds the lock {}; waiting for it", kLock);
+      }
+    });
+  };
+  if (auto connecting = rpc_->connect(target_); !connecting) {
+    on_failure(connecting.error().message);
+  }
+}
+
+void Client::on_failure(const std::string& why) {
+  active_ = false;
+  transacting_ = false;
+  status_timer_.cancel();
+  statistics_timer_.cancel();
+  if (!running_) {
+    return;
+  }
+  log::warn("ovsdb: {}; next try in {} ms", why, backoff_.count());
+  reconnect_timer_.expires_after(backoff_);
+  backoff_ = std::min(backoff_ * 2, kMaxBackoff);
+  reconnect_timer_.async_wait([this](asio::error_code code) {
+    if (!code && running_) {
+      connect();
+    }
+  });
+}
+
+void Client::give_up(const std::string& why) {
+  rpc_->close();
+  on_failure(why);
+}
+
+void Client::on_notify(const std::string& method, const Json& params) {
+  if (method == "locked") {
+    if (!active_) {
+      on_lock();
+    }
+  } else if (method == "stolen") {
+    give_up("the lock was stolen");
+  } else if (method == "update" && params.size() == 2 && active_) {
+    if (auto applied = database_.apply(params[1]); !applied) {
+      give_up(applied.error().message);
+      return;
+    }
+    on_rows_changed();
+  }
+}
+
+void Client::on_lock() {
+  request_monitor();
+}
+
+void Client::request_monitor() {
+  rpc_->request("monitor", array({kSchema, kMonitorId, Database::monitor_requests()}),
+                [this](const Result<Json>& reply) {
+                  if (!reply) {
+                    give_up("monitor refused: " + reply.error().message);
+                    return;
+                  }
+                  database_.clear();
+                  writer_.forget();
+                  if (auto applied = database_.apply(*reply); !applied) {
+                    give_up(applied.error().message);
+                    return;
+                  }
+                  backoff_ = kMinBackoff;
+                  active_ = true;
+                  on_rows_changed();
+                  if (active_) {
+                    schedule_status();
+                    schedule_statistics();
+                  }
+                });
+}
+
+void Client::on_rows_changed() {
+  const auto desired = read_desired(database_);
+  if (!desired) {
+    give_up(desired.error().message);
+    return;
+  }
+  for (const auto& warning : desired->warnings) {
+    log::warn("ovsdb: {}", warning);
+  }
+  stats_interval_ = desired->stats_interval;
+  reconciler_.apply(*desired);
+  write_back();
+}
+
+void Client::refresh_soon() {
+  asio::post(context_, [this] {
+    if (active_) {
+      write_back();
+    }
+  });
+}
+
+void Client::write_back() {
+  if (transacting_) {
+    dirty_ = true;
+    return;
+  }
+  dirty_ = false;
+  auto rows = reconciler_.status();
+  if (statistics_due_) {
+    statistics_due_ = false;
+    for (auto& [key, columns] : reconciler_.statistics()) {
+      rows[key].update(columns);
+    }
+  }
+  writer_.forget_all_but(rows);
+  auto operations = writer_.operations(rows);
+  if (!operations.empty()) {
+    transact(std::move(operations));
+  }
+}
+
+void Client::transact(Json operations) {
+  transacting_ = true;
+  const size_t count = operations.size();
+  Json params = array({kSchema, Json{{"op", "assert"}, {"lock", kLock}}});
+  for (auto& operation : operations) {
+    params.push_back(std::move(operation));
+  }
+  rpc_->request("transact", std::move(params),
+                [this, count](const Result<Json>& reply) { on_transacted(reply, count); });
+}
+
+void Client::on_transacted(const Result<Json>& reply, size_t operations) {
+  transacting_ = false;
+  const auto error = reply ? transaction_error(*reply) : reply.error().message;
+  if (!error.empty()) {
+    // The next status round (half a second) writes everything again.
+    log::warn("ovsdb: a transaction of {} updates failed: {}", operations, error);
+    writer_.forget();
+    return;
+  }
+  if (dirty_) {
+    write_back();
+  }
+}
+
+void Client::schedule_status() {
+  status_timer_.expires_after(kStatusInterval);
+  status_timer_.async_wait([this](asio::error_code code) {
+    if (code || !active_) {
+      return;
+    }
+    write_back();
+    schedule_status();
+  });
+}
+
+void Client::schedule_statistics() {
+  statistics_timer_.expires_after(stats_interval_);
+  statistics_timer_.async_wait([this](asio::error_code code) {
+    if (code || !active_) {
+      return;
+    }
+    statistics_due_ = true;
+    write_back();
+    schedule_statistics();
+  });
+}
+
+}  // namespace headrace::ovsdb

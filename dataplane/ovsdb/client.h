@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The switch's session with an OVSDB server: what `ovs-vswitchd` is to it.
+//
+// Life: connect -> lock `ovs_vswitchd` (two daemons on one database would fight; the second waits)
+// -> monitor -> apply the rows, write back -> follow updates. A lost connection is made again with
+// back-off (100 ms to 8 s); the switch goes on forwarding meanwhile, and what changed in between is
+// applied as a difference.
+//
+// Writing back: one transaction at a time, which asserts the lock, so that a daemon that lost it
+// writes nothing. Status is compared twice a second and written where it changed; statistics every
+// other_config:stats-update-interval (default and least 5000 ms).
+//
+// Thread safety: none; everything runs on the io_context's thread.
+#pragma once
+
+#include <asio.hpp>
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "ovsdb/database.h"
+#include "ovsdb/reconciler.h"
+#include "ovsdb/rpc.h"
+#include "ovsdb/status_writer.h"
+
+namespace headrace::ovsdb {
+
+class Client {
+ public:
+  static constexpr std::chrono::milliseconds kMinBackoff{100};
+  static constexpr std::chrono::milliseconds kMaxBackoff{8000};
+  static constexpr std::chrono::milliseconds kStatusInterval{500};
+
+  /// `target` is `unix:PATH` or `tcp:IP:PORT`. `control` must outlive the client.
+  Client(asio::io_context& context, std::string target, SwitchControl& control);
+  ~Client();
+  Client(const Client&) = delete;
+  Client& operator=(const Client&) = delete;
+
+  /// Starts the session. Fails at once only for a malformed target.
+  Result<> start();
+  /// Ends the session; the server then gives up the lock.
+  void stop();
+  /// Compares and writes the status now rather than at the next half second; for events such as
+  /// a link or a controller that came up.
+  void refresh_soon();
+  /// Whether the lock is held and the rows are known.
+  [[nodiscard]] bool is_active() const { return active_; }
+
+ private:
+  void connect();
+  void on_failure(const std::string& why);
+  void on_notify(const std::string& method, const Json& params);
+  void on_lock();
+  void request_monitor();
+  void on_rows_changed();
+  void write_back();
+  void transact(Json operations);
+  void on_transacted(const Result<Json>& reply, size_t operations);
+  void schedule_status();
+  void schedule_statistics();
+  /// Drops the connection for a peer that breaks the protocol, and reconnects.
+  void give_up(const std::string& why);
+
+  asio::io_context& context_;
+  std::string target_;
+  Reconciler reconciler_;
+  StatusWriter writer_;
+  Database database_;
+  std::shared_ptr<Rpc> rpc_;
+  asio::steady_timer reconnect_timer_;
+  asio::steady_timer status_timer_;
+  asio::steady_timer statistics_timer_;
+  std::chrono::milliseconds backoff_{kMinBackoff};
+  std::chrono::milliseconds stats_interval_{5000};
+  bool running_{false};
+  bool active_{false};
+  bool transacting_{false};
+  bool dirty_{false};  ///< status may have changed while a transaction was under way
+  bool statistics_due_{false};
+};
+
+}  // namespace headrace::ovsdb

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ovsdb/database.h"
+
+namespace headrace::ovsdb {
+
+Json Database::monitor_requests() {
+  const auto columns = [](std::initializer_list<const char*> names) {
+    return Json{{"columns", std::vector<std::string>(names.begin(), names.end())}};
+  };
+  // `ofport` is read at the start only, for the number that a port had before a restart.
+  Json ofport = columns({"ofport"});
+  ofport["select"] = Json{{"modify", false}};
+  Json interface = Json::array();
+  interface.push_back(
+      columns({"name", "type", "options", "ofport_request", "mtu_request", "mac", "other_config"}));
+  interface.push_back(std::move(ofport));
+  return {
+      {"Open_vSwitch", columns({"bridges", "next_cfg", "other_config"})},
+      {"Bridge",
+       columns({"name", "ports", "controller", "fail_mode", "protocols", "other_config"})},
+      {"Port", columns({"name", "interfaces"})},
+      {"Interface", std::move(interface)},
+      {"Controller", columns({"target", "max_backoff", "inactivity_probe"})},
+  };
+}
+
+Result<> Database::apply(const Json& table_updates) {
+  if (!table_updates.is_object()) {
+    return fail("OVSDB update: not an object");
+  }
+  for (const auto& [table, rows] : table_updates.items()) {
+    if (!rows.is_object()) {
+      return fail("OVSDB update: table {} is not an object", table);
+    }
+    for (const auto& [uuid, change] : rows.items()) {
+      if (!is_uuid(uuid) || !change.is_object()) {
+        return fail("OVSDB update: table {} has a malformed row {}", table, uuid);
+      }
+      if (const auto fresh = change.find("new"); fresh != change.end() && !fresh->is_object()) {
+        return fail("OVSDB update: table {} row {} is not an object", table, uuid);
+      }
+    }
+  }
+  for (const auto& [table, rows] : table_updates.items()) {
+    for (const auto& [uuid, change] : rows.items()) {
+      if (const auto fresh = change.find("new"); fresh != change.end()) {
+        Json& row = tables_[table][uuid];
+        if (!row.is_object()) {
+          row = Json::object();
+        }
+        row.update(*fresh);
+      } else {
+        tables_[table].erase(uuid);
+      }
+    }
+  }
+  return {};
+}
+
+const Database::Rows& Database::table(std::string_view name) const {
+  static const Rows kNone;
+  const auto it = tables_.find(name);
+  return it == tables_.end() ? kNone : it->second;
+}
+
+}  // namespace headrace::ovsdb

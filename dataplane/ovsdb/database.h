@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// The client's copy of the database: the rows and columns that it monitors.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "ovsdb/values.h"
+
+namespace headrace::ovsdb {
+
+/// Rows by table and UUID, each an object of columns in OVSDB's notation.
+class Database {
+ public:
+  using Rows = std::map<Uuid, Json>;
+
+  /// What to monitor: the "monitor-requests" of RFC 7047, section 4.1.5, with the columns that
+  /// Headrace reads. Columns that it only writes are not in it: it would hear its own echo.
+  static Json monitor_requests();
+
+  /// Applies "table-updates" (RFC 7047, section 4.1.6). All or nothing: fails, and changes nothing,
+  /// if they are malformed.
+  Result<> apply(const Json& table_updates);
+
+  /// The rows of a table; empty if there are none.
+  [[nodiscard]] const Rows& table(std::string_view name) const;
+
+  void clear() { tables_.clear(); }
+
+ private:
+  std::map<std::string, Rows, std::less<>> tables_;
+};
+
+}  // namespace headrace::ovsdb

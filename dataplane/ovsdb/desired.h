@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the database wants of the switch: its rows, joined and typed.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "ovsdb/database.h"
+#include "ovsdb/switch_control.h"
+
+namespace headrace::ovsdb {
+
+/// OpenFlow 1.0's number of an LSI's own port, which the column `ofport` uses for LOCAL.
+inline constexpr int64_t kOfportLocal = 65534;
+/// The largest number that the column `ofport` can have for another port (ofport_request's range).
+inline constexpr int64_t kOfportMax = 65279;
+
+struct InterfaceRow {
+  Uuid uuid;
+  PortSpec spec;                         ///< `number` is LOCAL or 0, not chosen yet
+  std::optional<uint32_t> requested;     ///< ofport_request
+  std::optional<uint32_t> last_number;   ///< ofport as it stands, if it is a usable number
+  std::optional<std::string> complaint;  ///< why the row can't be served, found while reading it
+};
+
+struct ControllerRow {
+  Uuid uuid;
+  ControllerSpec spec;
+};
+
+struct BridgeRow {
+  Uuid uuid;
+  LsiConfig config;
+  std::vector<InterfaceRow> interfaces;
+  std::vector<ControllerRow> controllers;
+  std::optional<std::string> complaint;  ///< why the row can't be served as it is
+};
+
+struct Desired {
+  std::optional<Uuid> root;  ///< the Open_vSwitch row; none before `ovs-vsctl init`
+  int64_t next_cfg{0};
+  WorkerConfig workers;
+  std::chrono::milliseconds stats_interval{5000};
+  std::vector<BridgeRow> bridges;     ///< sorted by name
+  std::vector<std::string> warnings;  ///< values of other_config that can't be used, in words
+};
+
+/// Joins and types the rows. Fails only if the server breaks its own schema; what an operator can
+/// get wrong becomes a complaint on the row or a warning.
+Result<Desired> read_desired(const Database& database);
+
+}  // namespace headrace::ovsdb

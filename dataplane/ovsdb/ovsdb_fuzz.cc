@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer: a server that sends anything. The input is what arrives on the connection, cut in two
+// at its first byte's place; updates in it go through the rows to the reconciler.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "ovsdb/database.h"
+#include "ovsdb/fake_switch.h"
+#include "ovsdb/reconciler.h"
+#include "ovsdb/rpc.h"
+#include "ovsdb/status_writer.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  using namespace headrace::ovsdb;
+  if (size == 0) {
+    return 0;
+  }
+  asio::io_context context;
+  FakeSwitch fake;
+  Reconciler reconciler(fake);
+  StatusWriter writer;
+  Database database;
+  const auto take_rows = [&](const Json& updates) {
+    if (!database.apply(updates)) {
+      return;
+    }
+    if (const auto desired = read_desired(database)) {
+      fake.calls.clear();
+      reconciler.apply(*desired);
+      writer.operations(reconciler.status());
+    }
+  };
+  auto rpc = std::make_shared<Rpc>(context);
+  rpc->on_notify = [&](const std::string& method, const Json& params) {
+    if (method == "update" && params.size() == 2) {
+      take_rows(params[1]);
+    }
+  };
+  rpc->request("monitor", Json::array(), [&](const headrace::Result<Json>& reply) {
+    if (reply) {
+      take_rows(*reply);
+    }
+  });
+  const std::string_view bytes(reinterpret_cast<const char*>(data) + 1, size - 1);
+  const size_t cut = std::min<size_t>(data[0], bytes.size());
+  if (rpc->receive(bytes.substr(0, cut))) {
+    std::ignore = rpc->receive(bytes.substr(cut));
+  }
+  rpc->close();
+  context.run();
+  return 0;
+}

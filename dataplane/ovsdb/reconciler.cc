@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ovsdb/reconciler.h"
+
+#include <algorithm>
+
+#include "base/log.h"
+
+namespace headrace::ovsdb {
+namespace {
+
+const BridgeRow* find_bridge(const Desired& desired, const std::string& name) {
+  const auto it = std::find_if(desired.bridges.begin(), desired.bridges.end(),
+                               [&](const BridgeRow& row) { return row.config.name == name; });
+  return it == desired.bridges.end() ? nullptr : &*it;
+}
+
+const InterfaceRow* find_interface(const BridgeRow& bridge, const std::string& name) {
+  const auto it = std::find_if(bridge.interfaces.begin(), bridge.interfaces.end(),
+                               [&](const InterfaceRow& row) { return row.spec.name == name; });
+  return it == bridge.interfaces.end() ? nullptr : &*it;
+}
+
+std::string peer_option(const PortSpec& spec) {
+  const auto it = spec.options.find("peer");
+  return spec.type == "patch" && it != spec.options.end() ? it->second : std::string{};
+}
+
+/// Whether an interface asks for a number other than the one that its port has.
+bool wants_other_number(const InterfaceRow& row, const PortSpec& spec,
+                        const std::optional<uint32_t>& requested_before) {
+  return row.requested && row.requested != requested_before && *row.requested != spec.number &&
+         spec.number != pipeline::kPortLocal;
+}
+
+/// What OVS demands of a patch port before it makes one.
+std::optional<std::string> patch_complaint(const PortSpec& spec) {
+  if (spec.type != "patch") {
+    return std::nullopt;
+  }
+  const auto peer = peer_option(spec);
+  if (peer.empty()) {
+    return spec.name + ": patch type requires valid 'peer' argument";
+  }
+  if (peer == spec.name) {
+    return spec.name + ": patch peer must not be self";
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+void Reconciler::apply(const Desired& desired) {
+  root_ = desired.root;
+  apply_workers(desired.workers);
+  remove_stale(desired);
+  for (const auto& row : desired.bridges) {
+    apply_lsi(row);
+  }
+  for (const auto& row : desired.bridges) {
+    apply_ports(row);
+  }
+  pair_patches();
+  for (const auto& row : desired.bridges) {
+    apply_controllers(row);
+  }
+  applied_cfg_ = desired.next_cfg;
+}
+
+void Reconciler::apply_workers(const WorkerConfig& config) {
+  if (workers_ == config) {
+    return;
+  }
+  if (auto set = control_.set_workers(config); !set) {
+    log::error("workers: {}", set.error().message);
+    workers_.reset();
+    return;
+  }
+  workers_ = config;
+}
+
+void Reconciler::remove_stale(const Desired& desired) {
+  for (auto it = lsis_.begin(); it != lsis_.end();) {
+    auto& [name, lsi] = *it;
+    const auto* bridge = find_bridge(desired, name);
+    const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
+    for (auto port = lsi.ports.begin(); port != lsi.ports.end();) {
+      const auto* row = stays ? find_interface(*bridge, port->first) : nullptr;
+      if (row != nullptr && !row->complaint && row->spec.type == port->second.spec.type &&
+          !wants_other_number(*row, port->second.spec, port->second.requested)) {
+        ++port;
+        continue;
+      }
+      remove_port(name, port->second);
+      port = lsi.ports.erase(port);
+    }
+    if (stays) {
+      ++it;
+      continue;
+    }
+    if (lsi.exists) {
+      control_.destroy_lsi(name);
+    }
+    it = lsis_.erase(it);
+  }
+}
+
+void Reconciler::apply_lsi(const BridgeRow& row) {
+  auto& lsi = lsis_[row.config.name];
+  lsi.uuid = row.uuid;
+  if (lsi.exists && lsi.config == row.config) {
+    lsi.error = row.complaint;
+    return;
+  }
+  const auto done = lsi.exists ? control_.update_lsi(row.config) : control_.create_lsi(row.config);
+  if (!done) {
+    log::error("bridge {}: {}", row.config.name, done.error().message);
+    lsi.error = done.error().message;
+    return;
+  }
+  lsi.exists = true;
+  lsi.config = row.config;
+  lsi.error = row.complaint;
+}
+
+void Reconciler::apply_ports(const BridgeRow& row) {
+  auto& lsi = lsis_.at(row.config.name);
+  std::vector<const InterfaceRow*> order;
+  for (const auto& interface : row.interfaces) {
+    order.push_back(&interface);
+  }
+  const auto rank = [](const InterfaceRow* r) { return r->requested ? 0 : r->last_number ? 1 : 2; };
+  std::stable_sort(order.begin(), order.end(),
+                   [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
+  for (const auto* interface : order) {
+    apply_port(row.config.name, lsi, *interface);
+  }
+}
+
+void Reconciler::apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row) {
+  auto& port = lsi.ports[row.spec.name];
+  port.uuid = row.uuid;
+  if (!port.exists) {
+    create_port(name, lsi, port, row);
+    return;
+  }
+  PortSpec spec = row.spec;
+  spec.number = port.spec.number;
+  port.requested = row.requested;
+  if (spec == port.spec) {
+    return;
+  }
+  if (peer_option(spec) != peer_option(port.spec)) {
+    part(name, port);
+  }
+  if (auto complaint = patch_complaint(spec)) {
+    remove_port(name, port);
+    port.error = std::move(complaint);
+    return;
+  }
+  const auto updated = control_.update_port(name, spec);
+  if (!updated) {
+    log::error("port {}: {}", spec.name, updated.error().message);
+    port.error = updated.error().message;
+    return;
+  }
+  if (!*updated) {
+    remove_port(name, port);
+    InterfaceRow again = row;
+    again.last_number = spec.number;
+    create_port(name, lsi, port, again);
+    return;
+  }
+  port.spec = spec;
+  port.error.reset();
+}
+
+void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
+                             const InterfaceRow& row) {
+  port.spec = row.spec;
+  port.requested = row.requested;
+  port.spec.number = 0;
+  port.error = row.complaint ? row.complaint : patch_complaint(row.spec);
+  if (!lsi.exists) {
+    port.error = fmt::format("bridge {}: {}", name, lsi.error.value_or("not created"));
+  }
+  if (port.error) {
+    return;
+  }
+  const auto number = choose_number(lsi, row);
+  if (!number) {
+    port.error = fmt::format("bridge {} has no free port number", name);
+    return;
+  }
+  port.spec.number = *number;
+  if (auto added = control_.add_port(name, port.spec); !added) {
+    log::error("port {}: {}", port.spec.name, added.error().message);
+    port.error = added.error().message;
+    port.spec.number = 0;
+    return;
+  }
+  port.exists = true;
+}
+
+void Reconciler::remove_port(const std::string& name, Port& port) {
+  part(name, port);
+  if (port.exists) {
+    control_.remove_port(name, port.spec.name);
+    port.exists = false;
+    port.spec.number = 0;
+  }
+}
+
+std::pair<const std::string*, Reconciler::Port*> Reconciler::find_port(const std::string& name) {
+  for (auto& [lsi_name, lsi] : lsis_) {
+    if (const auto it = lsi.ports.find(name); it != lsi.ports.end()) {
+      return {&lsi_name, &it->second};
+    }
+  }
+  return {nullptr, nullptr};
+}
+
+void Reconciler::part(const std::string& lsi_name, Port& port) {
+  if (port.peer.empty()) {
+    return;
+  }
+  control_.disconnect_patch(lsi_name, port.spec.name);
+  if (auto [peer_lsi, peer] = find_port(port.peer); peer != nullptr) {
+    peer->peer.clear();
+  }
+  port.peer.clear();
+}
+
+void Reconciler::pair_patches() {
+  for (auto& [lsi_name, lsi] : lsis_) {
+    for (auto& [port_name, port] : lsi.ports) {
+      const auto wanted = peer_option(port.spec);
+      if (!port.exists || wanted.empty() || !port.peer.empty()) {
+        continue;
+      }
+      auto [peer_lsi, peer] = find_port(wanted);
+      if (peer == nullptr || !peer->exists || peer_option(peer->spec) != port_name ||
+          !peer->peer.empty()) {
+        continue;
+      }
+      if (auto joined = control_.connect_patch(lsi_name, port_name, *peer_lsi, wanted); !joined) {
+        log::error("patch {} to {}: {}", port_name, wanted, joined.error().message);
+        port.error = peer->error = joined.error().message;
+        continue;
+      }
+      port.error.reset();
+      peer->error.reset();
+      port.peer = wanted;
+      peer->peer = port_name;
+    }
+  }
+}
+
+void Reconciler::apply_controllers(const BridgeRow& row) {
+  auto& lsi = lsis_.at(row.config.name);
+  lsi.controller_rows.clear();
+  std::vector<ControllerSpec> specs;
+  for (const auto& controller : row.controllers) {
+    specs.push_back(controller.spec);
+    lsi.controller_rows.emplace_back(controller.uuid, controller.spec.target);
+  }
+  if (lsi.exists && specs != lsi.controllers) {
+    control_.set_controllers(row.config.name, specs);
+    lsi.controllers = std::move(specs);
+  }
+}
+
+bool Reconciler::is_number_free(const Lsi& lsi, uint32_t number) {
+  return std::none_of(lsi.ports.begin(), lsi.ports.end(), [&](const auto& entry) {
+    return entry.second.exists && entry.second.spec.number == number;
+  });
+}
+
+std::optional<uint32_t> Reconciler::choose_number(Lsi& lsi, const InterfaceRow& row) {
+  if (row.spec.number == pipeline::kPortLocal) {
+    return pipeline::kPortLocal;
+  }
+  for (const auto& wish : {row.requested, row.last_number}) {
+    if (wish && is_number_free(lsi, *wish)) {
+      lsi.last_number = std::max(lsi.last_number, *wish);
+      return wish;
+    }
+  }
+  const auto count = static_cast<uint32_t>(kOfportMax);
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t number = (lsi.last_number + i) % count + 1;
+    if (is_number_free(lsi, number)) {
+      lsi.last_number = number;
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace headrace::ovsdb

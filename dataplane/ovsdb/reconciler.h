@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Makes the switch what the database wants, and says what came of it.
+//
+// What: apply() compares the desired rows with what was asked of the switch so far and calls
+// SwitchControl with the difference; status() and statistics() then give the columns to write back.
+//
+// Order within apply(): workers; removal (patch pairs, ports, LSIs); LSIs; ports, those that ask
+// for a number first, then those that had one before a restart, then the rest; patch pairs;
+// controllers. So a port may move to another bridge, and names and numbers may be swapped, in one
+// transaction.
+//
+// Failures: a port or LSI that can't be made keeps its error and is tried again at the next
+// apply(), as OVS does; nothing else is affected.
+//
+// Port numbers: LOCAL for the port named like its bridge; ofport_request if it is free; the number
+// of the column `ofport` if it is free, so that a restart changes no number; else the next one
+// after the last given out, so that a number isn't reused while controllers may still refer to it.
+//
+// Thread safety: none; the control thread owns it.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "ovsdb/desired.h"
+#include "ovsdb/switch_control.h"
+#include "ovsdb/values.h"
+
+namespace headrace::ovsdb {
+
+/// A row to write: table and UUID -> columns.
+using RowKey = std::pair<std::string, Uuid>;
+using StatusRows = std::map<RowKey, Json>;
+
+class Reconciler {
+ public:
+  explicit Reconciler(SwitchControl& control) : control_(control) {}
+
+  /// Brings the switch to `desired`. Idempotent: the same state twice asks nothing but for what
+  /// failed before.
+  void apply(const Desired& desired);
+
+  /// Every status column of every row that the last apply() knew, but for statistics. Asks the
+  /// switch for the state of ports and controllers.
+  [[nodiscard]] StatusRows status() const;
+  /// The column `statistics` of every interface that exists.
+  [[nodiscard]] StatusRows statistics() const;
+
+ private:
+  struct Port {
+    Uuid uuid;
+    PortSpec spec;
+    std::optional<uint32_t> requested;
+    bool exists{false};                ///< made in the switch
+    std::optional<std::string> error;  ///< why it doesn't exist, or what couldn't be changed
+    std::string peer;                  ///< name of the patch port that it is joined with
+  };
+  struct Lsi {
+    Uuid uuid;
+    LsiConfig config;
+    bool exists{false};
+    std::optional<std::string> error;
+    std::map<std::string, Port> ports;
+    std::vector<ControllerSpec> controllers;
+    std::vector<std::pair<Uuid, std::string>> controller_rows;  ///< row, target
+    uint32_t last_number{0};
+  };
+
+  void apply_workers(const WorkerConfig& config);
+  void remove_stale(const Desired& desired);
+  void apply_lsi(const BridgeRow& row);
+  void apply_ports(const BridgeRow& row);
+  void apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row);
+  void create_port(const std::string& name, Lsi& lsi, Port& port, const InterfaceRow& row);
+  void apply_controllers(const BridgeRow& row);
+  void remove_port(const std::string& name, Port& port);
+  void pair_patches();
+  void part(const std::string& lsi_name, Port& port);
+  /// The LSI and the port of this name, or {nullptr, nullptr}.
+  std::pair<const std::string*, Port*> find_port(const std::string& name);
+  static bool is_number_free(const Lsi& lsi, uint32_t number);
+  static std::optional<uint32_t> choose_number(Lsi& lsi, const InterfaceRow& row);
+
+  void add_bridge_status(const std::string& name, const Lsi& lsi, StatusRows& rows) const;
+  [[nodiscard]] Json interface_columns(const std::string& lsi_name, const Port& port) const;
+
+  SwitchControl& control_;
+  std::optional<WorkerConfig> workers_;
+  std::map<std::string, Lsi> lsis_;
+  std::optional<Uuid> root_;
+  int64_t applied_cfg_{0};  ///< next_cfg of the last apply()
+};
+
+}  // namespace headrace::ovsdb

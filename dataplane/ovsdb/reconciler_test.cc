@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ovsdb/reconciler.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "ovsdb/fake_switch.h"
+#include "ovsdb/status_writer.h"
+
+namespace headrace::ovsdb {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+InterfaceRow interface(const std::string& name, const std::string& type, StringMap options = {}) {
+  InterfaceRow row;
+  row.uuid = "uuid-" + name;
+  row.spec.name = name;
+  row.spec.type = type;
+  row.spec.options = std::move(options);
+  return row;
+}
+
+InterfaceRow patch(const std::string& name, const std::string& peer) {
+  return interface(name, "patch", {{"peer", peer}});
+}
+
+class ReconcilerTest : public ::testing::Test {
+ protected:
+  ReconcilerTest() { desired_.root = "uuid-root"; }
+
+  BridgeRow& add_bridge(const std::string& name) {
+    BridgeRow row;
+    row.uuid = "uuid-" + name;
+    row.config.name = name;
+    row.config.datapath_id = 0xab;
+    desired_.bridges.push_back(row);
+    return desired_.bridges.back();
+  }
+
+  /// Applies and returns the calls that it made.
+  std::vector<std::string> apply() {
+    fake_.calls.clear();
+    reconciler_.apply(desired_);
+    return fake_.calls;
+  }
+
+  Json column(const char* table, const std::string& uuid, const char* name) {
+    return reconciler_.status().at({table, uuid}).at(name);
+  }
+
+  FakeSwitch fake_;
+  Reconciler reconciler_{fake_};
+  Desired desired_;
+};
+
+TEST_F(ReconcilerTest, AsksOnceAndThenNothing) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p1", "dpdk")};
+  EXPECT_THAT(apply(), ElementsAre("set_workers", "create_lsi br0", "add_port br0 p1 dpdk 1"));
+  EXPECT_THAT(apply(), IsEmpty());
+  EXPECT_EQ(column("Interface", "uuid-p1", "ofport"), 1);
+  EXPECT_EQ(column("Bridge", "uuid-br0", "datapath_id"), "00000000000000ab");
+}
+
+TEST_F(ReconcilerTest, LocalHasItsNumberOnBothSides) {
+  auto row = interface("br0", "internal");
+  row.spec.number = pipeline::kPortLocal;
+  add_bridge("br0").interfaces = {row};
+  apply();
+  EXPECT_EQ(fake_.ports.at("br0").number, 0xfffffffe);
+  EXPECT_EQ(column("Interface", "uuid-br0", "ofport"), 65534);
+}
+
+TEST_F(ReconcilerTest, NumbersGoToWhoAsksThenToWhoHadThemThenInTurn) {
+  auto asks = interface("z", "dpdk");
+  asks.requested = 1;
+  auto had = interface("y", "dpdk");
+  had.last_number = 5;
+  auto late = interface("x", "dpdk");
+  late.last_number = 1;  // taken by z
+  add_bridge("br0").interfaces = {interface("a", "dpdk"), late, had, asks};
+  apply();
+  EXPECT_EQ(fake_.ports.at("z").number, 1);
+  EXPECT_EQ(fake_.ports.at("y").number, 5);
+  std::set<uint32_t> numbers;
+  for (const auto& [name, spec] : fake_.ports) {
+    numbers.insert(spec.number);
+  }
+  EXPECT_EQ(numbers.size(), 4) << "no number twice";
+}
+
+TEST_F(ReconcilerTest, AFreedNumberIsNotGivenOutNext) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p1", "dpdk"), interface("p2", "dpdk")};
+  apply();
+  bridge.interfaces = {interface("p1", "dpdk"), interface("p3", "dpdk")};
+  apply();
+  EXPECT_EQ(fake_.ports.at("p3").number, 3);
+}
+
+TEST_F(ReconcilerTest, AFailureStaysWithItsPortAndIsTriedAgain) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("bad", "dpdk"), interface("good", "dpdk")};
+  fake_.failing_ports = {"bad"};
+  apply();
+  EXPECT_EQ(column("Interface", "uuid-bad", "ofport"), -1);
+  EXPECT_EQ(column("Interface", "uuid-bad", "error"), "bad: no such device");
+  EXPECT_EQ(column("Interface", "uuid-bad", "link_state"), empty_set());
+  EXPECT_GT(column("Interface", "uuid-good", "ofport"), 0);
+  fake_.failing_ports.clear();
+  apply();
+  EXPECT_GT(column("Interface", "uuid-bad", "ofport"), 0);
+  EXPECT_EQ(column("Interface", "uuid-bad", "error"), empty_set());
+}
+
+TEST_F(ReconcilerTest, PatchEndsMeetInEitherOrderAndPartWhenOneGoes) {
+  add_bridge("br0").interfaces = {patch("a", "b")};
+  EXPECT_THAT(apply(), ElementsAre("set_workers", "create_lsi br0", "add_port br0 a patch 1"));
+  add_bridge("br1").interfaces = {patch("b", "a")};
+  EXPECT_THAT(apply(),
+              ElementsAre("create_lsi br1", "add_port br1 b patch 1", "connect_patch br0 a br1 b"));
+  desired_.bridges.pop_back();
+  EXPECT_THAT(apply(),
+              ElementsAre("disconnect_patch br1 b", "remove_port br1 b", "destroy_lsi br1"));
+  add_bridge("br1").interfaces = {patch("b", "a")};
+  EXPECT_THAT(apply(),
+              ElementsAre("create_lsi br1", "add_port br1 b patch 1", "connect_patch br0 a br1 b"));
+}
+
+TEST_F(ReconcilerTest, APatchThatPointsElsewhereIsNotJoined) {
+  add_bridge("br0").interfaces = {patch("a", "b"), patch("b", "c"), patch("c", "b")};
+  const auto calls = apply();
+  EXPECT_EQ(calls.back(), "connect_patch br0 b br0 c");
+  desired_.bridges[0].interfaces = {patch("a", "b"), patch("b", "a"), patch("c", "b")};
+  EXPECT_THAT(apply(), ElementsAre("disconnect_patch br0 b", "update_port br0 b",
+                                   "connect_patch br0 a br0 b"));
+}
+
+TEST_F(ReconcilerTest, APatchWithoutAPeerOrWithItselfIsAnError) {
+  add_bridge("br0").interfaces = {interface("a", "patch"), patch("b", "b")};
+  apply();
+  EXPECT_EQ(column("Interface", "uuid-a", "error"), "a: patch type requires valid 'peer' argument");
+  EXPECT_EQ(column("Interface", "uuid-b", "error"), "b: patch peer must not be self");
+}
+
+TEST_F(ReconcilerTest, AChangeIsAnUpdateOrANewPortWithTheSameNumber) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p0", "dpdk"), interface("p1", "dpdk")};
+  apply();
+  bridge.interfaces[1].spec.mtu = 9000;
+  EXPECT_THAT(apply(), ElementsAre("update_port br0 p1"));
+  fake_.rebuilding_ports = {"p1"};
+  bridge.interfaces[1].spec.options = {{"dpdk-devargs", "net_null0"}};
+  EXPECT_THAT(apply(),
+              ElementsAre("update_port br0 p1", "remove_port br0 p1", "add_port br0 p1 dpdk 2"));
+  bridge.interfaces[1].spec.type = "memif";
+  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p1", "add_port br0 p1 memif 3"));
+  bridge.interfaces[1].requested = 77;
+  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p1", "add_port br0 p1 memif 77"));
+}
+
+TEST_F(ReconcilerTest, APortMovesBetweenBridgesInOneStep) {
+  add_bridge("br0").interfaces = {interface("p", "dpdk")};
+  add_bridge("br1");
+  apply();
+  desired_.bridges[1].interfaces = std::exchange(desired_.bridges[0].interfaces, {});
+  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p", "add_port br1 p dpdk 1"));
+}
+
+TEST_F(ReconcilerTest, ABridgeMadeAnewInOneTransactionStartsAfresh) {
+  add_bridge("br0").interfaces = {interface("p", "dpdk")};
+  apply();
+  desired_.bridges[0].uuid = "uuid-other";
+  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p", "destroy_lsi br0", "create_lsi br0",
+                                   "add_port br0 p dpdk 1"));
+}
+
+TEST_F(ReconcilerTest, ControllersAreSetAsAListAndReportedByRow) {
+  auto& bridge = add_bridge("br0");
+  bridge.controllers = {{.uuid = "uuid-c", .spec = {.target = "tcp:127.0.0.1:6653"}}};
+  EXPECT_EQ(apply().back(), "set_controllers br0 1");
+  EXPECT_EQ(column("Controller", "uuid-c", "is_connected"), false);
+  fake_.connected_targets = {"tcp:127.0.0.1:6653"};
+  EXPECT_EQ(column("Controller", "uuid-c", "is_connected"), true);
+  EXPECT_EQ(column("Controller", "uuid-c", "role"), "master");
+  bridge.controllers.clear();
+  EXPECT_THAT(apply(), ElementsAre("set_controllers br0 0"));
+}
+
+TEST_F(ReconcilerTest, WritesOnlyWhatChanged) {
+  add_bridge("br0").interfaces = {interface("p", "dpdk")};
+  apply();
+  StatusWriter writer;
+  EXPECT_EQ(writer.operations(reconciler_.status()).size(), 3);  // root, bridge, interface
+  EXPECT_TRUE(writer.operations(reconciler_.status()).empty());
+  fake_.link_up = false;
+  const auto operations = writer.operations(reconciler_.status());
+  ASSERT_EQ(operations.size(), 1);
+  EXPECT_EQ(operations[0]["row"], (Json{{"link_state", "down"}}));
+  EXPECT_EQ(operations[0]["table"], "Interface");
+  writer.forget();
+  EXPECT_EQ(writer.operations(reconciler_.status()).size(), 3);
+}
+
+}  // namespace
+}  // namespace headrace::ovsdb

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reconciler's other half: what the switch is becomes the status columns of the database.
+#include <fmt/format.h>
+
+#include "ovsdb/reconciler.h"
+
+namespace headrace::ovsdb {
+namespace {
+
+const char* up_or_down(bool up) {
+  return up ? "up" : "down";
+}
+
+std::optional<std::string> duplex_word(const std::optional<bool>& full) {
+  if (!full) {
+    return std::nullopt;
+  }
+  return *full ? "full" : "half";
+}
+
+/// The columns of an interface that doesn't exist: -1, why, and nothing else.
+Json failed_interface(const std::string& error) {
+  Json columns{{"ofport", -1}, {"error", error}, {"status", to_map(StringMap{})}};
+  for (const char* column : {"admin_state", "link_state", "link_speed", "duplex", "mtu",
+                             "mac_in_use", "ifindex", "link_resets"}) {
+    columns[column] = empty_set();
+  }
+  return columns;
+}
+
+}  // namespace
+
+Json Reconciler::interface_columns(const std::string& lsi_name, const Port& port) const {
+  if (!port.exists) {
+    return failed_interface(port.error.value_or("not created"));
+  }
+  const auto state = control_.port_state(lsi_name, port.spec.name);
+  const int64_t ofport =
+      port.spec.number == pipeline::kPortLocal ? kOfportLocal : int64_t{port.spec.number};
+  return Json{
+      {"ofport", ofport},
+      {"error", to_optional(port.error)},
+      {"admin_state", up_or_down(state.admin_up)},
+      {"link_state", up_or_down(state.link_up)},
+      {"link_speed", to_optional(state.link_speed_bps)},
+      {"duplex", to_optional(duplex_word(state.full_duplex))},
+      {"mtu", to_optional(state.mtu)},
+      {"mac_in_use", to_optional(state.mac)},
+      {"ifindex", to_optional(state.ifindex)},
+      {"link_resets", state.link_resets},
+      {"status", to_map(state.status)},
+  };
+}
+
+void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
+                                   StatusRows& rows) const {
+  StringMap status;
+  if (lsi.error) {
+    status["error"] = *lsi.error;
+  }
+  rows[{"Bridge", lsi.uuid}] = Json{
+      {"datapath_id",
+       lsi.exists ? Json(fmt::format("{:016x}", lsi.config.datapath_id)) : empty_set()},
+      {"datapath_version", control_.info().version},
+      {"status", to_map(status)},
+  };
+  for (const auto& [port_name, port] : lsi.ports) {
+    rows[{"Interface", port.uuid}] = interface_columns(name, port);
+  }
+  const auto states =
+      lsi.exists ? control_.controller_states(name) : std::map<std::string, ControllerState>{};
+  for (const auto& [uuid, target] : lsi.controller_rows) {
+    const auto it = states.find(target);
+    const auto state = it == states.end() ? ControllerState{} : it->second;
+    rows[{"Controller", uuid}] = Json{
+        {"is_connected", state.is_connected},
+        {"role", to_optional(state.role)},
+        {"status", to_map(state.status)},
+    };
+  }
+}
+
+StatusRows Reconciler::status() const {
+  StatusRows rows;
+  for (const auto& [name, lsi] : lsis_) {
+    add_bridge_status(name, lsi, rows);
+  }
+  if (root_) {
+    const auto info = control_.info();
+    rows[{"Open_vSwitch", *root_}] = Json{
+        {"cur_cfg", applied_cfg_},
+        {"ovs_version", info.version},
+        {"datapath_types", to_set({"netdev", "system"})},
+        {"iface_types", to_set(info.port_types)},
+        {"dpdk_initialized", info.dpdk_initialized},
+        {"dpdk_version", info.dpdk_version},
+    };
+  }
+  return rows;
+}
+
+StatusRows Reconciler::statistics() const {
+  StatusRows rows;
+  for (const auto& [name, lsi] : lsis_) {
+    for (const auto& [port_name, port] : lsi.ports) {
+      if (port.exists) {
+        rows[{"Interface", port.uuid}] =
+            Json{{"statistics", to_map(control_.port_statistics(name, port_name))}};
+      }
+    }
+  }
+  return rows;
+}
+
+}  // namespace headrace::ovsdb
