@@ -19,12 +19,20 @@ namespace headrace::runtime {
 
 namespace {
 
-/// What DPDK prints becomes a log line of the level that DPDK gave it.
+/// What DPDK prints becomes a log line of the level that DPDK gave it. What it repeats (a memif
+/// client that has no server yet, several times per second) shows once, then at level debug. The
+/// stream's own lock is held by the caller, so `previous` needs none.
 ssize_t write_log_line(void* /*cookie*/, const char* text, size_t size) {
+  static std::string previous;
   std::string_view line(text, size);
   while (!line.empty() && (line.back() == '\n' || line.back() == '\0')) line.remove_suffix(1);
   const int level = rte_log_cur_msg_loglevel();
   if (line.empty()) return static_cast<ssize_t>(size);
+  if (line == previous) {
+    log::debug("dpdk: {}", line);
+    return static_cast<ssize_t>(size);
+  }
+  previous = line;
   if (level <= static_cast<int>(RTE_LOG_ERR)) {
     log::error("dpdk: {}", line);
   } else if (level == static_cast<int>(RTE_LOG_WARNING)) {

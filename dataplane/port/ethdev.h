@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// A DPDK Ethernet device as a Port: hot-plugged, configured and started by open(), stopped, closed
+// and removed by the destructor.
+#pragma once
+
+#include <rte_ethdev.h>
+
+#include <atomic>
+#include <memory>
+#include <string>
+
+#include "port/port.h"
+
+namespace headrace::port {
+
+/// What a kind of port asks of its device; the kinds' files fill it from the options.
+struct EthdevRequest {
+  std::string devargs;             ///< for rte_dev_probe(): "net_null0,size=64" or a PCI address
+  uint16_t rx_queues{1};           ///< options:n_rxq
+  uint16_t tx_queues{1};           ///< at least; more if the device has one per worker
+  bool tx_queue_per_worker{true};  ///< false: the peer decides which queues are served
+  uint16_t rx_descriptors{1024};
+  uint16_t tx_descriptors{1024};
+  bool start_may_wait{false};    ///< the device starts only once its peer is there: link() retries
+  std::string kernel_interface;  ///< for ifindex(); "" = none
+  StringMap status;              ///< the kind's own facts
+};
+
+/// The bare data path: the PMD's burst functions; nothing moves before open() is called.
+class EthdevIo final : public pipeline::PortIo {
+ public:
+  explicit EthdevIo(uint16_t port_id) : port_id_(port_id) {}
+  uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
+    if (!started_.load(std::memory_order_acquire)) return 0;
+    return rte_eth_rx_burst(port_id_, queue, packets.data(), static_cast<uint16_t>(packets.size()));
+  }
+  uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
+    if (!started_.load(std::memory_order_acquire)) return 0;
+    return rte_eth_tx_burst(port_id_, queue, packets.data(), static_cast<uint16_t>(packets.size()));
+  }
+  /// The device has started (DPDK's own functions may not be called on one that has not).
+  void open() noexcept { started_.store(true, std::memory_order_release); }
+  [[nodiscard]] bool is_open() const noexcept { return started_.load(std::memory_order_relaxed); }
+
+ private:
+  uint16_t port_id_;
+  std::atomic<bool> started_{false};
+};
+
+class EthdevPort final : public Port {
+ public:
+  static Result<std::unique_ptr<Port>> open(const PortConfig& config, EthdevRequest request);
+  ~EthdevPort() override;
+  EthdevPort(const EthdevPort&) = delete;
+  EthdevPort& operator=(const EthdevPort&) = delete;
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] pipeline::PortIo& io() override { return io_; }
+  [[nodiscard]] uint16_t n_rx_queues() const override { return rx_queues_; }
+  [[nodiscard]] uint16_t n_tx_queues() const override { return tx_queues_; }
+  LinkState link() override;
+  [[nodiscard]] MacAddress mac() const override;
+  [[nodiscard]] uint32_t mtu() const override;
+  [[nodiscard]] std::optional<uint32_t> ifindex() const override;
+  Result<> set_mtu(uint32_t mtu) override;
+  [[nodiscard]] std::map<std::string, int64_t> statistics() const override;
+  [[nodiscard]] StringMap status() const override;
+
+ private:
+  EthdevPort(std::string name, uint16_t port_id, EthdevRequest request);
+  Result<> configure(const PortConfig& config);
+  Result<> set_addresses(const PortConfig& config);
+  Result<> start();
+
+  std::string name_;
+  uint16_t port_id_;
+  EthdevRequest request_;
+  EthdevIo io_;
+  uint16_t rx_queues_{0};
+  uint16_t tx_queues_{0};
+};
+
+/// "net_null0" of "net_null0,size=64".
+std::string device_name(const std::string& devargs);
+
+}  // namespace headrace::port

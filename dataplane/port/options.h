@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a port's options: each is asked for once, and what was not asked for is an error, so that
+// a misspelt option never goes unnoticed.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+#include "port/port.h"
+
+namespace headrace::port {
+
+class Options {
+ public:
+  /// `config` must outlive this.
+  explicit Options(const PortConfig& config) : config_(config) {}
+
+  /// The option's text; nothing if it is absent.
+  std::optional<std::string> text(const std::string& key);
+  /// The text, fit for a devargs string: an error if it is absent, empty or has a comma.
+  Result<std::string> required(const std::string& key);
+  /// As required(), but absence is no error and gives `fallback`.
+  Result<std::string> plain(const std::string& key, const std::string& fallback);
+  /// A whole number in [low, high].
+  Result<uint32_t> number(const std::string& key, uint32_t fallback, uint32_t low, uint32_t high);
+  /// A power of two in [low, high].
+  Result<uint32_t> power_of_two(const std::string& key, uint32_t fallback, uint32_t low,
+                                uint32_t high);
+  /// "true" or "false".
+  Result<bool> flag(const std::string& key, bool fallback);
+
+  /// Call last: an error that names options that nobody asked for.
+  [[nodiscard]] Result<> finish() const;
+
+ private:
+  const PortConfig& config_;
+  std::set<std::string> asked_;
+};
+
+/// A vdev's name: the driver's, then the port's with all but letters, digits, '_' and '-' replaced.
+/// Names that differ stay different (a hash is added where characters were replaced or cut).
+std::string vdev_name(std::string_view driver, std::string_view port);
+
+}  // namespace headrace::port

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port/port.h"
+
+#include "port/ethdev.h"
+#include "port/kinds.h"
+#include "port/options.h"
+
+namespace headrace::port {
+
+namespace {
+
+struct Kind {
+  std::string_view type;
+  Result<EthdevRequest> (*request)(const PortConfig& config, Options& options);
+};
+
+constexpr std::array kKinds = {
+    Kind{"dpdk", dpdk_request},
+    Kind{"dpdkvhostuser", vhost_user_request},
+    Kind{"dpdkvhostuserclient", vhost_user_client_request},
+    Kind{"internal", tap_request},
+    Kind{"memif", memif_request},
+    Kind{"system", system_request},
+    Kind{"tap", tap_request},
+};
+
+/// Options that every kind of device understands.
+Result<> common_options(Options& options, EthdevRequest& request) {
+  const Result<uint32_t> rx_queues = options.number("n_rxq", request.rx_queues, 1, 64);
+  if (!rx_queues) return tl::unexpected(rx_queues.error());
+  request.rx_queues = static_cast<uint16_t>(*rx_queues);
+  // Where the peer decides, queues come in pairs.
+  if (!request.tx_queue_per_worker) request.tx_queues = request.rx_queues;
+  const Result<uint32_t> rx_descriptors =
+      options.power_of_two("n_rxq_desc", request.rx_descriptors, 32, 16384);
+  if (!rx_descriptors) return tl::unexpected(rx_descriptors.error());
+  request.rx_descriptors = static_cast<uint16_t>(*rx_descriptors);
+  const Result<uint32_t> tx_descriptors =
+      options.power_of_two("n_txq_desc", request.tx_descriptors, 32, 16384);
+  if (!tx_descriptors) return tl::unexpected(tx_descriptors.error());
+  request.tx_descriptors = static_cast<uint16_t>(*tx_descriptors);
+  return options.finish();
+}
+
+}  // namespace
+
+std::vector<std::string_view> port_types() {
+  std::vector<std::string_view> types;
+  for (const Kind& kind : kKinds) types.push_back(kind.type);
+  return types;
+}
+
+Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
+  for (const Kind& kind : kKinds) {
+    if (kind.type != config.type) continue;
+    Options options(config);
+    Result<EthdevRequest> request = kind.request(config, options);
+    if (!request) return tl::unexpected(request.error());
+    if (Result<> common = common_options(options, *request); !common) {
+      return tl::unexpected(common.error());
+    }
+    return EthdevPort::open(config, std::move(*request));
+  }
+  return fail("{}: '{}' is no type of port", config.name, config.type);
+}
+
+}  // namespace headrace::port

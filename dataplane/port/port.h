@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// A port of the switch: a device with a data path, opened from the words of an OVSDB interface.
+//
+// What kinds there are, and what is behind each (type, options and status use OVS's words):
+//
+//   dpdk                  any DPDK device: options:dpdk-devargs is a PCI address or a vdev
+//   memif                 net_memif: options socket, id, role, secret, ...
+//   dpdkvhostuser         net_vhost, we listen at <rundir>/<port name>
+//   dpdkvhostuserclient   net_vhost, we connect (and reconnect) to options:vhost-server-path
+//   internal, tap         net_tap: a kernel interface named like the port
+//   system                net_af_packet: the kernel interface named like the port
+//
+// Every kind is an ethdev, made by hot-plug and removed by the destructor; a kind's file turns
+// options into devargs and says what is special about it. `patch` ports have no device: the
+// pipeline joins them itself.
+//
+// Thread safety: control thread only, but for io(), which workers use as port_io.h says.
+#pragma once
+
+#include <rte_mempool.h>
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/port_io.h"
+
+namespace headrace::port {
+
+using StringMap = std::map<std::string, std::string>;
+using MacAddress = std::array<uint8_t, 6>;
+
+inline constexpr uint32_t kDefaultMtu = 1500;
+
+/// How a port is to be.
+struct PortConfig {
+  std::string name;                 ///< unique in the process
+  std::string type;                 ///< one of port_types()
+  StringMap options{};              ///< the interface's column `options`
+  rte_mempool* pool{nullptr};       ///< buffers for reception; outlives the port
+  std::string rundir{"."};          ///< where sockets that we name ourselves go
+  std::optional<uint32_t> mtu{};    ///< bytes of IP; absent: the device's own
+  std::optional<MacAddress> mac{};  ///< absent: the device's own
+  uint16_t tx_queues_wanted{1};     ///< one per worker, if the device has so many
+};
+
+struct LinkState {
+  bool up{false};
+  uint64_t speed_bps{0};  ///< 0: unknown
+  bool full_duplex{true};
+};
+
+class Port {
+ public:
+  /// Stops and removes the device. No worker may use io() any more.
+  virtual ~Port() = default;
+
+  [[nodiscard]] virtual const std::string& name() const = 0;
+  [[nodiscard]] virtual pipeline::PortIo& io() = 0;
+  [[nodiscard]] virtual uint16_t n_rx_queues() const = 0;
+  [[nodiscard]] virtual uint16_t n_tx_queues() const = 0;
+
+  /// Asks the device. For some kinds (memif as client) asking is also what makes it reconnect: ask
+  /// a few times per second.
+  virtual LinkState link() = 0;
+  [[nodiscard]] virtual MacAddress mac() const = 0;
+  [[nodiscard]] virtual uint32_t mtu() const = 0;
+  /// The kernel's index of the interface, for the kinds that have one.
+  [[nodiscard]] virtual std::optional<uint32_t> ifindex() const = 0;
+
+  /// Changes the MTU of the running device; an error if it cannot.
+  virtual Result<> set_mtu(uint32_t mtu) = 0;
+
+  /// The device's own counters, by OVS's names (rx_packets, ..., rx_missed_errors), since opened.
+  [[nodiscard]] virtual std::map<std::string, int64_t> statistics() const = 0;
+  /// Facts for the OVSDB column `status`: driver_name, numa_id, n_rxq, n_txq and the kind's own.
+  [[nodiscard]] virtual StringMap status() const = 0;
+};
+
+/// The types that open_port() knows.
+std::vector<std::string_view> port_types();
+
+/// Opens and starts a port. The error says which option is wrong and what it may be, or what the
+/// device said.
+Result<std::unique_ptr<Port>> open_port(const PortConfig& config);
+
+}  // namespace headrace::port
