@@ -81,13 +81,17 @@ class SimulatedBed:
 
     laws: dict[str, Laws] = field(default_factory=dict)
     seed: int = 1
+    _devices: dict[Case, SimulatedDevice] = field(default_factory=dict)
 
     async def deploy(self, block: Block, subject: str) -> None:
         """Nothing to deploy."""
 
     async def device(self, case: Case) -> Device:
-        """A fresh device; its noise depends on the seed and the case only."""
-        return SimulatedDevice(case, self.laws.get(case.switch, Laws()), seed=self.seed)
+        """The case's device; its noise depends on the seed and the case only."""
+        if case not in self._devices:
+            laws = self.laws.get(case.switch, Laws())
+            self._devices[case] = SimulatedDevice(case, laws, seed=self.seed)
+        return self._devices[case]
 
     async def withdraw(self, block: Block, subject: str) -> None:
         """Nothing to withdraw."""

@@ -78,7 +78,7 @@ def _cycle_table(model: CampaignModel) -> Table:
 
 
 def _fail(error: Exception) -> typer.Exit:
-    Console(stderr=True).print(f"headrace model: {error}")
+    Console(stderr=True).print(f"headrace model: {error}", markup=False, soft_wrap=True)
     return typer.Exit(1)
 
 

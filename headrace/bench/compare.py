@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Do two campaigns differ? Ratios of the same metric of the same case, with intervals.
+
+Two campaigns were not taken side by side, so a slow phase of the machine can pass for a change.
+The verdict is therefore only as good as the samples: it needs three rounds on both sides, and the
+whole interval on one side of 1.
+"""
+
+from dataclasses import dataclass
+
+from headrace.results import Case
+from headrace.statistics import Ratio, ratio_of_groups
+from headrace.store import Store
+from headrace.summary import rows_of
+
+
+@dataclass(frozen=True)
+class Change:
+    """One metric of one case in two campaigns: new over old."""
+
+    case: Case
+    metric: str
+    point: str
+    old: float
+    new: float
+    ratio: Ratio
+
+
+def compare(store: Store, old: int, new: int) -> list[Change]:
+    """Everything that both campaigns measured."""
+    before = {(row.case, row.metric, row.point): row for row in rows_of(store, old)}
+    changes = []
+    for row in rows_of(store, new):
+        earlier = before.get((row.case, row.metric, row.point))
+        if earlier is None or min(*row.samples, *earlier.samples) <= 0:
+            continue
+        changes.append(
+            Change(
+                row.case,
+                row.metric,
+                row.point,
+                earlier.summary.median,
+                row.summary.median,
+                ratio_of_groups(row.samples, earlier.samples),
+            )
+        )
+    return changes

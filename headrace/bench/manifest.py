@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be known to repeat a campaign or to doubt it: machine, versions, plan, definitions."""
+
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from headrace.bench.core_plan import CorePlan
+from headrace.bench.scenario import Scenario
+from headrace.bench.search import goal_set
+from headrace.bench.steps import Timing
+
+PACKAGES = ("headrace", "MLRsearch", "numpy", "scipy", "httpx", "os-ken")
+DEBIAN = ("openvswitch-switch-dpdk", "dpdk", "libdpdk-dev", "linux-image-amd64")
+
+DEFINITIONS: dict[str, str] = {
+    "frame size": "counts the frame check sequence: 64 is a buffer of 60 bytes",
+    "imix-csit": "64, 570 and 1518 bytes in the ratio 28:16:4 (7:4:1), mean 353.8 bytes",
+    "rate": "frames per second that came back, in one direction, summed over all streams",
+    "loss": "(lost + unsent) / (sent + unsent): what the generator could not send counts as lost",
+    "mrr": "rate received while the generator sends as fast as it can (an overload, not a search)",
+    "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
+    "a generator that falls behind does not hide waiting (no coordinated omission)",
+    "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",
+    "cpu_percent": "TSC cycles that the switch's workers spent on packets, of one core, over the "
+    "seconds of sending",
+    "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
+    "interval": "95 %; Student's t on logarithms from 3 samples, bootstrap of the median from 8; "
+    "fewer samples have only their range",
+    "ratio": "median of ratios of samples taken in the same round, one after the other",
+}
+"""What the words in a table mean; printed in every report."""
+
+
+def _file(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
+
+
+def _field(pattern: str, text: str) -> str:
+    found = re.search(pattern, text, re.MULTILINE)
+    return found[1].strip() if found else "unknown"
+
+
+def _debian_versions() -> dict[str, str]:
+    """Versions of the Debian packages that matter; those that are not installed are left out."""
+    try:
+        listed = subprocess.run(  # noqa: S603
+            ["/usr/bin/dpkg-query", "-W", "-f=${Package}=${Version}\n", *DEBIAN],
+            check=False,
+            capture_output=True,
+            text=True,
+            timeout=10,
+        ).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return {}
+    rows = (line.split("=", 1) for line in listed.splitlines() if "=" in line)
+    return {name: number for name, number in rows if number}
+
+
+def machine() -> dict[str, Any]:
+    """The machine: processor, cores, memory, kernel, what helps or harms steady figures."""
+    cpuinfo, meminfo = _file("/proc/cpuinfo"), _file("/proc/meminfo")
+    hypervisor = "hypervisor" in cpuinfo
+    return {
+        "processor": _field(r"^model name\s*: (.*)$", cpuinfo),
+        "microcode": _field(r"^microcode\s*: (.*)$", cpuinfo),
+        "cores": os.cpu_count(),
+        "usable_cores": sorted(os.sched_getaffinity(0)),
+        "virtual": hypervisor,
+        "memory_kb": _field(r"^MemTotal:\s*(\d+)", meminfo),
+        "hugepages_total": _field(r"^HugePages_Total:\s*(\d+)", meminfo),
+        "hugepage_kb": _field(r"^Hugepagesize:\s*(\d+)", meminfo),
+        "numa_nodes": len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1,
+        "governor": _file("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor") or "unknown",
+        "smt": _file("/sys/devices/system/cpu/smt/active") or "unknown",
+        "kernel": platform.release(),
+        "kernel_cmdline": _file("/proc/cmdline"),
+        "system": _field(r'^PRETTY_NAME="(.*)"$', _file("/etc/os-release")),
+        "network": "no physical port: generator and switch share this machine's memory",
+    }
+
+
+def _package(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+def build(
+    scenarios: Sequence[Scenario], plan: CorePlan, timing: Timing, budget_s: float, seed: int
+) -> dict[str, Any]:
+    """The manifest of a campaign that is about to start; node facts are added once they are up."""
+    described = [scenario.model_dump(mode="json") for scenario in scenarios]
+    searches = sorted(
+        {scenario.measure.search for scenario in scenarios if scenario.measure.search}
+    )
+    return {
+        "machine": machine(),
+        "versions": {
+            "python": sys.version.split()[0],
+            **{name: _package(name) for name in PACKAGES},
+            **_debian_versions(),
+        },
+        "core_plan": plan.as_dict(),
+        "definitions": {
+            **DEFINITIONS,
+            **{f"search “{name}”": goal_set(name, timing.trial_s).definition for name in searches},
+        },
+        "timing": vars(timing),
+        "budget_s": budget_s,
+        "seed": seed,
+        "scenarios": described,
+        "scenarios_sha256": sha256(json.dumps(described, sort_keys=True).encode()).hexdigest(),
+    }

@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Talks to a node by its REST API, as any client would. Nothing here imports the node."""
+
+import asyncio
+import json
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+from pydantic import BaseModel, ConfigDict
+
+from headrace.bench.device import DeviceError
+
+REQUEST_S = 60.0
+
+
+class _Reply(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class Attach(_Reply):
+    """How a peer reaches a port: vdev arguments of a DPDK program, or a kernel interface."""
+
+    devargs: str | None = None
+    iface: str | None = None
+
+
+class NodePort(_Reply):
+    """A physical port of the node."""
+
+    name: str
+    kind: str
+    attach: Attach
+
+
+class Worker(_Reply):
+    """Cycles of one worker since it started."""
+
+    busy_cycles: int
+    idle_cycles: int
+    packets: int = 0
+
+
+class Cycles(_Reply):
+    """Cycles of all workers of a switch since they started."""
+
+    tsc_hz: float
+    approximate: bool = False
+    source: str = ""
+    workers: list[Worker]
+
+    @property
+    def busy(self) -> int:
+        """Busy cycles of all workers."""
+        return sum(worker.busy_cycles for worker in self.workers)
+
+    @property
+    def packets(self) -> int:
+        """Packets that all workers received."""
+        return sum(worker.packets for worker in self.workers)
+
+
+class VnfCycles(_Reply):
+    """Cycles of one VNF since it started."""
+
+    busy_cycles: int
+
+
+class NodeClient:
+    """One node's REST API.
+
+    Args:
+        base_url: such as `http://127.0.0.1:8080`.
+        transport: of httpx; tests bring their own.
+    """
+
+    def __init__(self, base_url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
+        self.base_url = base_url
+        self._http = httpx.AsyncClient(base_url=base_url, timeout=REQUEST_S, transport=transport)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Closes the connections."""
+        await self._http.aclose()
+
+    async def _call(self, method: str, path: str, body: object = None) -> Any:
+        try:
+            answer = await self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise DeviceError(f"node: {method} {path}: {error or type(error).__name__}") from error
+        if answer.status_code >= 400:
+            raise DeviceError(f"node: {method} {path}: {answer.status_code} {_reason(answer)}")
+        return answer.json() if answer.content else None
+
+    async def info(self) -> dict[str, Any]:
+        """What the node is: capabilities, versions."""
+        answer: dict[str, Any] = await self._call("GET", "/node")
+        return answer
+
+    async def wait_up(self, timeout_s: float) -> dict[str, Any]:
+        """The node's information, as soon as it answers.
+
+        Raises:
+            DeviceError: it does not within `timeout_s`.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            try:
+                return await self.info()
+            except DeviceError:
+                if asyncio.get_running_loop().time() > deadline:
+                    raise
+                await asyncio.sleep(0.1)
+
+    async def ports(self) -> list[NodePort]:
+        """The node's physical ports."""
+        answer = await self._call("GET", "/node/ports")
+        rows = answer["ports"] if isinstance(answer, dict) else answer
+        return [NodePort.model_validate(row) for row in rows]
+
+    async def deploy(self, name: str, graph: dict[str, Any], timeout_s: float = 60.0) -> None:
+        """Creates graph `name` and waits until it is complete.
+
+        Raises:
+            DeviceError: the node refused it or it did not come up.
+        """
+        await self._call("PUT", f"/NF-FG/{name}", graph)
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            status = await self._call("GET", f"/NF-FG/status/{name}")
+            if status.get("status") == "complete":
+                return
+            if status.get("status") in {"error", "failed"}:
+                raise DeviceError(f"node: graph {name}: {json.dumps(status)}")
+            if asyncio.get_running_loop().time() > deadline:
+                raise DeviceError(f"node: graph {name} is not complete after {timeout_s:.0f} s")
+            await asyncio.sleep(0.05)
+
+    async def delete(self, name: str) -> None:
+        """Deletes graph `name`."""
+        await self._call("DELETE", f"/NF-FG/{name}")
+
+    async def switch_cycles(self) -> Cycles:
+        """What the switch's workers have spent so far."""
+        return Cycles.model_validate(await self._call("GET", "/node/switch/cycles"))
+
+    async def vnf_cycles(self, graph: str, vnf: str) -> VnfCycles:
+        """What one VNF has spent so far."""
+        return VnfCycles.model_validate(await self._call("GET", f"/node/vnfs/{graph}/{vnf}/cycles"))
+
+    async def pause(self, paused: bool) -> None:
+        """Stops or continues the switch's and the VNFs' processes."""
+        await self._call("PUT", "/node/paused", {"paused": paused})
+
+
+def _reason(answer: httpx.Response) -> str:
+    try:
+        content = answer.json()
+    except ValueError:
+        return answer.text.strip()[:300]
+    if isinstance(content, dict):
+        for key in ("message", "detail"):
+            if key in content:
+                return str(content[key])[:600]
+    return json.dumps(content)[:300]

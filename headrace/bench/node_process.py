@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings up a node for a subject and takes it down again, by the command that a person would type.
+
+Each node has a folder of its own (sockets, logs, database) and a REST port of its own, so several
+run side by side; the bench parks those that are not being measured.
+"""
+
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from headrace.bench.core_plan import CorePlan
+from headrace.bench.device import DeviceError
+from headrace.bench.node_client import NodeClient
+from headrace.bench.scenario import Subject
+
+START_S = 60.0
+DOWN_S = 30.0
+PORTS = ("in0", "out0")
+"""Names of the two physical ports: traffic enters by the first and leaves by the second."""
+
+
+def node_config(subject: Subject, plan: CorePlan, rest_port: int) -> dict[str, Any]:
+    """The node.yaml of a subject's node."""
+    return {
+        "name": subject.node,
+        "switch": subject.switch,
+        "rest": {"host": "127.0.0.1", "port": rest_port},
+        "cores": {"control": plan.control, "switch": plan.switch, "vnf": plan.vnf},
+        "memory_mb": 640,
+        "switch_memory_mb": 256,
+        "oversubscribe": True,
+        "ports": [{"name": name, "kind": subject.ports} for name in PORTS],
+    }
+
+
+def free_port() -> int:
+    """A TCP port of the loopback interface that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def run_folder() -> Path:
+    """A new folder with a path short enough for Unix sockets (108 bytes)."""
+    home = "/run" if os.access("/run", os.W_OK) else None
+    return Path(tempfile.mkdtemp(prefix="hrb-", dir=home))
+
+
+class NodeProcess:
+    """One node, from `up` to `down`.
+
+    Args:
+        subject: what it runs.
+        plan: on which cores.
+    """
+
+    def __init__(self, subject: Subject, plan: CorePlan) -> None:
+        self.subject = subject
+        self.rundir = run_folder()
+        port = free_port()
+        self._config = node_config(subject, plan, port)
+        self.client = NodeClient(f"http://127.0.0.1:{port}")
+        self._process: asyncio.subprocess.Process | None = None
+
+    @staticmethod
+    def _command() -> str:
+        return str(Path(sys.executable).with_name("headrace"))
+
+    async def up(self) -> dict[str, Any]:
+        """Starts the node and waits until it answers; returns its information.
+
+        Raises:
+            DeviceError: it did not start; the message ends with what it said last.
+        """
+        config = self.rundir / "bench-node.yaml"
+        config.write_text(yaml.safe_dump(self._config))
+        log = self.rundir / "bench-node.log"
+        with log.open("wb") as stream:
+            self._process = await asyncio.create_subprocess_exec(
+                self._command(), "up", "--config", str(config), "--rundir", str(self.rundir),
+                "--foreground", stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream,
+                start_new_session=True,
+            )  # fmt: skip
+        waiting = asyncio.create_task(self.client.wait_up(START_S))
+        ending = asyncio.create_task(self._process.wait())
+        try:
+            await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
+            if waiting.done():
+                return waiting.result()
+            raise DeviceError(f"headrace up exited with {ending.result()}: {_last_words(log)}")
+        finally:
+            for task in (waiting, ending):
+                if not task.done():
+                    task.cancel()
+            await asyncio.gather(waiting, ending, return_exceptions=True)
+
+    async def down(self) -> None:
+        """Takes the node down and removes its folder; nothing of it is left running."""
+        if self._process is not None:
+            with contextlib.suppress(DeviceError):
+                await self.client.pause(False)
+            with contextlib.suppress(TimeoutError):
+                ender = await asyncio.create_subprocess_exec(
+                    self._command(), "down", "--rundir", str(self.rundir),
+                    stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+                )  # fmt: skip
+                await asyncio.wait_for(ender.wait(), DOWN_S)
+            if self._process.returncode is None:
+                with contextlib.suppress(ProcessLookupError):
+                    self._process.terminate()
+                try:
+                    await asyncio.wait_for(self._process.wait(), DOWN_S)
+                except TimeoutError:
+                    self._process.kill()
+                    await self._process.wait()
+            self._process = None
+        await self.client.close()
+        shutil.rmtree(self.rundir, ignore_errors=True)
+
+
+def _last_words(log: Path) -> str:
+    lines = [line.strip() for line in log.read_text(errors="replace").splitlines() if line.strip()]
+    return " / ".join(lines[-3:])[-600:] or "it said nothing"

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One campaign from start to end: bed up, rounds, bed down; the same for `run` and `bench run`.
+
+Whatever happens in between (an error, Ctrl-C, SIGTERM), the bed is taken down and the campaign's
+row in the store says how it ended.
+"""
+
+import asyncio
+import contextlib
+import signal
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, field
+
+from headrace.bench.campaign import Bed, Campaign, Progress, SimulatedBed
+from headrace.bench.core_plan import CorePlan, plan_cores
+from headrace.bench.device import DeviceError
+from headrace.bench.manifest import build
+from headrace.bench.plan import Clock, blocks_of
+from headrace.bench.scenario import Measure, Scenario, Subject
+from headrace.bench.simulated import Laws
+from headrace.bench.steps import Timing
+from headrace.bench.testbed import Testbed
+from headrace.store import Store
+
+DEFAULT_MINUTES = 8.0
+QUICK_MINUTES = 1.0
+
+SIMULATED = {
+    "headrace": Laws(cycles=130, noise=0.04),
+    "ovs-dpdk": Laws(cycles=260, noise=0.04),
+    "linux-bridge": Laws(cycles=3000, noise=0.04),
+}
+"""What `--simulate` makes up, so that a scenario can be tried without touching the machine."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run a campaign.
+
+    Attributes:
+        minutes: time for all rounds together, after set-up.
+        quick: no searches and fewer loads; about a minute.
+        rounds: at most that many rounds.
+        seed: of all random choices.
+        simulate: devices by laws instead of nodes.
+    """
+
+    minutes: float = DEFAULT_MINUTES
+    quick: bool = False
+    rounds: int = 1000
+    seed: int = 1
+    simulate: bool = False
+    plan: CorePlan = field(default_factory=plan_cores)
+
+    @property
+    def timing(self) -> Timing:
+        """Durations of trials."""
+        return Timing(trial_s=0.1, cost_s=0.25) if self.quick else Timing()
+
+
+def quickened(scenario: Scenario) -> Scenario:
+    """The scenario without searches and with its lowest and highest load only."""
+    loads = sorted(scenario.measure.loads_pps)
+    measure = Measure(
+        overload=scenario.measure.overload or scenario.measure.search is not None,
+        loads_pps=list(dict.fromkeys([loads[0], loads[-1]])) if loads else [],
+    )
+    return scenario.model_copy(update={"measure": measure})
+
+
+def subjects_of(scenarios: Sequence[Scenario]) -> list[Subject]:
+    """The distinct nodes that the scenarios need, in the order of first use."""
+    found: dict[str, Subject] = {}
+    for scenario in scenarios:
+        for subject in scenario.subjects:
+            found.setdefault(subject.node, subject)
+    return list(found.values())
+
+
+@contextlib.asynccontextmanager
+async def _bed(
+    scenarios: Sequence[Scenario], options: Options, manifest: dict[str, object]
+) -> AsyncIterator[Bed]:
+    if options.simulate:
+        manifest["simulated"] = True
+        yield SimulatedBed(SIMULATED, options.seed)
+        return
+    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick)
+    try:
+        await testbed.up()
+        manifest["nodes"] = testbed.information
+        if testbed.calibration is not None:
+            manifest["generator"] = testbed.calibration.model_dump()
+        yield testbed
+    finally:
+        # Shielded: a second Ctrl-C must not leave a poller running.
+        await asyncio.shield(testbed.down())
+
+
+async def measure(
+    scenarios: Sequence[Scenario], store: Store, options: Options, progress: Progress
+) -> int:
+    """Runs one campaign and returns its number.
+
+    Raises:
+        DeviceError: there is no bed at all (no generator).
+    """
+    if options.quick:
+        scenarios = [quickened(scenario) for scenario in scenarios]
+    budget_s = 60 * options.minutes
+    manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
+    number = store.begin(manifest)
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    if task is not None:
+        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    status = "failed"
+    try:
+        async with _bed(scenarios, options, manifest) as bed:
+            store.set_manifest(number, manifest)
+            campaign = Campaign(store, number, bed, progress, options.timing, options.seed)
+            clock = Clock(budget_s, options.timing)
+            await campaign.run(blocks_of(scenarios), clock, options.rounds)
+        status = "complete"
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        status = "interrupted"
+        raise
+    except DeviceError as error:
+        status = f"failed: {error}"
+        raise
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        store.finish(number, status)
+    return number

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real bed: a node for each subject, one generator attached to all of them, trials on demand.
+
+Only the node that is being measured runs; the others are parked (`PUT /node/paused`), so that
+switches that poll do not take each other's core and A/B/A/B costs no restart.
+
+    subject's node        generator                 trial
+    in0  <----------- port <subject>.a   ---->  sends streams
+    out0 -----------> port <subject>.b   ---->  receives, counts, takes times
+"""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headrace.bench.core_plan import CorePlan
+from headrace.bench.device import Device, DeviceError, TrialRequest
+from headrace.bench.graph import build, streams
+from headrace.bench.node_client import Cycles, NodePort
+from headrace.bench.node_process import PORTS, NodeProcess
+from headrace.bench.plan import Block
+from headrace.bench.scenario import Subject
+from headrace.bench.simulated import mean_bytes
+from headrace.results import Case, Trial
+from headrace.traffic import (
+    Calibration,
+    StreamSpec,
+    TrafficClient,
+    TrafficError,
+    TrafficProcess,
+    TrialResult,
+)
+
+GRAPH = "bench"
+LINK_S = 20.0
+SETTLE_S = 0.03
+DRAIN_S = 0.05
+UNSENT_LIMIT = 0.01
+
+
+@dataclass
+class Stand:
+    """A subject's node with the generator's two ports on it."""
+
+    subject: Subject
+    node: NodeProcess
+    tx_port: str = ""
+    rx_port: str = ""
+    deployed: str = ""
+
+
+def trial_of(
+    request: TrialRequest,
+    result: TrialResult,
+    started: float,
+    cycles: tuple[Cycles, Cycles] | None,
+    vnf_busy: int | None,
+) -> Trial:
+    """Puts together what the generator and the node say about one trial."""
+    intended = max(1, result.sent + result.unsent)
+    latency = {
+        name: float(value)
+        for name, value in result.latency_ns.model_dump().items()
+        if value is not None
+    }
+    before, after = cycles if cycles else (None, None)
+    return Trial(
+        round=request.round,
+        purpose=request.purpose,
+        intended_pps=request.load_pps,
+        duration_s=result.duration_s,
+        sent=result.sent,
+        received=result.received,
+        lost=result.lost,
+        unsent=result.unsent,
+        loss_ratio=(result.lost + result.unsent) / intended,
+        tx_pps=result.tx_pps,
+        rx_pps=result.rx_pps,
+        started=started,
+        busy_cycles=after.busy - before.busy if before and after else None,
+        switch_packets=after.packets - before.packets if before and after else None,
+        tsc_hz=after.tsc_hz if after else None,
+        vnf_busy_cycles=vnf_busy,
+        approximate=bool(after and after.approximate),
+        generator_limited=result.generator.limited or result.unsent > UNSENT_LIMIT * intended,
+        latency_ns=latency,
+        detail={
+            "duplicated": result.duplicated,
+            "reordered": result.reordered,
+            "misdelivered": result.misdelivered,
+            "generator_busy": result.generator.busy_share,
+            "streams": [
+                {"name": stream.name, "sent": stream.sent, "received": stream.received}
+                for stream in result.streams
+            ],
+        },
+    )
+
+
+class AttachedDevice:
+    """A case on a stand, with its streams configured."""
+
+    def __init__(
+        self,
+        case: Case,
+        stand: Stand,
+        traffic: TrafficClient,
+        ceiling_pps: float,
+        share_core: bool,
+    ) -> None:
+        self.case = case
+        self.ceiling_pps = ceiling_pps
+        self._stand = stand
+        self._traffic = traffic
+        self._share_core = share_core
+
+    async def _vnf_busy(self) -> int | None:
+        if not self.case.vnfs or self.case.engine == "native":
+            return None
+        client = self._stand.node.client
+        rows = [await client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(self.case.vnfs)]
+        return sum(row.busy_cycles for row in rows)
+
+    async def trial(self, request: TrialRequest) -> Trial:
+        """Runs one trial; reads cycles around it unless it is one of many of a search.
+
+        A trial has no warm-up: all busy cycles between the two readings belong to its packets, so
+        they can be set against its seconds of sending.
+        """
+        counted = request.purpose != "search"
+        client = self._stand.node.client
+        before = await client.switch_cycles() if counted else None
+        vnf_before = await self._vnf_busy() if counted else None
+        started = time.time()
+        try:
+            result = await self._traffic.trial(
+                request.duration_s, request.load_pps, drain_s=DRAIN_S, yield_core=self._share_core
+            )
+        except TrafficError as error:
+            raise DeviceError(f"generator: {error}") from error
+        cycles = (before, await client.switch_cycles()) if before else None
+        vnf_after = await self._vnf_busy() if counted else None
+        spent = None
+        if vnf_after is not None and vnf_before is not None:
+            spent = vnf_after - vnf_before
+        return trial_of(request, result, started, cycles, spent)
+
+
+class Testbed:
+    """The nodes and the generator of a campaign.
+
+    Args:
+        subjects: what will be measured; one node each.
+        plan: who runs on which core.
+        quick: shorten the calibration.
+    """
+
+    __test__ = False  # pytest: not a test
+
+    def __init__(self, subjects: Sequence[Subject], plan: CorePlan, quick: bool = False) -> None:
+        self._plan = plan
+        self._quick = quick
+        self._stands = {self._key(subject): subject for subject in subjects}
+        self._up: dict[str, Stand] = {}
+        self._lost: dict[str, str] = {}
+        self._traffic: TrafficProcess | None = None
+        self._running: Stand | None = None
+        self._configured: Case | None = None
+        self._vdevs = 0
+        self.calibration: Calibration | None = None
+        self.information: dict[str, dict[str, object]] = {}
+
+    @staticmethod
+    def _key(subject: Subject) -> str:
+        return f"{subject.switch}/{subject.ports}/{subject.inner_ports}"
+
+    @staticmethod
+    def _case_key(case: Case) -> str:
+        return f"{case.switch}/{case.ports}/{case.vnf_ports or case.ports}"
+
+    @property
+    def lost(self) -> dict[str, str]:
+        """The nodes that did not come up, with the reason."""
+        return dict(self._lost)
+
+    async def up(self) -> None:
+        """Starts and calibrates the generator, then brings up every node, attached and parked.
+
+        A node that does not come up is only lost for its own cases.
+
+        Raises:
+            DeviceError: there is no generator.
+        """
+        traffic = TrafficProcess(cpu=self._plan.generator[0])
+        try:
+            await traffic.connect()
+            self._traffic = traffic
+            self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
+        except TrafficError as error:
+            raise DeviceError(f"generator: {error}") from error
+        for key, subject in self._stands.items():
+            stand = Stand(subject, NodeProcess(subject, self._plan))
+            self._up[key] = stand
+            try:
+                self.information[key] = await stand.node.up()
+                await self._attach(stand)
+                await stand.node.client.pause(True)
+            except (DeviceError, TrafficError) as error:
+                self._lost[key] = str(error)
+                del self._up[key]
+                await self._dismantle(stand)
+
+    async def _attach(self, stand: Stand) -> None:
+        assert self._traffic is not None
+        ports = {port.name: port for port in await stand.node.client.ports()}
+        missing = [name for name in PORTS if name not in ports]
+        if missing:
+            raise DeviceError(f"node {stand.subject.node} has no port {', '.join(missing)}")
+        names = [f"{stand.subject.node}.{end}" for end in ("a", "b")]
+        stand.tx_port, stand.rx_port = names
+        for name, port in zip(names, PORTS, strict=True):
+            await self._traffic.add_port(name, self._devargs(ports[port]))
+        await self._traffic.wait_links(names, LINK_S)
+
+    def _devargs(self, port: NodePort) -> str:
+        number, self._vdevs = self._vdevs, self._vdevs + 1
+        if port.attach.devargs:
+            return port.attach.devargs.replace("{n}", str(number))
+        if port.attach.iface:
+            return f"net_af_packet{number},iface={port.attach.iface},qdisc_bypass=1"
+        raise DeviceError(f"port {port.name} ({port.kind}) says nothing of how to attach to it")
+
+    async def _run_only(self, stand: Stand) -> None:
+        """Parks what runs and lets `stand` run."""
+        if self._running is stand:
+            return
+        if self._running is not None:
+            parked, self._running = self._running, None
+            await parked.node.client.pause(True)
+        await stand.node.client.pause(False)
+        self._running = stand
+        await asyncio.sleep(SETTLE_S)
+
+    def _stand(self, key: str) -> Stand:
+        if key in self._lost:
+            raise DeviceError(self._lost[key])
+        return self._up[key]
+
+    async def deploy(self, block: Block, subject: str) -> None:
+        """Deploys the block's graph on the subject's node."""
+        case = next(job.case for job in block.jobs if job.case.subject == subject)
+        stand = self._stand(self._case_key(case))
+        await self._run_only(stand)
+        self._configured = None
+        stand.deployed = GRAPH
+        graph = build(block.shape, block.vnfs, case.function, *PORTS, prefixes=block.prefixes)
+        await stand.node.client.deploy(GRAPH, graph)
+
+    async def withdraw(self, block: Block, subject: str) -> None:
+        """Deletes the block's graph on the subject's node, if it is there."""
+        case = next(job.case for job in block.jobs if job.case.subject == subject)
+        stand = self._up.get(self._case_key(case))
+        if stand is None or not stand.deployed:
+            return
+        stand.deployed = ""
+        self._configured = None
+        with contextlib.suppress(DeviceError):
+            await self._run_only(stand)
+            await stand.node.client.delete(GRAPH)
+
+    async def device(self, case: Case) -> Device:
+        """The case's device, alone on its cores, with its streams configured."""
+        stand = self._stand(self._case_key(case))
+        assert self._traffic is not None
+        await self._run_only(stand)
+        if self._configured != case:
+            made = streams(
+                case.shape, case.vnfs, case.size, case.flows, stand.tx_port, stand.rx_port
+            )
+            try:
+                await self._traffic.configure([StreamSpec.model_validate(row) for row in made])
+            except TrafficError as error:
+                raise DeviceError(f"generator: {error}") from error
+            self._configured = case
+        shared = self._plan.oversubscribed(case.vnfs) is not None
+        return AttachedDevice(case, stand, self._traffic, self.ceiling(case.size), shared)
+
+    def ceiling(self, size: str) -> float:
+        """The generator's own ceiling at a frame size, between the sizes that were calibrated."""
+        assert self.calibration is not None
+        rows = sorted(self.calibration.ceilings, key=lambda row: row.size)
+        return float(
+            np.interp(
+                mean_bytes(size), [row.size for row in rows], [row.ceiling_pps for row in rows]
+            )
+        )
+
+    async def _dismantle(self, stand: Stand) -> None:
+        if self._running is stand:
+            self._running = None
+        with contextlib.suppress(TrafficError):
+            there = {port.name for port in await self._traffic.ports()} if self._traffic else set()
+            for name in {stand.tx_port, stand.rx_port} & there:
+                assert self._traffic is not None
+                await self._traffic.remove_port(name)
+        await stand.node.down()
+
+    async def down(self) -> None:
+        """Takes everything down, whatever state it is in. Leaves nothing running."""
+        if self._traffic is not None:
+            await self._traffic.close()
+            self._traffic = None
+        stands, self._up = list(self._up.values()), {}
+        await asyncio.gather(*(stand.node.down() for stand in stands), return_exceptions=True)

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stored campaign as rows to print: medians, intervals, side-by-side ratios.
+
+The table of `headrace run`, its `--json` and the report are made from these rows, so they cannot
+differ.
+"""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.results import UNITS, Case
+from headrace.statistics import Ratio, Summary, ratio_of_pairs, summarise
+from headrace.store import Store
+
+PEER = "ovs-dpdk"
+OURS = "headrace"
+
+
+@dataclass(frozen=True)
+class Row:
+    """One metric of one case over all rounds."""
+
+    case: Case
+    metric: str
+    point: str
+    summary: Summary
+    samples: tuple[float, ...]
+    generator_limited: bool
+
+    @property
+    def name(self) -> str:
+        """`scenario/case metric@point`."""
+        at = f" at {self.point}" if self.point else ""
+        return f"{self.case.scenario}/{self.case.name} {self.metric}{at}"
+
+    @property
+    def unit(self) -> str:
+        """Unit of the metric."""
+        return UNITS.get(self.metric, "")
+
+
+@dataclass(frozen=True)
+class RatioRow:
+    """Headrace over OVS-DPDK on the same ports, from samples that were taken side by side."""
+
+    ours: Case
+    theirs: Case
+    metric: str
+    point: str
+    ratio: Ratio
+
+    @property
+    def name(self) -> str:
+        """`scenario/size-flows-graph metric: ours / theirs`."""
+        case = self.ours
+        at = f" at {self.point}" if self.point else ""
+        return (
+            f"{case.scenario}/{case.frames}-{case.flows}f-{case.graph} {self.metric}{at}: "
+            f"{self.ours.subject} / {self.theirs.subject}"
+        )
+
+
+def rows_of(store: Store, campaign: int) -> list[Row]:
+    """Every metric of every case, in the order of measuring."""
+    rows = []
+    for case_id, case in store.cases(campaign).items():
+        grouped: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+        for sample in store.samples(case_id):
+            key = (sample.metric, sample.point)
+            grouped[key].append((sample.value, sample.generator_limited))
+        for (metric, point), values in grouped.items():
+            numbers = tuple(value for value, _ in values)
+            limited = any(flag for _, flag in values)
+            rows.append(Row(case, metric, point, summarise(numbers), numbers, limited))
+    return rows
+
+
+def _point_of(case: Case) -> tuple[Any, ...]:
+    return (
+        case.scenario,
+        case.shape,
+        case.vnfs,
+        case.placement,
+        case.ports,
+        case.vnf_ports,
+        case.size,
+        case.flows,
+        case.prefixes,
+    )
+
+
+def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER) -> list[RatioRow]:
+    """Ratios of two switches wherever both were measured on the same graph, ports and traffic."""
+    sides: dict[tuple[Any, ...], dict[str, tuple[int, Case]]] = defaultdict(dict)
+    for case_id, case in store.cases(campaign).items():
+        sides[_point_of(case)][case.switch] = (case_id, case)
+    found = []
+    for pair in sides.values():
+        if ours not in pair or theirs not in pair:
+            continue
+        (our_id, our_case), (their_id, their_case) = pair[ours], pair[theirs]
+        values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(
+            lambda: defaultdict(list)
+        )
+        for case_id in (our_id, their_id):
+            for sample in store.samples(case_id):
+                values[(sample.metric, sample.point)][sample.round].append(sample.value)
+        for (metric, point), rounds in values.items():
+            both = [pair for pair in rounds.values() if len(pair) == 2 and min(pair) > 0]
+            if metric == "loss_ratio" or not both:
+                continue
+            ratio = ratio_of_pairs([pair[0] for pair in both], [pair[1] for pair in both])
+            found.append(RatioRow(our_case, their_case, metric, point, ratio))
+    return found
+
+
+RATE_METRICS = ("ndr", "pdr", "mrr")
+
+
+def json_rows(store: Store, campaign: int) -> dict[str, Any]:
+    """The campaign as `{"rows": [...], "skipped": [...], "manifest": {...}}`.
+
+    A ratio of rates has the goal 1 (no slower than the peer); other rows have no goal.
+    """
+    rows: list[dict[str, Any]] = [
+        {
+            "name": row.name,
+            "value": row.summary.median,
+            "unit": row.unit,
+            "goal": None,
+            "met": None,
+            "samples": list(row.samples),
+            "low": row.summary.low,
+            "high": row.summary.high,
+            "method": row.summary.method,
+            "generator_limited": row.generator_limited,
+        }
+        for row in rows_of(store, campaign)
+    ]
+    for entry in ratios_of(store, campaign):
+        if entry.metric in RATE_METRICS:
+            rows.append(
+                {
+                    "name": entry.name,
+                    "value": entry.ratio.value,
+                    "unit": "ratio",
+                    "goal": 1.0,
+                    "met": entry.ratio.value >= 1.0,
+                    "samples": entry.ratio.pairs,
+                    "low": entry.ratio.low,
+                    "high": entry.ratio.high,
+                    "method": entry.ratio.method,
+                    "generator_limited": False,
+                }
+            )
+    return {
+        "rows": rows,
+        "skipped": [vars(skip) for skip in store.skips(campaign)],
+        "manifest": store.campaign(campaign).manifest,
+    }

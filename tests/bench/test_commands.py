@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as a person runs them, on simulated devices."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import app
+from headrace.store import Store
+
+runner = CliRunner()
+
+
+def bench(*arguments: str) -> tuple[int, str]:
+    result = runner.invoke(app, ["bench", *arguments])
+    return result.exit_code, result.output
+
+
+@pytest.fixture
+def two_campaigns(tmp_path: Path) -> Path:
+    results = tmp_path / "results.sqlite"
+    for seed in ("1", "2"):
+        code, output = bench(
+            "run", "flow-sweep", "multi-vnf", "--simulate", "--rounds", "4", "--seed", seed,
+            "--results", str(results),
+        )  # fmt: skip
+        assert code == 0, output
+    return results
+
+
+def test_list_names_every_scenario() -> None:
+    code, output = bench("list")
+    assert code == 0
+    for name in ("port-to-port", "multi-vnf", "chain-cost", "flow-sweep", "native-vnf"):
+        assert name in output
+
+
+def test_run_prints_stores_and_compares(two_campaigns: Path) -> None:
+    with Store(two_campaigns) as store:
+        assert [campaign.status for campaign in store.campaigns()] == ["complete", "complete"]
+        assert store.campaign(1).manifest["simulated"] is True
+        assert store.campaign(1).manifest["definitions"]["mrr"]
+    code, output = bench("compare", "1", "2", "--results", str(two_campaigns), "--json")
+    assert code == 0
+    rows = json.loads(output)["rows"]
+    assert {row["name"].split("/")[0] for row in rows} == {"flow-sweep", "multi-vnf"}
+    verdicts = [row["verdict"] for row in rows]
+    assert verdicts.count("no difference shown") > 0.8 * len(verdicts)
+
+
+def test_json_rows_have_the_promised_members(tmp_path: Path) -> None:
+    code, output = bench(
+        "run", "flow-sweep", "--simulate", "--rounds", "3", "--json",
+        "--results", str(tmp_path / "r.sqlite"),
+    )  # fmt: skip
+    assert code == 0
+    answer = json.loads(output.splitlines()[-1])
+    assert {"rows", "skipped", "manifest"} <= set(answer)
+    for row in answer["rows"]:
+        assert {"name", "value", "unit", "goal", "met", "samples"} <= set(row)
+    ratios = [row for row in answer["rows"] if row["unit"] == "ratio"]
+    assert len(ratios) == 4 and all(row["met"] and row["value"] > 1.5 for row in ratios)
+
+
+def test_quick_measures_without_searching(tmp_path: Path) -> None:
+    results = tmp_path / "r.sqlite"
+    code, output = bench("run", "--quick", "--simulate", "--results", str(results))
+    assert code == 0, output
+    with Store(results) as store:
+        number = store.campaign().id
+        metrics = {
+            sample.metric for case_id in store.cases(number) for sample in store.samples(case_id)
+        }
+        assert "mrr" in metrics and "cpu_percent" in metrics and "ndr" not in metrics
+        assert not store.skips(number)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["run", "nope", "--simulate"], "no scenario 'nope'"),
+        (["compare", "1", "2"], "does not exist"),
+    ],
+)
+def test_errors_are_words_not_tracebacks(tmp_path: Path, arguments: list[str], words: str) -> None:
+    code, output = bench(*arguments, "--results", str(tmp_path / "none.sqlite"))
+    assert code == 1
+    assert words in output.replace("\n", " ") and "Traceback" not in output
+
+
+def test_comparing_an_unknown_campaign_says_which_there_are(two_campaigns: Path) -> None:
+    code, output = bench("compare", "1", "7", "--results", str(two_campaigns))
+    assert code == 1 and "there: 1, 2" in output
