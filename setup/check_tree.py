@@ -14,6 +14,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # Each C++ room and the rooms it may include from.
 CPP_ROOMS: dict[str, set[str]] = {
     "base": set(),
+    "flowsource": set(),
     "packet": {"base"},
     "match": {"base", "packet"},
     "pipeline": {"base", "packet", "match"},

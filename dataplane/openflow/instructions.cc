@@ -21,9 +21,15 @@ constexpr uint16_t kMeter = 6;
 constexpr uint16_t kExperimenter = 0xffff;
 }  // namespace type
 
-OfResult<ActionList> decode_list(Reader& reader) {
+/// Decodes actions; facts change as they are applied.
+OfResult<ActionList> decode_list(Reader& reader, PacketFacts& facts) {
   reader.skip(4);
-  return decode_actions(reader.bytes(reader.left()), ActionContext::flow);
+  OfResult<ActionList> actions = decode_actions(reader.bytes(reader.left()), ActionContext::flow);
+  if (!actions) return actions;
+  if (OfResult<> checked = check_consistency(*actions, facts); !checked) {
+    return of_fail(checked.error());
+  }
+  return actions;
 }
 
 OfResult<Instruction> decode_goto(Reader& reader, uint8_t table_id) {
@@ -35,7 +41,8 @@ OfResult<Instruction> decode_goto(Reader& reader, uint8_t table_id) {
   return pipeline::GotoTable{next};
 }
 
-OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint8_t table_id) {
+OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint8_t table_id,
+                                 PacketFacts& facts) {
   switch (instruction_type) {
     case type::kGotoTable:
       return decode_goto(reader, table_id);
@@ -45,12 +52,14 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
       return pipeline::WriteMetadata{metadata, reader.u64()};
     }
     case type::kWriteActions: {
-      OfResult<ActionList> actions = decode_list(reader);
+      // The action set runs after the last table; earlier apply-actions hold by then.
+      PacketFacts at_the_end = facts;
+      OfResult<ActionList> actions = decode_list(reader, at_the_end);
       if (!actions) return of_fail(actions.error());
       return pipeline::WriteActions{std::move(*actions)};
     }
     case type::kApplyActions: {
-      OfResult<ActionList> actions = decode_list(reader);
+      OfResult<ActionList> actions = decode_list(reader, facts);
       if (!actions) return of_fail(actions.error());
       return pipeline::ApplyActions{std::move(*actions)};
     }
@@ -64,21 +73,6 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
     default:
       return of_fail(error::kUnknownInstruction);
   }
-}
-
-/// Checks the lists in the order in which they run: applied at once, the set at the end.
-OfResult<> check_lists(const InstructionList& instructions, PacketFacts facts) {
-  for (const Instruction& instruction : instructions) {
-    if (const auto* apply = std::get_if<pipeline::ApplyActions>(&instruction)) {
-      if (OfResult<> checked = check_consistency(apply->actions, facts); !checked) return checked;
-    }
-  }
-  for (const Instruction& instruction : instructions) {
-    if (const auto* write = std::get_if<pipeline::WriteActions>(&instruction)) {
-      return check_set_consistency(write->actions, facts);
-    }
-  }
-  return {};
 }
 
 /// Writes one instruction; one overload for each alternative.
@@ -133,6 +127,7 @@ class InstructionWriter {
 OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
                                               const PacketFacts& facts) {
   InstructionList instructions;
+  PacketFacts known = facts;
   uint32_t seen = 0;
   Reader reader(bytes);
   while (reader.left() > 0) {
@@ -141,16 +136,13 @@ OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
     if (!reader.ok() || length < 8 || length % 8 != 0) return of_fail(error::kInstructionBadLen);
     Reader body(reader.bytes(length - 4u));
     if (!reader.ok()) return of_fail(error::kInstructionBadLen);
-    OfResult<Instruction> instruction = decode_one(instruction_type, body, table_id);
+    OfResult<Instruction> instruction = decode_one(instruction_type, body, table_id, known);
     if (!instruction) return of_fail(instruction.error());
     if (!body.done()) return of_fail(error::kInstructionBadLen);
     const uint32_t bit = 1u << instruction_type;
     if ((seen & bit) != 0) return of_fail(error::kDuplicateInstruction);
     seen |= bit;
     instructions.push_back(std::move(*instruction));
-  }
-  if (OfResult<> checked = check_lists(instructions, facts); !checked) {
-    return of_fail(checked.error());
   }
   return instructions;
 }

@@ -98,6 +98,15 @@ def _package(name: str) -> str:
         return "not installed"
 
 
+def versions() -> dict[str, str]:
+    """Python's, its packages' and the Debian packages' versions."""
+    return {
+        "python": sys.version.split()[0],
+        **{name: _package(name) for name in PACKAGES},
+        **_debian_versions(),
+    }
+
+
 def build(
     scenarios: Sequence[Scenario], plan: CorePlan, timing: Timing, budget_s: float, seed: int
 ) -> dict[str, Any]:
@@ -108,11 +117,7 @@ def build(
     )
     return {
         "machine": machine(),
-        "versions": {
-            "python": sys.version.split()[0],
-            **{name: _package(name) for name in PACKAGES},
-            **_debian_versions(),
-        },
+        "versions": versions(),
         "core_plan": plan.as_dict(),
         "definitions": {
             **DEFINITIONS,

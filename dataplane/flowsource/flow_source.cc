@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flow source: a DPDK plugin that turns a net_null device into a source of prepared frames.
+//
+// What and why. To compare switches, each must poll the very same source, in its own process, and
+// the source must cost little and serve many flows. net_pcap holds one mbuf per packet for ever,
+// which no peer's mempool allows for 500 000 flows. So this plugin is loaded (`-d
+// libheadrace-flowsource.so`) by Headrace, OVS-DPDK, VPP or any DPDK example alike: for each
+// net_null device that has a frames file it adds an RX callback (rte_eth_add_first_rx_callback, a
+// public interface), which copies the file's frames, one after another and round and round, into
+// the fresh mbufs that net_null hands out.
+//
+// Files. $HEADRACE_FLOW_DIR/<device name>.frames: a FramesHeader, then `count` frames of `length`
+// bytes, each in a slot of `stride` bytes (a multiple of 64). headrace/bench/peers/frames.py writes
+// them. A file that is replaced (by rename) is served from then on, so traffic can change while a
+// device runs; a count of 0 closes the source. A device without a file is left alone (a sink:
+// `net_null_x,no-rx=1`). <device name>.<pid>.served counts, per queue, the frames handed to the
+// poller (8 octets each, host order), so that a loss between source and sink can be told to the
+// packet.
+//
+// Threads. A detached thread looks for started devices and new files every 20 ms until the process
+// ends (nothing in ethdev says "started" to a plugin). The callback runs on whoever polls the
+// queue; it reads its frames through one atomic pointer. Mapped files stay mapped: a poller may
+// read them.
+#include <fcntl.h>
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <string>
+#include <thread>
+#include <utility>
+
+namespace {
+
+struct FramesHeader {
+  std::array<char, 8> magic;
+  uint32_t count;
+  uint32_t length;
+  uint32_t stride;
+  std::array<uint8_t, 44> reserved;
+};
+static_assert(sizeof(FramesHeader) == 64);
+constexpr std::array<char, 8> kMagic = {'H', 'R', 'F', 'R', 'A', 'M', 'E', 'S'};
+
+/// A mapped frames file; mapped for the life of the process.
+struct Frames {
+  const uint8_t* first{nullptr};
+  uint32_t count{0};
+  uint32_t length{0};
+  uint32_t stride{0};
+};
+
+/// One RX queue's place in its frames; without frames its packets are left alone.
+struct alignas(64) Cursor {
+  std::atomic<const Frames*> frames{nullptr};
+  uint64_t* served{nullptr};
+  uint32_t next{0};
+  bool hooked{false};
+};
+
+/// ethdev keeps a queue's callbacks when the device goes and its port number is used again, and
+/// offers no way to remove them then. So each queue is hooked once, and only its cursor changes.
+constexpr uint16_t kMaxQueues = 16;
+std::array<std::array<Cursor, kMaxQueues>, RTE_MAX_ETHPORTS> g_cursors;
+
+/// Maps a frames file, once for each file: by device and inode. Null if it is none.
+const Frames* map_frames(const std::string& path, const struct stat& status) {
+  static std::map<std::pair<dev_t, ino_t>, Frames> mapped;
+  const std::pair key{status.st_dev, status.st_ino};
+  if (const auto found = mapped.find(key); found != mapped.end()) return &found->second;
+  const auto size = static_cast<size_t>(status.st_size);
+  const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return nullptr;
+  void* base = mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_POPULATE, fd, 0);
+  close(fd);
+  if (base == MAP_FAILED) return nullptr;
+  const auto* header = static_cast<const FramesHeader*>(base);
+  if (size <= sizeof(FramesHeader) || header->magic != kMagic || header->length > header->stride ||
+      header->stride % 64 != 0 ||
+      size - sizeof(FramesHeader) < size_t{header->count} * header->stride) {
+    std::fprintf(stderr, "flow source: %s is not a frames file\n", path.c_str());
+    munmap(base, size);
+    return nullptr;
+  }
+  const auto* first = static_cast<const uint8_t*>(base) + sizeof(FramesHeader);
+  return &mapped.emplace(key, Frames{first, header->count, header->length, header->stride})
+              .first->second;
+}
+
+/// Fills the fresh mbufs with the next frames.
+uint16_t fill(uint16_t /*port*/, uint16_t /*queue*/, rte_mbuf** packets, uint16_t count,
+              uint16_t /*room*/, void* user) {
+  auto& cursor = *static_cast<Cursor*>(user);
+  const Frames* current = cursor.frames.load(std::memory_order_acquire);
+  if (current == nullptr) return count;
+  const Frames& frames = *current;
+  if (frames.count == 0) {
+    rte_pktmbuf_free_bulk(packets, count);
+    return 0;
+  }
+  uint32_t next = cursor.next < frames.count ? cursor.next : 0;
+  for (uint16_t i = 0; i < count; ++i) {
+    const uint8_t* from = frames.first + size_t{next} * frames.stride;
+    rte_mbuf* packet = packets[i];
+    auto* to = rte_pktmbuf_mtod(packet, uint8_t*);
+    // Whole slots of 64 bytes: the mbuf's room is larger, and a fixed size needs no branches.
+    for (uint32_t at = 0; at < frames.stride; at += 64) rte_mov64(to + at, from + at);
+    packet->data_len = static_cast<uint16_t>(frames.length);
+    packet->pkt_len = frames.length;
+    if (++next == frames.count) next = 0;
+  }
+  cursor.next = next;
+  *cursor.served += count;
+  return count;
+}
+
+/// The page of counters that others can read; it stays mapped.
+uint64_t* map_served(const std::string& path) {
+  const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  if (fd < 0) return nullptr;
+  constexpr size_t size = kMaxQueues * sizeof(uint64_t);
+  void* base = ftruncate(fd, size) == 0
+                   ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
+                   : MAP_FAILED;
+  close(fd);
+  return base == MAP_FAILED ? nullptr : static_cast<uint64_t*>(base);
+}
+
+/// Serves the frames on every queue of a started device; false to be asked again later.
+bool attach(uint16_t port, const char* name, const std::string& directory, const Frames& frames) {
+  rte_eth_link link{};
+  rte_eth_dev_info info{};
+  if (rte_eth_link_get_nowait(port, &link) != 0 || link.link_status == 0) return false;
+  if (rte_eth_dev_info_get(port, &info) != 0 || info.nb_rx_queues == 0) return false;
+  const uint16_t queues = std::min(info.nb_rx_queues, kMaxQueues);
+  uint64_t* served = nullptr;
+  if (g_cursors[port][0].served == nullptr) {
+    served = map_served(directory + "/" + name + "." + std::to_string(getpid()) + ".served");
+    if (served == nullptr) return true;
+  }
+  for (uint16_t queue = 0; queue < queues; ++queue) {
+    Cursor& cursor = g_cursors[port][queue];
+    if (cursor.served == nullptr) cursor.served = served + queue;
+    cursor.frames.store(&frames, std::memory_order_release);
+    if (!cursor.hooked) {
+      cursor.hooked = rte_eth_add_first_rx_callback(port, queue, fill, &cursor) != nullptr;
+    }
+  }
+  std::fprintf(stderr, "flow source: %s serves %u frames of %u bytes on %u queues\n", name,
+               frames.count, frames.length, queues);
+  return true;
+}
+
+/// What a port number was last seen to be: a device and the file served on it.
+struct Seen {
+  std::string name;
+  ino_t file{0};
+};
+
+void look_at(uint16_t port, const std::string& directory, Seen& seen) {
+  std::array<char, RTE_ETH_NAME_MAX_LEN> name{};
+  if (rte_eth_dev_is_valid_port(port) != 0) rte_eth_dev_get_name_by_port(port, name.data());
+  if (seen.name != name.data()) {
+    for (Cursor& cursor : g_cursors[port]) {
+      cursor.frames.store(nullptr, std::memory_order_release);
+      cursor.served = nullptr;
+    }
+    seen = {name.data(), 0};
+  }
+  if (!seen.name.starts_with("net_null")) return;
+  const std::string path = directory + "/" + seen.name + ".frames";
+  struct stat status {};
+  if (stat(path.c_str(), &status) != 0 || status.st_ino == seen.file) return;
+  const Frames* frames = map_frames(path, status);
+  if (frames == nullptr || attach(port, name.data(), directory, *frames)) seen.file = status.st_ino;
+}
+
+void watch(const char* directory) {
+  std::array<Seen, RTE_MAX_ETHPORTS> seen;
+  for (;;) {
+    for (uint16_t port = 0; port < RTE_MAX_ETHPORTS; ++port) look_at(port, directory, seen[port]);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+}
+
+__attribute__((constructor)) void start() {
+  const char* directory = std::getenv("HEADRACE_FLOW_DIR");
+  if (directory == nullptr) return;
+  std::thread(watch, directory).detach();
+}
+
+}  // namespace

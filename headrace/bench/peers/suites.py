@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The three comparisons as commands run them: peers, updates, adversary."""
+
+import os
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from headrace.bench.manifest import machine, versions
+from headrace.bench.peers import adversary, cases, frames, updates
+from headrace.bench.peers.compare import Outcome, Plan, best_setting, compare, measure, ratios
+from headrace.bench.peers.openflow import Refused
+from headrace.bench.peers.systems import (
+    Headrace,
+    L3fwd,
+    OpenVSwitchLike,
+    OvsDpdk,
+    PeerError,
+    Place,
+    System,
+)
+from headrace.bench.rows import Row, row, skipped
+
+BUILD = Path(__file__).resolve().parents[3] / "build"
+L3FWD_GOAL = 0.7
+WORKER_CORE = 1
+MEMORY_MB = 512
+
+Say = Callable[[str], None]
+
+
+@contextmanager
+def place() -> Iterator[Place]:
+    """A run directory with the flow source, removed afterwards; PeerError with the remedy."""
+    plugin = BUILD / "dataplane" / "flowsource" / "libheadrace-flowsource.so"
+    if not plugin.exists():
+        raise PeerError(f"{plugin} is missing; run `make build`")
+    if os.geteuid() != 0:
+        raise PeerError("comparing switches needs root: they poll pinned cores and hugepages")
+    if (os.cpu_count() or 1) <= WORKER_CORE:
+        raise PeerError("comparing switches needs two cores: one for the worker, one for the rest")
+    # DPDK refuses plugins under a world-writable directory such as /tmp.
+    with tempfile.TemporaryDirectory(prefix="headrace-peers-", dir="/run") as folder:
+        root = Path(folder)
+        (root / "flows").mkdir()
+        own = root / plugin.name
+        own.write_bytes(plugin.read_bytes())
+        yield Place(root, root / "flows", own, WORKER_CORE, MEMORY_MB)
+
+
+@contextmanager
+def running(where: Place, *, with_l3fwd: bool) -> Iterator[list[System]]:
+    """Headrace, OVS-DPDK and perhaps l3fwd, the switches started; all ended afterwards."""
+    program = BUILD / "dataplane" / "apps" / "headrace-switch"
+    if not program.exists():
+        raise PeerError(f"{program} is missing; run `make build`")
+    ours, theirs = Headrace(where, program), OvsDpdk(where)
+    with ExitStack() as stack:
+        for switch in (ours, theirs):
+            stack.callback(switch.stop)
+            switch.start()
+            switch.park()
+        systems: list[System] = [ours, theirs]
+        if with_l3fwd:
+            systems.append(L3fwd(where))
+            stack.callback(systems[-1].stop)
+        yield systems
+
+
+def manifest(plan: Plan) -> dict[str, Any]:
+    """What the figures were taken with and what shares a core."""
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "l3fwd": "DPDK's example with LPM, built for this processor, soft packet types",
+        "frames": "64 bytes with FCS",
+        "source": "net_null with the flow source plugin (copies prepared frames), unpaced",
+        "sink": "net_null",
+        "worker_core": WORKER_CORE,
+        "shared": "the switches' other threads and this command share core 0; "
+        "only the measured system runs, the others are stopped",
+        "windows": {"repeats": plan.repeats, "seconds": plan.window_s},
+        "ratios": "median of the ratios of neighbouring windows",
+    }
+
+
+def run_peers(plan: Plan, only: str, say: Say) -> tuple[list[Row], dict[str, Any]]:
+    """`headrace bench peers`: rates and ratios of every case whose name holds `only`."""
+    rows: list[Row] = []
+    with place() as where, running(where, with_l3fwd=True) as systems:
+        for case in cases.all_cases():
+            if only in case.name:
+                outcomes = {o.system: o for o in compare(case, systems, where, plan, say)}
+                rows += list(_peer_rows(case, outcomes))
+    rows += list(_flatness(rows, only))
+    return rows, manifest(plan)
+
+
+def _peer_rows(case: cases.Case, outcomes: dict[str, Outcome]) -> Iterator[Row]:
+    for outcome in outcomes.values():
+        name = f"{case.name} {outcome.system}"
+        if outcome.skipped is not None:
+            yield skipped(name, "Mpps", outcome.skipped)
+        else:
+            mpps = [pps / 1e6 for pps in outcome.pps]
+            yield row(name, mpps, "Mpps", note=outcome.setting or None)
+    ours = outcomes["headrace"]
+    goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
+    for peer, goal in goals.items():
+        if outcomes[peer].skipped is None:
+            name = f"{case.name} headrace/{peer}"
+            yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
+
+
+def _flatness(rows: list[Row], only: str) -> Iterator[Row]:
+    """What is left of our own rate from 1 flow to 500k: the goal is more than two thirds."""
+    one = [r for r in rows if r.name.startswith("l3-1prefix") and r.name.endswith(" headrace")]
+    many = [r for r in rows if "500kflows" in r.name and r.name.endswith(" headrace")]
+    if one and many:
+        shares = [b / a for a, b in zip(one[0].samples, many[0].samples, strict=True)]
+        yield row("l3 headrace 500k flows / 1 flow", shares, "ratio", goal=2 / 3)
+    elif not only:
+        yield skipped("l3 headrace 500k flows / 1 flow", "ratio", "not both measured", goal=2 / 3)
+
+
+def run_adversary(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
+    """`headrace bench adversary`: honest goodput before and under each attack, in turn."""
+    rows: list[Row] = []
+    with place() as where, running(where, with_l3fwd=False) as systems:
+        for attack in adversary.all_attacks():
+            rows += list(_under_attack(attack, systems, where, plan, say))
+    about = manifest(plan) | {
+        "honest": f"{adversary.HONEST_FLOWS} flows",
+        "share": {a.name: f"1 attack packet in {1 / a.share:.0f}" for a in adversary.all_attacks()},
+    }
+    return rows, about
+
+
+def _under_attack(
+    attack: adversary.Attack, systems: list[System], where: Place, plan: Plan, say: Say
+) -> Iterator[Row]:
+    honest, attacked = attack.honest_case(), attack.attacked_case()
+    sets = {"honest": honest.make_frames(), "attacked": attacked.make_frames()}
+    path = where.flow_dir / f"{honest.device}.frames"
+    for system in systems:
+        frames.write(path, sets["honest"])
+        system.resume()
+        system.load(honest)
+        setting = best_setting(system, plan)
+        if setting:
+            system.resume()
+            system.apply(setting)
+        system.park()
+        rates: dict[str, list[float]] = {"honest": [], "attacked": []}
+        for _ in range(plan.repeats):
+            for kind, made in sets.items():
+                frames.write(path, made)
+                # The attack needs time to fill what it fills; the honest rate to recover.
+                rates[kind].append(measure(system, 1.0, plan.window_s))
+        kept = [a * (1 - attack.share) ** -1 / h for h, a in zip(*rates.values(), strict=True)]
+        say(f"{attack.name}: {system.name} keeps {statistics.median(kept):.1%} {setting}")
+        for kind, pps in rates.items():
+            mpps = [one / 1e6 for one in pps]
+            yield row(f"{attack.name} {system.name} {kind}", mpps, "Mpps", note=setting or None)
+        goal = attack.goal if system.name == "headrace" else None
+        yield row(f"{attack.name} {system.name} kept", kept, "ratio", goal=goal)
+    path.unlink()
+
+
+def run_updates(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
+    """`headrace bench updates`: rule rates, time to effect, loss under churn."""
+    rows: list[Row] = []
+    with place() as where, running(where, with_l3fwd=False) as systems:
+        toggle = cases.toggle()
+        path = where.flow_dir / f"{toggle.device}.frames"
+        frames.write(path, toggle.make_frames())
+        switches = [system for system in systems if isinstance(system, OpenVSwitchLike)]
+        for system in switches:
+            system.resume()
+            system.load(toggle)
+            system.park()
+        rows += list(_update_rates(switches, say))
+        for system in switches:
+            frames.write(path, toggle.make_frames())
+            system.resume()
+            time.sleep(0.2)
+            effect = updates.time_to_effect(system, 20)
+            rows.append(row(f"time to effect {system.name}", effect, "ms"))
+            say(f"time to effect: {system.name} {statistics.median(effect):.2f} ms")
+            rows += list(_churned(system, where, plan, say))
+            system.park()
+    return rows, manifest(plan)
+
+
+def _update_rates(switches: list[OpenVSwitchLike], say: Say) -> Iterator[Row]:
+    for kind, flows in (
+        ("exact", updates.exact_flows()),
+        ("prefix", updates.prefix_flows()),
+    ):
+        for bundled in (False, True):
+            mode = "bundle" if bundled else "single"
+            rates: dict[str, list[float]] = {}
+            refused: dict[str, str] = {}
+            for _ in range(3):
+                for system in switches:
+                    system.resume()
+                    try:
+                        found = updates.flow_mods_per_second(system, flows, bundled=bundled)
+                    except Refused as reason:
+                        refused[system.name] = str(reason)
+                        continue
+                    finally:
+                        system.park()
+                    for verb, rate in found.items():
+                        rates.setdefault(f"{verb} {system.name}", []).append(rate)
+            for what, samples in rates.items():
+                goal = 200_000 if what == "add headrace" else None
+                name = f"flow-mods {kind} {mode} {what}"
+                say(f"{name}: {statistics.median(samples) / 1e3:.0f} k/s")
+                yield row(name, samples, "1/s", goal=goal)
+            for name, why in refused.items():
+                yield skipped(f"flow-mods {kind} {mode} {name}", "1/s", why)
+
+
+def _churned(system: OpenVSwitchLike, where: Place, plan: Plan, say: Say) -> Iterator[Row]:
+    frames.close(where.flow_dir / f"{cases.toggle().device}.frames")
+    time.sleep(0.2)
+    for what, churn in updates.CHURNS.items():
+        lost, rates = [], []
+        for _ in range(max(3, plan.repeats // 2)):
+            with churn(system):
+                count, pps = _loss(system, where, 2 * plan.window_s)
+            lost.append(count)
+            rates.append(pps / 1e6)
+        say(f"{what}: {system.name} lost {statistics.median(lost):.0f} packets")
+        goal = 0 if system.name == "headrace" else None
+        yield row(f"{what} {system.name} lost", lost, "packets", goal=goal, better="lower")
+        yield row(f"{what} {system.name} rate", rates, "Mpps")
+
+
+def _loss(system: OpenVSwitchLike, where: Place, seconds: float) -> tuple[float, float]:
+    """Packets lost over a window, and packets sent per second in it.
+
+    The source is opened for the window and closed again; then all that it served must have reached
+    the sink.
+    """
+    toggle = cases.toggle()
+    path = where.flow_dir / f"{toggle.device}.frames"
+
+    def totals() -> tuple[int, int]:
+        pid = system.polling().pid
+        return frames.served(where.flow_dir, toggle.device, pid), system.sent()
+
+    served_before, sent_before = totals()
+    frames.write(path, toggle.make_frames())
+    start = time.monotonic()
+    time.sleep(seconds)
+    frames.close(path)
+    elapsed = time.monotonic() - start
+    time.sleep(0.2)
+    served, sent = totals()
+    return (served - served_before) - (sent - sent_before), (sent - sent_before) / elapsed

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How fast rules change, how soon a change takes effect, and what it costs the traffic.
+
+Rates: 100 000 flow-mods prepared as bytes, sent singly or as one bundle, timed from the first byte
+to the barrier's reply; the client and the switch's main thread share core 0, as in a real node.
+Effect: from sending a flow-mod that opens a port to the first packet seen on it by port statistics
+(so the reading's own round trip is in it). Churn: the source's received and the sink's sent packets
+over a window in which 10 000 flow-mods per second, ports or LSIs come and go; as the source is
+unpaced, what is not forwarded was lost by the switch. The rate beside it shows any stall.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from headrace.bench.peers import openflow
+from headrace.bench.peers.cases import SINK, mixed_prefixes
+from headrace.bench.peers.openflow import Session, flow_mod, ipv4_match
+from headrace.bench.peers.systems import OpenVSwitchLike
+
+FLOWS = 100_000
+CHURN_PER_SECOND = 10_000
+CHURN_TABLE = 5  # no packet gets there
+
+
+def exact_flows() -> list[tuple[int, bytes]]:
+    """(priority, match) of different /32 destinations."""
+    return [(32, ipv4_match(0x0A000000 + i * 7, 32)) for i in range(FLOWS)]
+
+
+def prefix_flows() -> list[tuple[int, bytes]]:
+    """(priority, match) of different prefixes of mixed lengths, /12 to /32."""
+    return [(length, ipv4_match(address, length)) for address, length in mixed_prefixes(FLOWS, 12)]
+
+
+def flow_mods_per_second(
+    system: OpenVSwitchLike, flows: list[tuple[int, bytes]], *, bundled: bool
+) -> dict[str, float]:
+    """Adds all flows and strictly deletes them again; per second of each."""
+    adds = [flow_mod(openflow.ADD, p, m, SINK, table=CHURN_TABLE) for p, m in flows]
+    deletes = [flow_mod(openflow.DELETE_STRICT, p, m, None, table=CHURN_TABLE) for p, m in flows]
+    rates = {}
+    for verb, mods in (("add", adds), ("delete", deletes)):
+        sent = openflow.bundle(mods) if bundled else b"".join(mods)
+        with Session(system.rundir / "br0.mgmt") as session:
+            session.barrier()
+            start = time.perf_counter()
+            session.send(sent)
+            session.barrier()
+            rates[verb] = len(flows) / (time.perf_counter() - start)
+    return rates
+
+
+def time_to_effect(system: OpenVSwitchLike, repeats: int) -> list[float]:
+    """Milliseconds from a flow-mod that opens the sink to the first packet seen there.
+
+    Needs the case `toggle` loaded: every packet of the source meets rule 1 of table 0.
+    """
+    everything = b"\0\x01\0\x04\0\0\0\0"
+    opened = flow_mod(openflow.ADD, 1, everything, SINK)
+    closed = flow_mod(openflow.ADD, 1, everything, None)
+    taken = []
+    with Session(system.rundir / "br0.mgmt") as session:
+        for _ in range(repeats):
+            session.send(closed)
+            session.barrier()
+            time.sleep(0.05)
+            before = session.transmitted(SINK)
+            start = time.perf_counter()
+            session.send(opened)
+            while session.transmitted(SINK) == before:
+                if time.perf_counter() - start > 5:
+                    raise openflow.Refused("a rule took no effect within 5 s")
+            taken.append((time.perf_counter() - start) * 1e3)
+    return taken
+
+
+@contextmanager
+def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+    """Runs `work` in a thread while the block runs; its error, if any, comes out at the end."""
+    until = threading.Event()
+    errors: list[Exception] = []
+
+    def guarded() -> None:
+        try:
+            work(until)
+        except Exception as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=guarded)
+    thread.start()
+    try:
+        yield
+    finally:
+        until.set()
+        thread.join()
+    if errors:
+        raise errors[0]
+
+
+@contextmanager
+def flow_churn(system: OpenVSwitchLike) -> Iterator[None]:
+    """Adds and deletes other flows at CHURN_PER_SECOND while the block runs."""
+    batch = 100
+    flows = [(32, ipv4_match(0x0B000000 + i, 32)) for i in range(batch)]
+    adds = b"".join(flow_mod(openflow.ADD, p, m, SINK, table=CHURN_TABLE) for p, m in flows)
+    deletes = b"".join(
+        flow_mod(openflow.DELETE_STRICT, p, m, None, table=CHURN_TABLE) for p, m in flows
+    )
+
+    def churn(until: threading.Event) -> None:
+        with Session(system.rundir / "br0.mgmt") as session:
+            due = time.perf_counter()
+            while not until.is_set():
+                session.send(adds + deletes)
+                session.barrier()
+                due += 2 * batch / CHURN_PER_SECOND
+                time.sleep(max(0.0, due - time.perf_counter()))
+
+    with _beside(churn):
+        yield
+
+
+@contextmanager
+def port_churn(system: OpenVSwitchLike) -> Iterator[None]:
+    """Adds and deletes another port, over and over, while the block runs."""
+
+    def churn(until: threading.Event) -> None:
+        while not until.is_set():
+            system.vsctl(
+                *("add-port", "br0", "guest", "--", "set", "Interface", "guest", "type=dpdk"),
+                "options:dpdk-devargs=net_null_guest,no-rx=1",
+            )
+            system.vsctl("del-port", "br0", "guest")
+
+    with _beside(churn):
+        yield
+
+
+@contextmanager
+def lsi_churn(system: OpenVSwitchLike) -> Iterator[None]:
+    """Creates and destroys another LSI, over and over, while the block runs."""
+
+    def churn(until: threading.Event) -> None:
+        while not until.is_set():
+            system.vsctl("add-br", "br1", *system.bridge_options("br1"))
+            system.vsctl("del-br", "br1")
+
+    with _beside(churn):
+        yield
+
+
+@contextmanager
+def quiet(_: OpenVSwitchLike) -> Iterator[None]:
+    """Nothing changes: the baseline."""
+    yield
+
+
+CHURNS: dict[str, Callable[[OpenVSwitchLike], AbstractContextManager[None]]] = {
+    "no churn": quiet,
+    "10k flow-mods/s": flow_churn,
+    "port churn": port_churn,
+    "lsi churn": lsi_churn,
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench peers | updates | adversary`: Headrace beside OVS-DPDK and DPDK's l3fwd."""
+
+from collections.abc import Callable
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from headrace.bench.peers import suites
+from headrace.bench.peers.compare import Plan
+from headrace.bench.peers.openflow import Refused
+from headrace.bench.peers.systems import PeerError
+from headrace.bench.rows import Row, emit
+
+Figures = tuple[list[Row], dict[str, Any]]
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+RepeatsOption = Annotated[int, typer.Option(help="Windows of each system and case.", min=1)]
+SecondsOption = Annotated[float, typer.Option(help="Length of a window.", min=0.1)]
+
+
+def _print(measure: Callable[[suites.Say], Figures], as_json: bool) -> None:
+    """Measures and prints; exits 1 with the reason if the figures can't be taken."""
+    console = Console(stderr=True)
+    try:
+        rows, manifest = measure(lambda line: console.print(line, highlight=False))
+    except (PeerError, Refused, OSError) as error:
+        console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(1) from error
+    emit(rows, manifest, as_json=as_json)
+    if not any(row.value is not None for row in rows):
+        raise typer.Exit(1)
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands to `headrace bench`."""
+    room = next(group.typer_instance for group in app.registered_groups if group.name == "bench")
+    assert room is not None
+
+    @room.command("peers")
+    def peers_command(
+        only: Annotated[str, typer.Option(help="Cases whose name holds this.")] = "",
+        repeats: RepeatsOption = 7,
+        seconds: SecondsOption = 0.8,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Rates and ratios to OVS-DPDK's best cache setting and to l3fwd, case by case."""
+        plan = Plan(repeats=repeats, window_s=seconds)
+        _print(lambda say: suites.run_peers(plan, only, say), as_json)
+
+    @room.command("updates")
+    def updates_command(
+        repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
+    ) -> None:
+        """Flow-mods per second, time to effect, loss under churn of rules, ports and LSIs."""
+        plan = Plan(repeats=repeats, window_s=seconds)
+        _print(lambda say: suites.run_updates(plan, say), as_json)
+
+    @room.command("adversary")
+    def adversary_command(
+        repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
+    ) -> None:
+        """Goodput of honest flows before and under traffic made against caches and tuple spaces."""
+        plan = Plan(repeats=repeats, window_s=seconds)
+        _print(lambda say: suites.run_adversary(plan, say), as_json)
