@@ -27,6 +27,7 @@ UNITS: dict[str, str] = {
     "cycles_per_packet": "TSC cycles",
     "loss_ratio": "",
     "latency_p50": "ns",
+    "latency_p90": "ns",
     "latency_p99": "ns",
     "latency_p99_9": "ns",
     "latency_min": "ns",

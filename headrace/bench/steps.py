@@ -195,7 +195,7 @@ class StepRunner:
             point = f"{100 * fraction:.0f}% pdr"
             samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
             latency = trial.latency_ns
-            for name in ("min", "p50", "p99", "p99_9"):
+            for name in ("min", "p50", "p90", "p99", "p99_9"):
                 if name in latency:
                     samples.append(Sample(f"latency_{name}", point, number, latency[name]))
             if "p99_9" in latency and "min" in latency:

@@ -19,7 +19,7 @@ def references(graph: dict[str, Any]) -> Iterator[str]:
 
 def walk(graph: dict[str, Any], mac: str) -> list[str]:
     """The VNFs that a frame for `mac` visits from the entry on; VNFs pass frames on unchanged."""
-    at, visited = "endpoint:in", []
+    at, visited = "endpoint:in", list[str]()
     for _ in range(100):
         rule = next(
             rule for rule in graph["big-switch"]["flow-rules"]

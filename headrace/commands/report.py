@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace report`: writes the HTML report of a stored campaign."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headrace.store import Store, StoreError
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `headrace report`."""
+
+    @app.command("report")
+    def report_command(
+        results: Annotated[Path, typer.Option("--results", help="The results database.")] = Path(
+            "results/headrace.sqlite"
+        ),
+        folder: Annotated[Path, typer.Option("--to", help="Folder to write to.")] = Path("report"),
+        campaign: Annotated[
+            int | None, typer.Option("--campaign", help="Number; the newest by default.")
+        ] = None,
+    ) -> None:
+        """Writes the report of a campaign: one HTML file that needs nothing else."""
+        # Late: matplotlib takes half a second that no other command should pay.
+        from headrace.report.html import write
+
+        try:
+            if not results.exists():
+                raise StoreError(f"{results} does not exist; `headrace run` writes it")
+            with Store(results) as store:
+                path = write(store, folder, campaign)
+        except StoreError as error:
+            Console(stderr=True).print(f"headrace: {error}", markup=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        Console().print(str(path), soft_wrap=True, highlight=False)

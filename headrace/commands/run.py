@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace run`: the whole tour. Measures every scenario, fits the model, writes the report."""
+
+import asyncio
+import json
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headrace.bench.console import ConsoleProgress, ratio_table, result_table, skip_table
+from headrace.bench.device import DeviceError
+from headrace.bench.preflight import preflight
+from headrace.bench.scenario import FOLDER, ScenarioError, find
+from headrace.bench.session import DEFAULT_MINUTES, QUICK_MINUTES, Options, measure
+from headrace.model.campaign import model_of
+from headrace.store import Store, StoreError
+from headrace.summary import json_rows
+from headrace.units import seconds
+
+INTERRUPTED = 130
+
+
+def _print_tables(console: Console, store: Store, number: int) -> None:
+    for table in (
+        result_table(store, number),
+        ratio_table(store, number),
+        skip_table(store, number),
+    ):
+        if table is not None and table.row_count:
+            console.print(table)
+
+
+def _fit(console: Console, store: Store, number: int) -> None:
+    model = model_of(store, number)
+    store.set_fits(number, model.fits)
+    console.print(
+        f"cost functions: {len(model.fits)} fitted, {len(model.failures)} could not be "
+        "(headrace model fit prints them beside Luizelli's Table I)",
+        highlight=False,
+    )
+
+
+def register(app: typer.Typer) -> None:
+    """Adds `headrace run`."""
+
+    @app.command("run")
+    def run_command(
+        minutes: Annotated[
+            float, typer.Option(help="Time for measuring, after set-up.")
+        ] = DEFAULT_MINUTES,
+        quick: Annotated[bool, typer.Option(help="A minute: one round, no searches.")] = False,
+        seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
+        simulate: Annotated[bool, typer.Option(help="Simulated devices; no nodes.")] = False,
+        results: Annotated[Path, typer.Option(help="The results database.")] = Path(
+            "results/headrace.sqlite"
+        ),
+        report: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
+        folder: Annotated[Path, typer.Option("--scenarios", help="Scenario files.")] = FOLDER,
+        as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
+    ) -> None:
+        """Measures this machine: all scenarios, the cost model, the report.
+
+        What cannot run here is a skipped row with its reason. Nothing is left running.
+        """
+        from headrace.report.html import write
+
+        begun = time.monotonic()
+        console = Console(stderr=as_json, soft_wrap=False)
+        options = Options(
+            QUICK_MINUTES if quick else minutes, quick, 1 if quick else 1000, seed, simulate
+        )
+        try:
+            scenarios = find([], folder)
+            if not simulate:
+                for line in preflight(options.plan):
+                    console.print(line, highlight=False, markup=False)
+            with Store(results) as store:
+                with ConsoleProgress(console) as progress:
+                    number = asyncio.run(measure(scenarios, store, options, progress))
+                _print_tables(console, store, number)
+                _fit(console, store, number)
+                index = write(store, report, number)
+                if as_json:
+                    print(json.dumps(json_rows(store, number)))
+        except (ScenarioError, StoreError, DeviceError) as error:
+            Console(stderr=True).print(f"headrace run: {error}", markup=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            console.print("interrupted; what was measured so far is stored, nothing runs on")
+            raise typer.Exit(INTERRUPTED) from error
+        console.print(
+            f"report: {index.resolve()}\nresults: campaign {number} in {results.resolve()}\n"
+            f"took {seconds(time.monotonic() - begun)}; nothing is left running",
+            highlight=False,
+            soft_wrap=True,
+        )

@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The figures: what was measured, with its intervals, and the papers' numbers beside it.
+
+Each function returns inline SVG, or None if the campaign holds nothing to draw.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from headrace import published
+from headrace.report import style
+from headrace.report.view import View, mean_bytes
+from headrace.results import Case, Trial
+from headrace.summary import Row
+
+MPPS = 1e6
+
+
+def _whiskers(row: Row) -> tuple[float, float, float]:
+    """Median, low and high end in Mpps: the interval, or the range of fewer than 3 samples."""
+    summary = row.summary
+    low = summary.low if summary.low is not None else summary.minimum
+    high = summary.high if summary.high is not None else summary.maximum
+    return summary.median / MPPS, min(low, summary.median) / MPPS, max(high, summary.median) / MPPS
+
+
+def _line(axes: Any, xs: Sequence[float], rows: Sequence[Row], subject: str, **look: Any) -> None:
+    middle, low, high = zip(*(_whiskers(row) for row in rows), strict=True)
+    errors = [np.subtract(middle, low), np.subtract(high, middle)]
+    axes.errorbar(
+        xs,
+        middle,
+        yerr=errors,
+        color=style.colour(subject),
+        marker=style.marker(subject),
+        capsize=3,
+        label=subject,
+        **look,
+    )
+
+
+def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row.case.subject].append(row)
+    return found
+
+
+def throughput_by_size(view: View) -> str | None:
+    """Rates port to port: a dot with its interval for each frame size, subject and search goal."""
+    rows = view.port_to_port("mrr", "pdr", "ndr")
+    if not rows:
+        return None
+    sizes = sorted({row.case.size for row in rows}, key=mean_bytes)
+    subjects = list(dict.fromkeys(row.case.subject for row in rows))
+    fills = {"mrr": "none", "pdr": "full", "ndr": "bottom"}
+    step = 0.8 / max(1, len(subjects))
+    with style.figure(9.2, 0.55 + 0.36 * len(sizes) * len(subjects)) as (made, axes):
+        for row in rows:
+            middle, low, high = _whiskers(row)
+            place = float(sizes.index(row.case.size))
+            place += (subjects.index(row.case.subject) - (len(subjects) - 1) / 2) * step
+            axes.errorbar(
+                middle,
+                place,
+                xerr=[[middle - low], [high - middle]],
+                color=style.colour(row.case.subject),
+                marker=style.marker(row.case.subject),
+                fillstyle=fills[row.metric],
+                capsize=3,
+                linestyle="none",
+            )
+        for subject in subjects:
+            axes.plot(
+                [], [], color=style.colour(subject), marker=style.marker(subject), ls="none",
+                label=subject,
+            )  # fmt: skip
+        for metric, text in (("mrr", "overload"), ("pdr", "PDR"), ("ndr", "NDR")):
+            if any(row.metric == metric for row in rows):
+                axes.plot([], [], color=style.INK, marker="o", ls="none", fillstyle=fills[metric],
+                          label=text)  # fmt: skip
+        axes.set_xscale("log")
+        style.plain_log(axes.xaxis)
+        axes.set_xlabel("million frames per second, one direction (logarithmic)")
+        axes.set_yticks(range(len(sizes)), [f"{s} B" if s.isdigit() else s for s in sizes])
+        axes.invert_yaxis()
+        axes.grid(visible=False, axis="y")
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return style.svg(made, "Throughput port to port by frame size and switch", "size")
+
+
+def _panels(view: View, purposes: set[str]) -> list[tuple[str, dict[Case, list[Trial]]]]:
+    panels: dict[str, dict[Case, list[Trial]]] = defaultdict(dict)
+    for case, trials in view.trials.items():
+        if case.shape != "p2p" or case.prefixes:
+            continue
+        found = [trial for trial in trials if trial.purpose in purposes]
+        if found:
+            panels[case.size][case] = found
+    return sorted(panels.items(), key=lambda item: mean_bytes(item[0]))
+
+
+def loss_by_load(view: View) -> str | None:
+    """Share of frames lost over the offered load, one dot for each trial, one panel a size."""
+    panels = _panels(view, {"search", "overload", "latency"})
+    if not panels:
+        return None
+    with style.figure(9.2, 3.1, columns=len(panels), sharey=True, squeeze=False) as (made, grid):
+        for axes, (size, cases) in zip(grid[0], panels, strict=True):
+            for case, trials in cases.items():
+                axes.plot(
+                    [trial.tx_pps / MPPS for trial in trials],
+                    [max(100 * trial.loss_ratio, 1e-3) for trial in trials],
+                    ls="none",
+                    ms=3.4,
+                    alpha=0.55,
+                    color=style.colour(case.subject),
+                    marker=style.marker(case.subject),
+                    label=case.subject,
+                )
+            axes.axhline(0.5, color=style.QUIET, lw=0.9, ls=(0, (4, 3)))
+            axes.set_title(f"{size} B" if size.isdigit() else size)
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            axes.set_ylim(7e-4, 130)
+            style.plain_log(axes.xaxis)
+            axes.set_yticks(
+                [1e-3, 1e-2, 1e-1, 1, 10, 100], ["none", "0.01", "0.1", "1", "10", "100"]
+            )
+            axes.set_xlabel("offered, Mpps")
+        grid[0][0].set_ylabel("lost, %")
+        grid[0][0].annotate("PDR 0.5 %", (grid[0][0].get_xlim()[0], 0.5), xytext=(4, 3),
+                            textcoords="offset points", fontsize=9, color=style.QUIET)  # fmt: skip
+        made.legend(*_legend(grid[0]), loc="outside lower center", ncols=4)
+        return style.svg(made, "Loss over offered load, port to port", "loss")
+
+
+def _legend(axes: Iterable[Any]) -> tuple[list[Any], list[str]]:
+    entries: dict[str, Any] = {}
+    for one in axes:
+        for handle, label in zip(*one.get_legend_handles_labels(), strict=True):
+            entries.setdefault(label, handle)
+    return list(entries.values()), list(entries)
+
+
+PERCENTILES = (("min", 0.0), ("p50", 50.0), ("p90", 90.0), ("p99", 99.0), ("p99_9", 99.9))
+
+
+def latency_percentiles(view: View) -> str | None:
+    """One-way latency percentiles at fractions of the PDR, port to port, smallest frames."""
+    names = [f"latency_{name}" for name, _ in PERCENTILES]
+    rows = view.port_to_port(*names)
+    if not rows:
+        return None
+    size = min((row.case.size for row in rows), key=mean_bytes)
+    points = sorted({row.point for row in rows}, key=_percent)
+    with style.figure(9.2, 3.2, columns=len(points), sharey=True, squeeze=False) as (made, grid):
+        for axes, point in zip(grid[0], points, strict=True):
+            chosen = [row for row in rows if row.point == point and row.case.size == size]
+            for subject, found in _grouped(chosen).items():
+                found.sort(key=lambda row: names.index(row.metric))
+                xs = [names.index(row.metric) for row in found]
+                for x, row in zip(xs, found, strict=True):
+                    axes.vlines(x, row.summary.minimum / 1e3, row.summary.maximum / 1e3, lw=1,
+                                alpha=0.6, color=style.colour(subject))  # fmt: skip
+                axes.plot(xs, [row.summary.median / 1e3 for row in found], label=subject,
+                          color=style.colour(subject), marker=style.marker(subject))  # fmt: skip
+            ticks = [("min" if not percent else f"{percent:g} %") for _, percent in PERCENTILES]
+            axes.set_xticks(range(len(PERCENTILES)), ticks)
+            axes.set_yscale("log")
+            style.plain_log(axes.yaxis)
+            axes.set_title("at " + point.replace("% pdr", " % of its PDR"))
+            axes.set_xlabel("percentile of frames")
+        grid[0][0].set_ylabel(f"one-way latency of {size} B, µs")
+        made.legend(*_legend(grid[0]), loc="outside lower center", ncols=4)
+        return style.svg(made, "Latency percentiles at fractions of the PDR", "latency")
+
+
+def _percent(point: str) -> float:
+    return float(point.split("%")[0]) if "%" in point else 0.0
+
+
+def multi_vnf(view: View) -> str | None:
+    """Rate over the number of VNFs side by side."""
+    rows = view.by_vnfs("mrr", "pdr")
+    if not rows:
+        return None
+    panels = [("pdr", "at most 0.5 % lost (PDR)"), ("mrr", "under overload")]
+    shown = [(m, title) for m, title in panels if any(row.metric == m for row in rows)]
+    with style.figure(9.2, 3.3, columns=len(shown), sharey=True, squeeze=False) as (made, grid):
+        for axes, (metric, title) in zip(grid[0], shown, strict=True):
+            for subject, found in _grouped(r for r in rows if r.metric == metric).items():
+                found.sort(key=lambda row: row.case.vnfs)
+                _line(axes, [row.case.vnfs for row in found], found, subject)
+            axes.set_title(title)
+            axes.set_xlabel("VNFs side by side")
+            axes.set_xticks(sorted({row.case.vnfs for row in rows}))
+            axes.set_ylim(bottom=0)
+        grid[0][0].set_ylabel("Mpps, all VNFs together")
+        made.legend(*_legend(grid[0]), loc="outside lower center", ncols=3)
+        return style.svg(made, "Throughput over the number of parallel VNFs", "vnfs")
+
+
+def flow_sweep(view: View) -> str | None:
+    """Rate over the number of flows, ours beside D5.6's Table 5."""
+    rows = view.by_flows("mrr")
+    if not rows:
+        return None
+    with style.figure(9.2, 3.8) as (made, axes):
+        for subject, found in _grouped(rows).items():
+            found.sort(key=lambda row: row.case.flows)
+            _line(axes, [row.case.flows for row in found], found, f"{subject}")
+        theirs: dict[str, list[tuple[int, float]]] = defaultdict(list)
+        for value in published.throughput():
+            if value.where == "Table 5" and value.flows is not None:
+                theirs[value.system].append((value.flows, value.value / 1e3))
+        dashes = {"erfs": (0, (6, 2)), "ovs-dpdk": (0, (3, 2)), "ovs-kernel": (0, (1, 1.5))}
+        for system, points in theirs.items():
+            xs, ys = zip(*sorted(points), strict=True)
+            axes.plot(xs, ys, color=style.PAPER, lw=1.3, marker="x", ms=4,
+                      ls=dashes.get(system, "-"), label=f"D5.6: {system}")  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        style.plain_log(axes.xaxis)
+        style.plain_log(axes.yaxis)
+        axes.set_xlabel("flows")
+        axes.set_ylabel("Mpps of one core")
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        return style.svg(made, "Throughput over the number of flows beside D5.6 Table 5", "flows")

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the campaign says, in sentences: each is computed from rows and carries its uncertainty."""
+
+from headrace.report.view import View
+from headrace.summary import RATE_METRICS, RatioRow
+from headrace.units import nanoseconds, rate
+
+
+def _span(entry: RatioRow) -> str:
+    ratio = entry.ratio
+    if ratio.low is None or ratio.high is None:
+        return f"{ratio.pairs} pair{'s' if ratio.pairs > 1 else ''}, no interval"
+    return f"95 % interval {ratio.low:.2f} to {ratio.high:.2f}, {ratio.pairs} pairs"
+
+
+def _times(entry: RatioRow) -> str:
+    verdict = entry.ratio.verdict
+    value = f"{entry.ratio.value:.2f} times"
+    if verdict == "no difference shown":
+        return f"{value}, which is no difference shown ({_span(entry)})"
+    return f"{value} ({_span(entry)})"
+
+
+def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow | None:
+    for metric in ("pdr", "mrr"):
+        for entry in view.ratios:
+            case = entry.ours
+            if (
+                entry.metric == metric
+                and case.shape == "p2p"
+                and bool(case.prefixes) == shape_prefixes
+                and (size is None or case.size == size)
+            ):
+                return entry
+    return None
+
+
+def findings(view: View) -> list[str]:
+    """Up to six sentences, the most asked first."""
+    said: list[str] = []
+    if not view.rows:
+        said.append("Nothing was measured; the reasons are below.")
+    for subject in view.subjects:
+        rows = [r for r in view.port_to_port("pdr", "mrr") if r.case.subject == subject]
+        rows = [row for row in rows if row.case.size == "64"]
+        if rows:
+            row = next((r for r in rows if r.metric == "pdr"), rows[0])
+            how = "with at most 0.5 % lost" if row.metric == "pdr" else "under overload"
+            said.append(f"{subject} carries {rate(row.summary.median)} of 64 B frames {how}.")
+    if said and view.rows:
+        said = ["Port to port, " + " ".join(said)]
+    entry = _best_ratio(view, False, "64")
+    if entry is not None:
+        said.append(
+            f"Side by side on the same {entry.ours.ports} ports, Headrace carries {_times(entry)} "
+            "what OVS-DPDK carries of 64 B frames."
+        )
+    sweep = [entry for entry in view.ratios if entry.ours.prefixes and entry.metric == "mrr"]
+    if sweep:
+        many = max(sweep, key=lambda row: row.ours.flows)
+        said.append(
+            f"With {many.ours.flows:,} flows over {many.ours.prefixes} prefixes it is "
+            f"{_times(many)}."
+        )
+    costs = [e for e in view.ratios if e.metric == "cpu_percent" and e.ours.vnfs == 3]
+    if costs:
+        lowest = min(entry.ratio.value for entry in costs)
+        highest = max(entry.ratio.value for entry in costs)
+        said.append(
+            "For the same load through three VNFs Headrace's worker is busy "
+            f"{lowest:.2f} to {highest:.2f} times as long as OVS-DPDK's."
+        )
+    latency = [
+        row
+        for row in view.port_to_port("latency_p99")
+        if row.case.size == "64" and row.point.startswith("50")
+    ]
+    if latency:
+        text = ", ".join(f"{r.case.subject} {nanoseconds(r.summary.median)}" for r in latency)
+        said.append(f"The 99th percentile of one-way latency at half the PDR, 64 B: {text}.")
+    if view.skips:
+        said.append(f"{len(view.skips)} cases could not be measured here; the reasons are below.")
+    return said
+
+
+def rates_measured(view: View) -> int:
+    """Number of rate metrics that the campaign holds."""
+    return len(view.select(*RATE_METRICS))

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the report: one HTML file that needs nothing else, from one stored campaign."""
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from headrace import published
+from headrace.model.cost import READING
+from headrace.report import cost_figures, figures
+from headrace.report.findings import findings
+from headrace.report.papers import comparisons
+from headrace.report.view import View, read
+from headrace.store import Store
+from headrace.summary import Row
+from headrace.units import quantity, seconds
+
+INDEX = "index.html"
+
+
+@dataclass(frozen=True)
+class Section:
+    """A figure with its heading and the sentences that say how to read it."""
+
+    anchor: str
+    title: str
+    lead: str
+    figure: str
+
+
+@dataclass(frozen=True)
+class _Part:
+    anchor: str
+    title: str
+    lead: str
+    draw: Callable[[View], str | None]
+
+
+PARTS = (
+    _Part(
+        "throughput",
+        "Throughput port to port",
+        "One dot for each frame size, switch and kind of rate; whiskers are 95 % intervals, or the "
+        "range where there are fewer than three samples. Overload is what came back when the "
+        "generator sent as fast as it could; PDR and NDR were searched for.",
+        figures.throughput_by_size,
+    ),
+    _Part(
+        "loss",
+        "Loss over offered load",
+        "Every trial of the searches, not only their answer: a switch with a sharp knee loses "
+        "nothing until it loses much, a machine that takes its core away now and then loses a "
+        "little at any load.",
+        figures.loss_by_load,
+    ),
+    _Part(
+        "latency",
+        "Latency percentiles",
+        "One-way, from the moment at which a frame was meant to leave. Each switch is loaded with "
+        "its own PDR's share, so the panels compare switches that are equally busy, not equally "
+        "loaded. Thin bars are the range over the rounds.",
+        figures.latency_percentiles,
+    ),
+    _Part(
+        "multi-vnf",
+        "VNFs side by side",
+        "The generator spreads an IMIX over the VNFs; each packet visits one. All VNFs share a "
+        "core with the generator here, so this says how well they share, not how they would scale.",
+        figures.multi_vnf,
+    ),
+    _Part(
+        "flows",
+        "Number of flows",
+        "One table of /24 prefixes at the entry; flows differ in their destination. Purple: Table "
+        "5 of D5.6, whose pipeline does more for each packet (see the table below).",
+        figures.flow_sweep,
+    ),
+    _Part(
+        "length",
+        "What a chain costs",
+        "Busy cycles of the switch's worker at fixed loads as a share of one core. Filled dots and "
+        "solid lines: gather (a chain on this server). Hollow and dashed: distribute (n VNFs side "
+        "by side, each of another chain). Lines are the fitted cost functions.",
+        cost_figures.cost_by_length,
+    ),
+    _Part(
+        "cycles",
+        "Cycles per packet",
+        "The same trials, for each frame that came back. Lines fall where bursts grow with the "
+        "load and share the cost of a poll.",
+        cost_figures.cycles_by_load,
+    ),
+    _Part(
+        "placement",
+        "Gather or distribute",
+        "The cost of n chains of n VNFs on n servers by the cost functions, ours and Luizelli's, "
+        "at 100 kpps a chain. Where dashed is below solid, distribute costs the switches less.",
+        cost_figures.placement_cost,
+    ),
+)
+
+
+def sections(view: View) -> list[Section]:
+    """The figures for which the campaign holds something."""
+    made = []
+    for part in PARTS:
+        drawn = part.draw(view)
+        if drawn is not None:
+            made.append(Section(part.anchor, part.title, part.lead, drawn))
+    return made
+
+
+def _interval(row: Row) -> str:
+    summary = row.summary
+    if summary.low is not None and summary.high is not None:
+        return f"{quantity(summary.low, row.unit)} – {quantity(summary.high, row.unit)}"
+    if summary.count > 1:
+        low, high = quantity(summary.minimum, row.unit), quantity(summary.maximum, row.unit)
+        return f"({low} – {high})"
+    return ""
+
+
+def _table(view: View) -> list[dict[str, str]]:
+    return [
+        {
+            "scenario": row.case.scenario,
+            "case": row.case.name,
+            "metric": row.metric + (f" at {row.point}" if row.point else ""),
+            "median": quantity(row.summary.median, row.unit),
+            "interval": _interval(row),
+            "count": str(row.summary.count),
+            "limited": "generator-limited" if row.generator_limited else "",
+        }
+        for row in view.rows
+    ]
+
+
+def _oversubscribed(manifest: dict[str, Any]) -> str:
+    plan = manifest.get("core_plan")
+    if not plan:
+        return ""
+    usable, generator = plan["usable"], plan["generator"]
+    if len(usable) >= 4:
+        return ""
+    return (
+        f"This machine has {len(usable)} usable cores. The switch's worker has core "
+        f"{plan['switch'][0]} for itself; generator, control and all VNFs share core "
+        f"{generator[0]}. Every figure with a VNF is oversubscribed: it says how well they share "
+        "as much as how fast the switch is. Cycle counts of the worker are not affected."
+    )
+
+
+def render(view: View) -> str:
+    """The report as text."""
+    manifest = view.campaign.manifest
+    environment = Environment(
+        loader=PackageLoader("headrace.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    took = (view.campaign.ended or view.campaign.started) - view.campaign.started
+    return environment.get_template("report.html.j2").render(
+        campaign=view.campaign,
+        when=datetime.fromtimestamp(view.campaign.started, UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        took=seconds(took),
+        machine=manifest.get("machine", {}),
+        versions=manifest.get("versions", {}),
+        simulated=bool(manifest.get("simulated")),
+        oversubscribed=_oversubscribed(manifest),
+        findings=findings(view),
+        sections=sections(view),
+        reading=READING,
+        fits=view.model.fits,
+        cycle_fits=view.model.cycle_fits,
+        failures=view.model.failures,
+        left_out=sum(view.model.left_out.values()),
+        table_one=published.cost_functions(),
+        ratios=[entry for entry in view.ratios if not entry.metric.startswith("latency_m")],
+        comparisons=comparisons(view),
+        skips=view.skips,
+        rows=_table(view),
+        definitions=manifest.get("definitions", {}),
+        manifest=json.dumps(manifest, indent=1),
+        sources=published.SOURCES,
+        trials=sum(len(trials) for trials in view.trials.values()),
+    )
+
+
+def write(store: Store, folder: Path, campaign: int | None = None) -> Path:
+    """Writes `folder`/index.html for a campaign (the newest if none is named); returns its path.
+
+    Raises:
+        StoreError: there is no such campaign.
+    """
+    text = render(read(store, campaign))
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / INDEX
+    path.write_text(text)
+    return path

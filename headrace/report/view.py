@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One campaign, read once, in the shapes that the report's sections want."""
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+from headrace.model.campaign import CampaignModel, model_of
+from headrace.results import Campaign, Case, Skip, Trial
+from headrace.store import Store
+from headrace.summary import RatioRow, Row, ratios_of, rows_of
+
+SIZE_ORDER = {"imix-csit": 353.83, "imix-nfvbench": 361.83}
+
+
+def mean_bytes(size: str) -> float:
+    """Mean frame size of a size or mix, to order and to turn rates into bits."""
+    return SIZE_ORDER.get(size) or float(size)
+
+
+@dataclass
+class View:
+    """A campaign as the report sees it.
+
+    Attributes:
+        campaign: when, how it ended, the manifest.
+        rows: medians of all metrics.
+        ratios: headrace over ovs-dpdk.
+        skips: what could not be measured.
+        model: the cost functions.
+        trials: every trial by case.
+    """
+
+    campaign: Campaign
+    rows: list[Row]
+    ratios: list[RatioRow]
+    skips: list[Skip]
+    model: CampaignModel
+    trials: dict[Case, list[Trial]] = field(default_factory=dict)
+
+    def select(self, *metrics: str) -> list[Row]:
+        """Rows of some metrics."""
+        return [row for row in self.rows if row.metric in metrics]
+
+    def port_to_port(self, *metrics: str) -> list[Row]:
+        """Rows of cases without VNFs and with one rule."""
+        return [
+            row
+            for row in self.select(*metrics)
+            if row.case.shape == "p2p" and not row.case.prefixes
+        ]
+
+    def by_flows(self, *metrics: str) -> list[Row]:
+        """Rows of the flow sweep: no VNFs, a rule for each prefix."""
+        return [row for row in self.select(*metrics) if row.case.prefixes]
+
+    def by_vnfs(self, *metrics: str) -> list[Row]:
+        """Rate rows of VNFs side by side."""
+        return [row for row in self.select(*metrics) if row.case.shape == "parallel"]
+
+    @property
+    def subjects(self) -> list[str]:
+        """All subjects in the order of first measuring."""
+        return list(dict.fromkeys(case.subject for case in self.trials))
+
+    @property
+    def cost_sizes(self) -> list[int]:
+        """Frame sizes for which there are cost functions' points."""
+        return sorted({key[2] for key in self.model.points})
+
+
+def read(store: Store, campaign: int | None = None) -> View:
+    """Reads a campaign, the newest if none is named.
+
+    Raises:
+        StoreError: there is no such campaign.
+    """
+    found = store.campaign(campaign)
+    trials: dict[Case, list[Trial]] = defaultdict(list)
+    for case_id, case in store.cases(found.id).items():
+        trials[case].extend(store.trials(case_id))
+    return View(
+        found,
+        rows_of(store, found.id),
+        ratios_of(store, found.id),
+        store.skips(found.id),
+        model_of(store, found.id),
+        dict(trials),
+    )

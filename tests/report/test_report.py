@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The report of a campaign that is built here, and of one that holds nothing."""
+
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.bench.scenario import load_all
+from headrace.cli import app
+from headrace.report import cost_figures, figures
+from headrace.report.findings import findings
+from headrace.report.html import PARTS, render, write
+from headrace.report.view import View, read
+from headrace.results import Skip
+from headrace.store import Store, StoreError
+
+runner = CliRunner()
+VOID = {"meta", "br", "img", "link", "input", "hr"}
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "results.sqlite"
+    outcome = runner.invoke(
+        app, ["bench", "run", "--simulate", "--rounds", "3", "--results", str(path)]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    with Store(path) as store:
+        store.add_skip(1, Skip("port-to-port", "64B", "vpp/memif", "no <VPP> & no reason"))
+    return path
+
+
+@pytest.fixture
+def view(results: Path) -> View:
+    with Store(results) as store:
+        return read(store)
+
+
+class Checker(HTMLParser):
+    """Fails on tags that do not match; collects what would be fetched from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.fetched: list[str] = []
+        self.ids: set[str] = set()
+        self.targets: set[str] = set()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            if name == "src" or (name == "href" and tag == "link"):
+                self.fetched.append(str(value))
+            if name == "id":
+                self.ids.add(str(value))
+            if name == "href" and tag == "a":
+                self.targets.add(str(value).removeprefix("#"))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open and self.open.pop() == tag, tag
+
+
+def test_the_page_is_whole_and_fetches_nothing(view: View) -> None:
+    page = render(view)
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == [] and checker.fetched == []
+    assert checker.targets <= checker.ids
+    assert "url(http" not in page and "<script" not in page
+    for part in PARTS:
+        assert part.title in page
+    assert "no &lt;VPP&gt; &amp; no reason" in page
+    assert "Simulated." in page and "Oversubscribed." in page
+    assert "Luizelli: ovs-dpdk" in page and "0.478" in page
+    for case in {row.case.name for row in view.rows}:
+        assert case in page
+
+
+def test_every_figure_is_drawn_and_is_well_formed(view: View) -> None:
+    for part in PARTS:
+        drawn = part.draw(view)
+        assert drawn is not None, part.title
+        root = ElementTree.fromstring(drawn)
+        assert root.get("viewBox") and root.get("width") is None
+        assert len(drawn) < 400_000, part.title
+    drawn = figures.flow_sweep(view)
+    assert drawn is not None and "D5.6: erfs" in drawn
+    placed = cost_figures.placement_cost(view)
+    assert placed is not None and "Luizelli: ovs-kernel" in placed
+
+
+def test_the_same_campaign_gives_the_same_figures(view: View) -> None:
+    assert figures.throughput_by_size(view) == figures.throughput_by_size(view)
+
+
+def test_findings_say_what_the_rows_say(view: View) -> None:
+    said = " ".join(findings(view))
+    match = re.search(r"Headrace carries (\d\.\d\d) times", said)
+    assert match is not None
+    ratio = next(
+        entry.ratio.value for entry in view.ratios
+        if entry.metric == "pdr" and entry.ours.size == "64" and entry.ours.shape == "p2p"
+    )  # fmt: skip
+    assert float(match[1]) == pytest.approx(ratio, abs=0.006)
+    assert "1 cases could not" in said
+
+
+def test_tables_beside_the_papers_hold_published_numbers(view: View) -> None:
+    page = render(view)
+    for number in ("16.0 Mpps a core", "5.22 Mpps", "10.0 Gbit/s"):
+        assert number in page
+
+
+def test_an_empty_campaign_still_has_a_report(tmp_path: Path) -> None:
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        store.add_skip(number, Skip("port-to-port", "all", "headrace", "no generator"))
+        store.finish(number, "complete")
+        page = write(store, tmp_path / "report").read_text()
+        with pytest.raises(StoreError, match="no campaign 5"):
+            write(store, tmp_path / "report", 5)
+    assert "Nothing was measured" in page and "no generator" in page
+    assert "No cost function" in page
+
+
+def test_the_tour_on_simulated_devices(tmp_path: Path) -> None:
+    outcome = runner.invoke(
+        app,
+        ["run", "--simulate", "--quick", "--results", str(tmp_path / "r.sqlite"),
+         "--report", str(tmp_path / "report")],
+    )  # fmt: skip
+    assert outcome.exit_code == 0, outcome.output
+    assert "nothing is left running" in outcome.output
+    assert (tmp_path / "report" / "index.html").exists()
+    with Store(tmp_path / "r.sqlite") as store:
+        assert len(store.fits(1)) == 8
+        assert {c.scenario for c in store.cases(1).values()} == {s.name for s in load_all()}
+
+
+def test_report_without_results_is_words(tmp_path: Path) -> None:
+    outcome = runner.invoke(app, ["report", "--results", str(tmp_path / "none.sqlite")])
+    assert outcome.exit_code == 1 and "Traceback" not in outcome.output
