@@ -31,7 +31,7 @@ CPP_ROOMS["apps"] = set(CPP_ROOMS)
 # are common ground: anyone may import them, and they import no room.
 PY_ROOMS: dict[str, set[str]] = {
     "switches": set(),
-    "engines": set(),
+    "engines": {"switches"},
     "node": {"switches", "engines"},
     "bench": set(),
     "model": set(),

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands need to talk to a node: its address, requests, and one-line errors."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any, NoReturn
+
+import httpx
+
+_TIMEOUT_S = 120.0
+
+
+def fail(message: str) -> NoReturn:
+    """Ends the command with one line and exit status 1."""
+    print(f"headrace: {message}", file=sys.stderr)
+    raise SystemExit(1)
+
+
+class NodeClient:
+    """Requests to a node; every failure ends the command with one clear line."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+
+    @staticmethod
+    def of(rundir: Path) -> "NodeClient":
+        """The client of the node that serves `rundir`."""
+        try:
+            said = json.loads((rundir / "node.json").read_text())
+        except (OSError, ValueError):
+            fail(f"no node serves {rundir}; start one with `headrace up`")
+        return NodeClient(str(said["url"]))
+
+    def get(self, path: str) -> Any:
+        """The JSON answer to GET `path`."""
+        return self.request("GET", path).json()
+
+    def request(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
+        """Makes a request; returns its answer if it is a success."""
+        headers = {"Content-Type": "application/json"}
+        try:
+            answer = httpx.request(
+                method, self.url + path, content=body, headers=headers, timeout=_TIMEOUT_S
+            )
+        except httpx.HTTPError as error:
+            fail(f"the node at {self.url} does not answer: {error}")
+        if answer.is_success:
+            return answer
+        try:
+            text = answer.json()["message"]
+        except (ValueError, KeyError, TypeError):
+            text = f"{answer.status_code} {answer.text}".strip()
+        fail(text)

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace up | down | status`: the node itself."""
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace.client import NodeClient, fail
+from headrace.node import daemon
+from headrace.node.config import RestConfig, SwitchName, load
+from headrace.node.errors import NodeError
+from headrace.switches.base import SwitchError
+
+Rundir = Annotated[Path, typer.Option(help="The node's directory: sockets, logs, database.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command()(up)
+    app.command()(down)
+    app.command()(status)
+
+
+def up(
+    config: Annotated[Path | None, typer.Option(help="node.yaml; see docs/node.md.")] = None,
+    switch: Annotated[SwitchName | None, typer.Option(help="Which switch to run.")] = None,
+    rundir: Rundir = daemon.DEFAULT_RUNDIR,
+    rest: Annotated[str | None, typer.Option(help="HOST:PORT of the REST API.")] = None,
+    oversubscribe: Annotated[
+        bool, typer.Option("--oversubscribe", help="Let VNFs share a core.")
+    ] = False,
+    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, log here.")] = False,
+) -> None:
+    """Start a node, or go on with what a former one left."""
+    try:
+        settings = load(config)
+        if switch is not None:
+            settings.switch = switch
+        if rest is not None:
+            settings.rest = _rest(rest, settings.rest)
+        if oversubscribe:
+            settings.oversubscribe = True
+        if foreground:
+            daemon.serve(settings, rundir)
+            return
+        url = daemon.up(settings, rundir)
+    except (NodeError, SwitchError) as error:
+        fail(str(error))
+    typer.echo(f"node {settings.name} ({settings.switch}) is up at {url}, directory {rundir}")
+
+
+def _rest(text: str, before: RestConfig) -> RestConfig:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65535:
+        fail(f"--rest {text}: write HOST:PORT, such as 127.0.0.1:8080")
+    return before.model_copy(update={"host": host.strip("[]"), "port": int(port)})
+
+
+def down(rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
+    """End the node, its switch and all VNFs, and remove everything they made."""
+    try:
+        ended = daemon.down(rundir)
+    except NodeError as error:
+        fail(str(error))
+    typer.echo(f"ended: {', '.join(ended)}" if ended else f"no node in {rundir}")
+
+
+def status(
+    rundir: Rundir = daemon.DEFAULT_RUNDIR,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+) -> None:
+    """Show the node: switch, ports, cores, graphs."""
+    client = NodeClient.of(rundir)
+    node, resources = client.get("/node"), client.get("/node/resources")
+    ports, graphs = client.get("/node/ports"), client.get("/NF-FG")["NF-FG"]
+    if as_json:
+        everything = {"node": node, "resources": resources, "ports": ports, "graphs": graphs}
+        typer.echo(json.dumps(everything, indent=2))
+        return
+    console = Console()
+    console.print(f"node [bold]{node['name']}[/bold] at {client.url}, {node['switch']['version']}")
+    memory = resources["memory_mb"]
+    console.print(f"memory: {memory['used']} of {memory['total']} MB taken")
+    cores = Table("core", "roles", "pollers", "", title="cores", title_justify="left")
+    for core in resources["cores"]:
+        note = "oversubscribed" if core["oversubscribed"] else ""
+        cores.add_row(str(core["core"]), ", ".join(core["roles"]), str(core["polling"]), note)
+    console.print(cores)
+    table = Table("port", "kind", "rx packets", "tx packets", "graphs", title="ports")
+    for port in ports:
+        counters = port["statistics"]
+        table.add_row(
+            port["name"],
+            port["kind"],
+            str(counters.get("rx_packets", "-")),
+            str(counters.get("tx_packets", "-")),
+            ", ".join(port["users"]),
+        )
+    console.print(table)
+    console.print(f"{len(graphs)} graph{'' if len(graphs) == 1 else 's'}")

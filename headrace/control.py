@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Client of the programs' control sockets: newline-delimited JSON over a Unix stream socket.
+
+Request `{"id": 1, "method": ..., "params": {...}}`, answer `{"id": 1, "result": ...}` or
+`{"id": 1, "error": {"code", "message"}}`. One connection per call: nothing to keep alive when a
+program or the node restarts.
+"""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+
+class ControlError(Exception):
+    """A program refused a call or could not be reached; `code` is the program's own error code."""
+
+    def __init__(self, code: str, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+async def call(
+    socket: Path, method: str, params: dict[str, Any] | None = None, timeout_s: float = 10.0
+) -> Any:
+    """Calls `method` of the program that listens on `socket` and returns its result.
+
+    Raises:
+        ControlError: the program's own error, or code `unreachable`, `timeout`, `bad_answer`.
+    """
+    try:
+        return await asyncio.wait_for(_call(socket, method, params or {}), timeout_s)
+    except TimeoutError as error:
+        raise ControlError(
+            "timeout", f"{socket}: no answer to {method} in {timeout_s} s"
+        ) from error
+    except OSError as error:
+        raise ControlError("unreachable", f"{socket}: {error.strerror or error}") from error
+
+
+async def _call(socket: Path, method: str, params: dict[str, Any]) -> Any:
+    reader, writer = await asyncio.open_unix_connection(str(socket), limit=64 << 20)
+    try:
+        request = {"id": 1, "method": method, "params": params}
+        writer.write(json.dumps(request).encode() + b"\n")
+        await writer.drain()
+        line = await reader.readline()
+    finally:
+        writer.close()
+    try:
+        answer = json.loads(line)
+    except ValueError as error:
+        raise ControlError("bad_answer", f"{socket}: no JSON in answer to {method}") from error
+    if "error" in answer:
+        raise ControlError(str(answer["error"]["code"]), str(answer["error"]["message"]))
+    return answer["result"]

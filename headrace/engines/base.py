@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node asks of an engine: a way to run a VNF. Idempotent, as switch drivers are."""
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel, ConfigDict
+
+from headrace.switches.base import PortKind, PortSpec
+
+
+class EngineError(Exception):
+    """A VNF could not be run; the text says which, why and, if known, the remedy."""
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class VnfPort(_Frozen):
+    """A port of a VNF: its id in the graph, and the switch's port that it meets."""
+
+    id: str
+    mac: str | None = None
+    switch_port: PortSpec
+
+
+class VnfSpec(_Frozen):
+    """A VNF to be run. `idle` is what a polling VNF does on an empty round: poll, yield, sleep."""
+
+    name: str
+    graph: str
+    vnf: str
+    template: str
+    engine: str
+    function: str
+    ports: tuple[VnfPort, ...]
+    cores: tuple[int, ...] = ()
+    memory_mb: int = 0
+    idle: str = "poll"
+    configuration: dict[str, Any] = {}
+
+
+class Engine(Protocol):
+    """One way to run VNFs."""
+
+    name: str
+    port_kinds: tuple[PortKind, ...]
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """Makes the VNF run as specified; returns when it forwards. One made otherwise is replaced.
+
+        Raises:
+            EngineError: it cannot run; nothing of it is left.
+        """
+        ...
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """Ends the VNF and removes everything of it."""
+        ...
+
+    def running(self, vnf: VnfSpec) -> bool:
+        """Whether the VNF still runs as it was started."""
+        ...
+
+    async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
+        """Packets and drops by port, as the VNF counts them."""
+        ...
+
+    async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
+        """Busy and idle TSC cycles that the VNF has spent."""
+        ...
+
+    def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
+        """The names, at the supervisor, of the VNF's processes."""
+        ...

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine for functions of the host's kernel, each in a network namespace of its own.
+
+Function `bridge`: the far ends of the VNF's veth pairs are moved into the namespace and joined
+there by a Linux bridge that learns. Nothing polls; what it costs is part of the softirq time.
+"""
+
+import asyncio
+from typing import Any
+
+from pyroute2 import IPRoute, NetNS, netns
+from pyroute2.netlink.exceptions import NetlinkError
+
+from headrace.engines.base import EngineError, VnfSpec
+from headrace.switches.base import PortKind
+from headrace.switches.linux_bridge import device_name
+
+_BRIDGE = "br0"
+FUNCTIONS = ("bridge",)
+
+
+class NativeEngine:
+    """Functions of the kernel in namespaces."""
+
+    name = "native"
+    port_kinds: tuple[PortKind, ...] = (PortKind.VETH,)
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        if vnf.function not in FUNCTIONS:
+            known = ", ".join(FUNCTIONS)
+            raise EngineError(f"VNF {vnf.vnf}: engine native has no {vnf.function}, only {known}")
+        try:
+            await asyncio.to_thread(self._make, vnf)
+        except (NetlinkError, OSError) as error:
+            await self.stop(vnf)
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
+    def _make(self, vnf: VnfSpec) -> None:
+        if vnf.name not in netns.listnetns():
+            netns.create(vnf.name)
+        with NetNS(vnf.name) as inside:
+            if not inside.link_lookup(ifname=_BRIDGE):
+                inside.link("add", ifname=_BRIDGE, kind="bridge", br_mcast_snooping=0)
+            bridge = inside.link_lookup(ifname=_BRIDGE)[0]
+            for number, port in enumerate(vnf.ports):
+                device = f"eth{number}"
+                if not inside.link_lookup(ifname=device):
+                    self._move_in(vnf, port.switch_port.name, device)
+                index = inside.link_lookup(ifname=device)[0]
+                if port.mac:
+                    inside.link("set", index=index, address=port.mac)
+                # No addresses and no IPv6: the bridge sends nothing of its own.
+                inside.link("set", index=index, master=bridge, state="up")
+            inside.link("set", index=bridge, state="up")
+
+    def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
+        peer = device_name(self._prefix, port, "x")
+        with IPRoute() as outside:
+            index = outside.link_lookup(ifname=peer)[0]
+            outside.link("set", index=index, net_ns_fd=vnf.name)
+        with NetNS(vnf.name) as inside:
+            index = inside.link_lookup(ifname=peer)[0]
+            inside.link("set", index=index, ifname=device)
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """See Engine. The namespace takes the far ends of the pairs with it."""
+        if vnf.name in netns.listnetns():
+            await asyncio.to_thread(netns.remove, vnf.name)
+
+    def running(self, vnf: VnfSpec) -> bool:
+        """See Engine."""
+        return vnf.name in netns.listnetns()
+
+    async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine: the kernel's counters of each port, as seen inside."""
+
+        def read() -> dict[str, Any]:
+            ports = []
+            with NetNS(vnf.name) as inside:
+                for number, port in enumerate(vnf.ports):
+                    found = inside.get_links(ifname=f"eth{number}")
+                    values = next(iter(found)).get_attr("IFLA_STATS64")
+                    ports.append(
+                        {
+                            "name": port.id,
+                            "rx_packets": values["rx_packets"],
+                            "tx_packets": values["tx_packets"],
+                            "rx_dropped": values["rx_dropped"],
+                            "tx_dropped": values["tx_dropped"],
+                        }
+                    )
+            return {"ports": ports}
+
+        return await asyncio.to_thread(read)
+
+    async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine: a kernel function has no cycles of its own to count."""
+        return {
+            "approximate": True,
+            "busy_cycles": None,
+            "idle_cycles": None,
+            "packets": None,
+            "reason": "a native VNF runs in the kernel; its cost is in the switch's softirq time",
+        }
+
+    def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
+        """See Engine: none."""
+        return ()
+
+
+def remove_namespaces(prefix: str) -> None:
+    """Removes every network namespace that a node with this prefix has made."""
+    for name in netns.listnetns():
+        if name.startswith(f"{prefix}-"):
+            netns.remove(name)

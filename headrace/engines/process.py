@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine for DPDK VNFs: headrace-vnf as a process of its own, pinned to its core.
+
+The VNF's settings are a JSON file below `<rundir>/vnf`; it outlives the node, and is started anew
+only if what it was made from differs.
+"""
+
+import asyncio
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from headrace.control import ControlError, call
+from headrace.engines.base import EngineError, VnfSpec
+from headrace.processes import ProcessError, Supervisor, write_atomically
+from headrace.programs import ProgramMissing, find_program
+from headrace.switches.base import PortKind, vdev_devargs
+
+_PATIENCE_S = 20.0
+
+
+class ProcessEngine:
+    """headrace-vnf processes."""
+
+    name = "process"
+    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER)
+
+    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
+        self._directory = rundir / "vnf"
+        self._supervisor = supervisor
+        self._hugepages = hugepages
+
+    def _process(self, vnf: VnfSpec) -> str:
+        return f"vnf-{vnf.name}"
+
+    def control(self, vnf: VnfSpec) -> Path:
+        """The VNF's control socket."""
+        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
+        return self._directory / f"{digest}.ctl"
+
+    def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
+        """What headrace-vnf reads."""
+        digest = hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()
+        return {
+            **vnf.configuration,
+            "cpu": vnf.cores[0],
+            "idle": vnf.idle,
+            "eal": {
+                "no_huge": not self._hugepages,
+                "memory_mb": vnf.memory_mb,
+                "file_prefix": f"hrvnf{digest}",
+            },
+            "ports": [
+                {
+                    "name": port.id,
+                    "devargs": vdev_devargs(port.switch_port).replace("{n}", str(number)),
+                    **({"mac": port.mac} if port.mac else {}),
+                }
+                for number, port in enumerate(vnf.ports)
+            ],
+        }
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        text = json.dumps(self.configuration(vnf), indent=2)
+        file = self._directory / f"{vnf.name}.json"
+        write_atomically(file, text)
+        command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
+        digest = hashlib.blake2b(f"{command}{text}".encode()).hexdigest()
+        try:
+            program = find_program("headrace-vnf")
+            process, _ = await self._supervisor.ensure(
+                self._process(vnf), [str(program), *command], cores=vnf.cores, digest=digest
+            )
+        except (ProgramMissing, ProcessError) as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+        while True:
+            try:
+                await call(self.control(vnf), "ping", timeout_s=2.0)
+                return
+            except ControlError as error:
+                late = asyncio.get_running_loop().time() > deadline
+                if process.alive() and not late:
+                    await asyncio.sleep(0.02)
+                    continue
+                words = self._supervisor.last_words(self._process(vnf))
+                await self.stop(vnf)
+                how = f"does not answer ({error})" if late else "ended while starting"
+                raise EngineError(f"VNF {vnf.vnf} {how}: {words}") from error
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        try:
+            await self._supervisor.end(self._process(vnf))
+        except ProcessError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        files = [self.control(vnf), self._directory / f"{vnf.name}.json"]
+        for port in vnf.ports:
+            if port.switch_port.kind is PortKind.VHOST_USER:
+                files.append(Path(port.switch_port.options["path"]))
+        for file in files:
+            file.unlink(missing_ok=True)
+
+    def running(self, vnf: VnfSpec) -> bool:
+        """See Engine."""
+        return self._supervisor.find(self._process(vnf)) is not None
+
+    async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine."""
+        return await self._ask(vnf, "counters")
+
+    async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine."""
+        return {"approximate": False, **await self._ask(vnf, "cycles")}
+
+    async def _ask(self, vnf: VnfSpec, method: str) -> dict[str, Any]:
+        try:
+            answer: dict[str, Any] = await call(self.control(vnf), method)
+        except ControlError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        return answer
+
+    def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
+        """See Engine."""
+        return (self._process(vnf),)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""node.yaml: what a node is made of. Every key has a default that fits a small machine."""
+
+import os
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from headrace.node.errors import ConfigError
+from headrace.node.nffg import describe
+from headrace.switches.base import PortKind
+
+
+class SwitchName(StrEnum):
+    """The switches that a node can run."""
+
+    HEADRACE = "headrace"
+    OVS_DPDK = "ovs-dpdk"
+    LINUX_BRIDGE = "linux-bridge"
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+class RestConfig(_Strict):
+    """Where the REST API listens. With `legacy` an update by PUT gets 201, as before 2017."""
+
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    legacy: bool = False
+
+
+def usable_cores() -> list[int]:
+    """The cores that this process may run on."""
+    return sorted(os.sched_getaffinity(0))
+
+
+class CoresConfig(_Strict):
+    """Who runs where. By default the last core is the switch's and the first one all others'."""
+
+    control: list[int] = Field(default_factory=lambda: usable_cores()[:1])
+    switch: list[int] = Field(default_factory=lambda: usable_cores()[-1:])
+    vnf: list[int] = Field(default_factory=lambda: usable_cores()[:-1] or usable_cores())
+
+    @model_validator(mode="after")
+    def _exist(self) -> "CoresConfig":
+        for role in ("control", "switch", "vnf"):
+            for core in getattr(self, role):
+                if core not in usable_cores():
+                    raise ValueError(f"{role}: this machine has no core {core}: {usable_cores()}")
+            if not getattr(self, role):
+                raise ValueError(f"{role}: at least one core is needed")
+        return self
+
+
+class PortConfig(_Strict):
+    """A physical port of the node, on LSI-0."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,15}$")]
+    kind: PortKind
+    options: dict[str, str] = {}
+
+
+class NodeConfig(_Strict):
+    """The whole of node.yaml."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
+    switch: SwitchName = SwitchName.HEADRACE
+    rest: RestConfig = RestConfig()
+    cores: CoresConfig = Field(default_factory=CoresConfig)
+    memory_mb: Annotated[int, Field(ge=64)] = 512
+    switch_memory_mb: Annotated[int, Field(ge=64)] = 256
+    oversubscribe: bool = False
+    ports: list[PortConfig] | None = None
+    templates: list[Path] = []
+    log_level: str = "info"
+
+    @model_validator(mode="after")
+    def _distinct_ports(self) -> "NodeConfig":
+        names = [port.name for port in self.ports or []]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"ports: two ports are named {name}")
+        if self.switch_memory_mb >= self.memory_mb:
+            raise ValueError("memory_mb is for the switch and all VNFs: more than switch_memory_mb")
+        return self
+
+
+def load(path: Path | None) -> NodeConfig:
+    """Reads node.yaml, or gives the defaults.
+
+    Raises:
+        ConfigError: the file cannot be read or says something wrong; names the key.
+    """
+    if path is None:
+        return NodeConfig()
+    try:
+        return from_dict(yaml.safe_load(path.read_text()) or {})
+    except OSError as error:
+        raise ConfigError("config", f"{path}: {error.strerror}") from error
+    except yaml.YAMLError as error:
+        raise ConfigError("config", f"{path}: no YAML: {error}") from error
+    except ConfigError as error:
+        raise ConfigError("config", f"{path}: {error}") from error
+
+
+def from_dict(values: object) -> NodeConfig:
+    """A configuration from its parsed form.
+
+    Raises:
+        ConfigError: names the key.
+    """
+    try:
+        return NodeConfig.model_validate(values)
+    except ValidationError as error:
+        raise ConfigError("config", describe(error)) from None

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Bringing a node up and down: one process serves a node directory at a time.
+
+`up` without `--foreground` starts a process of its own and waits until it answers. That process
+holds a lock on `<rundir>/node.lock` as long as it lives, so a second one never touches the same
+switch, and says in `<rundir>/node.json` who it is and where it listens.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import shutil
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import httpx
+import uvicorn
+
+from headrace.node.config import NodeConfig
+from headrace.node.errors import ConfigError, NodeError
+from headrace.node.node import Node, tear_down
+from headrace.node.rest import make_app
+from headrace.processes import ProcessId, gone, write_atomically
+
+DEFAULT_RUNDIR = Path("/run/headrace")
+_START_PATIENCE_S = 60.0
+_STOP_PATIENCE_S = 30.0
+
+
+def node_file(rundir: Path) -> Path:
+    """Where a running node says who it is."""
+    return rundir / "node.json"
+
+
+def running(rundir: Path) -> dict[str, Any] | None:
+    """`{"pid", "start_ticks", "url"}` of the node that serves `rundir`, or None."""
+    try:
+        said: dict[str, Any] = json.loads(node_file(rundir).read_text())
+        process = ProcessId(said["pid"], said["start_ticks"])
+    except (OSError, ValueError, KeyError):
+        return None
+    return said if process.alive() else None
+
+
+def listen(config: NodeConfig) -> socket.socket:
+    """The socket of the REST API; port 0 takes any free one.
+
+    Raises:
+        ConfigError: the address is in use or not ours.
+    """
+    rest = config.rest
+    family = socket.AF_INET6 if ":" in rest.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((rest.host, rest.port))
+    except OSError as error:
+        listener.close()
+        raise ConfigError(
+            "rest",
+            f"cannot listen on {rest.host}:{rest.port}: {error.strerror}; "
+            f"choose another address with --rest",
+        ) from error
+    return listener
+
+
+def serve(config: NodeConfig, rundir: Path) -> None:
+    """Runs a node in this process until SIGTERM or SIGINT; switch and VNFs run on afterwards.
+
+    Raises:
+        NodeError, SwitchError: the node cannot start; what it had started by then runs on, and the
+            next `up` goes on with it or `down` ends it.
+    """
+    rundir.mkdir(parents=True, exist_ok=True)
+    logging.basicConfig(
+        level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
+    )
+    with (rundir / "node.lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            text = f"a node already serves {rundir}; run `headrace down` or choose --rundir"
+            raise ConfigError("node", text) from None
+        listener = listen(config)
+        with contextlib.closing(listener):
+            asyncio.run(_serve(config, rundir, listener))
+
+
+async def _serve(config: NodeConfig, rundir: Path, listener: socket.socket) -> None:
+    if config.cores.control:
+        os.sched_setaffinity(0, config.cores.control)
+    node = Node(config, rundir)
+    await node.start()
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    me = ProcessId.of(os.getpid())
+    said = {
+        "pid": os.getpid(),
+        "start_ticks": me.start_ticks if me else 0,
+        "url": f"http://{shown}:{port}",
+    }
+    settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
+    server = uvicorn.Server(settings)
+    write_atomically(node_file(rundir), json.dumps(said))
+    try:
+        await server.serve(sockets=[listener])
+    finally:
+        node_file(rundir).unlink(missing_ok=True)
+
+
+def up(config: NodeConfig, rundir: Path) -> str:
+    """Starts a node in the background; returns its URL when it answers.
+
+    Raises:
+        NodeError: it does not start; the text is the node's own last words.
+    """
+    already = running(rundir)
+    if already is not None:
+        raise ConfigError(
+            "node",
+            f"a node already runs at {already['url']} (pid {already['pid']}); "
+            f"run `headrace down` first, or choose another --rundir",
+        )
+    (rundir / "log").mkdir(parents=True, exist_ok=True)
+    write_atomically(rundir / "node-config.json", config.model_dump_json())
+    log = rundir / "log" / "node.log"
+    begin = log.stat().st_size if log.exists() else 0
+    command = [sys.executable, "-m", "headrace.node", str(rundir)]
+    with log.open("ab") as output:
+        pid = os.posix_spawn(
+            sys.executable,
+            command,
+            os.environ,
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, "/dev/null", os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, output.fileno(), 2),
+            ],
+            setsid=True,
+        )
+    deadline = time.monotonic() + _START_PATIENCE_S
+    while time.monotonic() < deadline:
+        ended, _ = os.waitpid(pid, os.WNOHANG)
+        said = running(rundir)
+        if ended:
+            raise NodeError("node", _last_words(log, begin))
+        if said is not None and said["pid"] == pid:
+            with contextlib.suppress(httpx.HTTPError):
+                httpx.get(f"{said['url']}/node", timeout=5).raise_for_status()
+                return str(said["url"])
+        time.sleep(0.05)
+    os.kill(pid, signal.SIGTERM)
+    raise NodeError("node", f"the node does not answer after {_START_PATIENCE_S:.0f} s; see {log}")
+
+
+def _last_words(log: Path, begin: int) -> str:
+    text = log.read_bytes()[begin:].decode(errors="replace").strip()
+    return text.splitlines()[-1].removeprefix("headrace: ") if text else f"it ended; see {log}"
+
+
+def down(rundir: Path) -> list[str]:
+    """Ends the node of `rundir` and everything it has started, and empties the directory.
+
+    Returns the names of what was ended; nothing if there was no node.
+    """
+    ended = []
+    said = running(rundir)
+    if said is not None:
+        process = ProcessId(said["pid"], said["start_ticks"])
+        process.signal(signal.SIGTERM)
+        if not asyncio.run(gone(process, _STOP_PATIENCE_S)):
+            process.signal(signal.SIGKILL)
+            asyncio.run(gone(process, _STOP_PATIENCE_S))
+        ended.append("node")
+    if not rundir.is_dir():
+        return ended
+    ours = (rundir / "node.sqlite").exists() or (rundir / "node-config.json").exists()
+    if not ours:
+        if any(rundir.iterdir()):
+            text = f"{rundir} is not the directory of a node; nothing was removed"
+            raise ConfigError("node", text)
+        return ended
+    ended += asyncio.run(tear_down(rundir.resolve()))
+    shutil.rmtree(rundir)
+    return ended

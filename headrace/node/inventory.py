@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the node has and what is taken: cores and memory."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.engines.base import VnfSpec
+from headrace.node.config import NodeConfig
+from headrace.node.errors import GraphRefused
+
+
+@dataclass(frozen=True)
+class CoreGrant:
+    """The cores a VNF gets, and whether it must yield because it is not alone there."""
+
+    cores: tuple[int, ...]
+    idle: str
+
+
+class Inventory:
+    """Counts the polling users of each core and the memory; grants more as long as there is any.
+
+    A core of role `vnf` carries one polling VNF. The control programs sleep when idle, so they may
+    share a core with a VNF, which then yields on empty polls. More pollers on one core than one (a
+    second VNF, or the switch's worker) only if the node is configured with `oversubscribe: true`;
+    what is measured then is marked so.
+    """
+
+    def __init__(self, config: NodeConfig, switch_polls: bool, vnfs: Iterable[VnfSpec]) -> None:
+        self._config = config
+        self._polling: Counter[int] = Counter()
+        self._memory_mb = config.switch_memory_mb if switch_polls else 0
+        if switch_polls:
+            self._polling.update(config.cores.switch)
+        for vnf in vnfs:
+            self._take(vnf.cores, vnf.memory_mb)
+
+    def _take(self, cores: Iterable[int], memory_mb: int) -> None:
+        self._polling.update(cores)
+        self._memory_mb += memory_mb
+
+    @property
+    def oversubscribed(self) -> list[int]:
+        """The cores with more than one poller."""
+        return sorted(core for core, users in self._polling.items() if users > 1)
+
+    def grant(self, place: str, cores: int, memory_mb: int) -> CoreGrant:
+        """Takes `cores` cores and `memory_mb` for the VNF at `place` of the document.
+
+        Raises:
+            GraphRefused: there is not enough; says how much there is and what helps.
+        """
+        free_mb = self._config.memory_mb - self._memory_mb
+        if memory_mb > free_mb:
+            raise GraphRefused(
+                "resources",
+                f"{place}: needs {memory_mb} MB of memory, {max(free_mb, 0)} MB are left of "
+                f"{self._config.memory_mb}; delete a graph or raise memory_mb in node.yaml",
+            )
+        pool = self._config.cores.vnf
+        chosen = sorted(pool, key=lambda core: (self._polling[core], pool.index(core)))[:cores]
+        shared = [core for core in chosen if self._polling[core]]
+        if len(chosen) < cores or (shared and not self._config.oversubscribe):
+            free = sum(1 for core in pool if not self._polling[core])
+            raise GraphRefused(
+                "resources",
+                f"{place}: needs {cores} free core{'s' if cores > 1 else ''}; of the VNF cores "
+                f"{pool} {free or 'none'} {'is' if free < 2 else 'are'} free; delete a graph, add "
+                f"cores.vnf in node.yaml, or accept shared cores with oversubscribe: true",
+            )
+        self._take(chosen, memory_mb)
+        alone = not self._config.oversubscribe and not set(chosen) & set(self._config.cores.control)
+        return CoreGrant(tuple(chosen), "poll" if alone else "yield")
+
+    def report(self) -> dict[str, Any]:
+        """Cores and memory with their use, for GET /node/resources."""
+        roles = self._config.cores
+        every = sorted({*roles.control, *roles.switch, *roles.vnf})
+        free = self._config.memory_mb - self._memory_mb
+        return {
+            "cores": [
+                {
+                    "core": core,
+                    "roles": [
+                        role
+                        for role in ("control", "switch", "vnf")
+                        if core in getattr(roles, role)
+                    ],
+                    "polling": self._polling[core],
+                    "oversubscribed": self._polling[core] > 1,
+                }
+                for core in every
+            ],
+            "oversubscribed": bool(self.oversubscribed),
+            "oversubscribe_allowed": self._config.oversubscribe,
+            "memory_mb": {
+                "total": self._config.memory_mb,
+                "used": self._memory_mb,
+                "free": max(free, 0),
+            },
+        }

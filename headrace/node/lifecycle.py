@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of graphs: create, update, delete, and what a crash left at the next start.
+
+Planning and noting the plan happen without a pause in between, so two requests never plan on the
+same free core or port. The work itself runs in one task per graph; requests on different graphs
+overlap, those on the same graph follow each other.
+"""
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.engines.base import EngineError
+from headrace.node.errors import DeployFailed, GraphRefused, NotFound
+from headrace.node.nffg import parse
+from headrace.node.plan import Surroundings, make_plan
+from headrace.node.resources import EMPTY_PLAN, Plan
+from headrace.node.store import GraphRecord, GraphState, Store
+from headrace.node.transition import Transition
+from headrace.switches.base import SwitchError
+
+log = logging.getLogger("headrace.node")
+
+NODE_STEPS = "//node"  # the owner, in the store, of LSI-0 and its ports; no graph can have this id
+
+
+@dataclass
+class _Progress:
+    done: int = 0
+    total: int = 0
+
+    def percentage(self) -> int:
+        """How much of the current work is done, 0 to 99 while it runs."""
+        return min(99, 100 * self.done // self.total) if self.total else 0
+
+
+class GraphManager:
+    """All graphs of a node. `surroundings` gives the node's state without the graphs."""
+
+    def __init__(
+        self,
+        store: Store,
+        transition: Transition,
+        surroundings: Callable[[dict[str, Plan]], Surroundings],
+    ) -> None:
+        self._store = store
+        self._transition = transition
+        self._surroundings = surroundings
+        self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
+        self._progress: dict[str, _Progress] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Reading.
+
+    def records(self) -> list[GraphRecord]:
+        """All graphs."""
+        return self._store.graphs()
+
+    def record(self, graph_id: str) -> GraphRecord:
+        """One graph.
+
+        Raises:
+            NotFound: there is none with this id.
+        """
+        record = self._store.graph(graph_id)
+        if record is None:
+            raise NotFound("graphs", f"there is no graph {graph_id!r}")
+        return record
+
+    def percentage(self, record: GraphRecord) -> int:
+        """How far the work on a graph is."""
+        if record.state is GraphState.RUNNING:
+            return 100
+        return self._progress.get(record.id, _Progress()).percentage()
+
+    def plans(self, without: str = "") -> dict[str, Plan]:
+        """What each graph holds or may still hold, but for graph `without`."""
+        held = {}
+        for record in self._store.graphs():
+            if record.id == without:
+                continue
+            before = record.previous_plan or EMPTY_PLAN
+            resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
+            held[record.id] = Plan(resources=tuple(resources.values()))
+        return held
+
+    # Changing.
+
+    def create(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
+        """Begins to deploy a new graph; the task ends when it runs, or raises.
+
+        Raises:
+            GraphRefused: the document is wrong or the node cannot carry it; nothing has happened.
+        """
+        number = self._store.free_number()
+        plan = self._plan(graph_id, number, document, EMPTY_PLAN)
+        self._store.put_graph(GraphRecord(graph_id, number, GraphState.DEPLOYING, document, plan))
+        return self._spawn(self._deploy(graph_id))
+
+    def update(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
+        """Begins to bring a graph to a new version; see `create`.
+
+        Raises:
+            GraphRefused: as `create`; also if another change of this graph is under way.
+            NotFound: there is no such graph.
+        """
+        old = self.record(graph_id)
+        if old.state is GraphState.FAILED:
+            old = replace(old, plan=EMPTY_PLAN)
+        elif old.state is not GraphState.RUNNING:
+            raise GraphRefused(
+                "graphs", f"graph {graph_id} is {old.state}; try again when it is done"
+            )
+        plan = self._plan(graph_id, old.number, document, old.plan)
+        self._store.put_graph(
+            GraphRecord(
+                graph_id,
+                old.number,
+                GraphState.UPDATING,
+                document,
+                plan,
+                previous_document=old.document,
+                previous_plan=old.plan,
+            )
+        )
+        return self._spawn(self._deploy(graph_id))
+
+    def delete(self, graph_id: str) -> asyncio.Task[None]:
+        """Begins to remove a graph.
+
+        Raises:
+            NotFound: there is no such graph.
+        """
+        self._store.put_graph(replace(self.record(graph_id), state=GraphState.DELETING))
+        return self._spawn(self._delete(graph_id))
+
+    def forget_failed(self, graph_id: str) -> None:
+        """Forgets a graph whose deployment failed, if nothing of it is left to be removed."""
+        record = self.record(graph_id)
+        if record.state is GraphState.FAILED and not self._store.steps(graph_id):
+            self._store.delete_graph(graph_id)
+
+    def _plan(self, graph_id: str, number: int, document: dict[str, Any], previous: Plan) -> Plan:
+        graph, warnings = parse(document)
+        node = self._surroundings(self.plans(without=graph_id))
+        plan = make_plan(graph, graph_id, number, node, previous)
+        return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
+
+    def _spawn(self, work: Any) -> asyncio.Task[None]:
+        task: asyncio.Task[None] = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            log.error("%s", task.exception())
+
+    async def settle(self) -> None:
+        """Waits for all work that is under way."""
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    async def _run(self, graph_id: str, target: Plan, distrust: bool = False) -> None:
+        def note(done: int, total: int) -> None:
+            self._progress[graph_id] = _Progress(done, total)
+
+        try:
+            await self._transition.run(graph_id, target, distrust=distrust, progress=note)
+        finally:
+            self._progress.pop(graph_id, None)
+
+    async def _deploy(self, graph_id: str, distrust: bool = False) -> None:
+        """Brings a graph to its plan; if that fails, back to what it was before."""
+        async with self._locks[graph_id]:
+            record = self._store.graph(graph_id)
+            if record is None or record.state is GraphState.DELETING:
+                return
+            try:
+                await self._run(graph_id, record.plan, distrust)
+            except (SwitchError, EngineError) as error:
+                await self._undo(record, str(error), distrust)
+                raise DeployFailed("lifecycle", str(error)) from error
+            self._settle_record(record, GraphState.RUNNING, "")
+
+    async def _undo(self, record: GraphRecord, message: str, distrust: bool) -> None:
+        log.error("graph %s: %s; undoing", record.id, message)
+        before = record.previous_plan or EMPTY_PLAN
+        try:
+            await self._run(record.id, before, distrust and bool(before.resources))
+        except (SwitchError, EngineError) as error:
+            # Rows of what could not be removed stay, and are tried again at the next start.
+            self._settle_record(record, GraphState.FAILED, f"{message}; undoing it failed: {error}")
+            return
+        if record.previous_plan and record.previous_document is not None and before.resources:
+            restored = replace(record, document=record.previous_document, plan=before)
+            self._settle_record(restored, GraphState.RUNNING, f"the last update failed: {message}")
+        else:
+            self._settle_record(replace(record, plan=EMPTY_PLAN), GraphState.FAILED, message)
+
+    def _settle_record(self, record: GraphRecord, state: GraphState, message: str) -> None:
+        if self.record(record.id).state is GraphState.DELETING:
+            return  # a deletion has been asked for meanwhile; it goes next
+        self._store.put_graph(
+            replace(
+                record, state=state, message=message, previous_document=None, previous_plan=None
+            )
+        )
+
+    async def _delete(self, graph_id: str) -> None:
+        async with self._locks[graph_id]:
+            if self._store.graph(graph_id) is None:
+                return
+            try:
+                await self._run(graph_id, EMPTY_PLAN)
+            except (SwitchError, EngineError) as error:
+                record = self.record(graph_id)
+                self._store.put_graph(replace(record, message=f"deletion failed: {error}"))
+                raise DeployFailed("lifecycle", f"graph {graph_id}: {error}") from error
+            self._store.delete_graph(graph_id)
+
+    # After a start.
+
+    async def recover(self, node_plan: Plan, adopted: bool) -> None:
+        """Finishes or undoes what the last run of the node left.
+
+        `adopted` tells that the switch has run on and holds what the rows say; else everything is
+        made again. LSI-0 comes first. A graph that fails is marked and does not stop the others.
+
+        Raises:
+            SwitchError: LSI-0 could not be made.
+        """
+        await self._run(NODE_STEPS, node_plan, distrust=not adopted)
+        for record in self._store.graphs():
+            try:
+                if record.state is GraphState.DELETING:
+                    await self._delete(record.id)
+                elif record.state is GraphState.FAILED:
+                    await self._run(record.id, EMPTY_PLAN)
+                else:
+                    await self._deploy(record.id, distrust=not adopted)
+            except (DeployFailed, SwitchError, EngineError) as error:
+                log.error("graph %s: %s", record.id, error)

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the rules of a graph to the rules of its LSIs.
+
+LSI-0 holds the physical ports, the graph's own LSI its VNF ports; virtual links join the two. No
+tag and no tunnel id is used between them: there is one link per destination, so the link says where
+to go. Upwards (LSI-0 to graph) a link stands for a VNF port, downwards for an end-point; one link
+serves both directions, since they do not meet.
+
+    in comes at      and goes to      LSI-0                          the graph's LSI
+    end-point        end-point        match, headers, output         -
+    end-point        VNF port         match, headers, up link        link -> VNF port
+    VNF port         VNF port         -                              match, headers, output
+    VNF port         end-point        link -> physical port          match, headers, down link
+
+A VLAN end-point is a tag on a physical port: matched and popped where traffic enters, pushed on the
+way out by LSI-0. All functions are pure.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from headrace.node.errors import GraphRefused
+from headrace.node.matching import header_actions, match_fields
+from headrace.node.nffg import FlowRuleModel, ForwardingGraph
+from headrace.node.resources import LinkUse
+from headrace.switches.base import LinkSpec
+from headrace.switches.rules import Action, Output, PopVlan, PushVlan, Rule, SetField
+
+_REFERENCE = re.compile(r"(?:endpoint:(?P<endpoint>[^:]+)|vnf:(?P<vnf>[^:]+):(?P<port>[^:]+:\d+))")
+_LINK_PRIORITY = 1
+
+
+@dataclass(frozen=True)
+class PhysicalPort:
+    """Where an end-point is: a port of LSI-0 and, for a VLAN end-point, the tag."""
+
+    port: str
+    tag: int | None = None
+
+
+@dataclass(frozen=True)
+class Wiring:
+    """The ports that a graph's rules connect.
+
+    `vnf_ports` maps `vnf:<id>:<label>:<n>` to port names on `lsi`; `trusted` gives the address that
+    such a port is held to.
+    """
+
+    lsi0: str
+    lsi: str
+    end_points: Mapping[str, PhysicalPort]
+    vnf_ports: Mapping[str, str]
+    links: tuple[LinkUse, ...]
+    link_specs: Mapping[int, LinkSpec]
+    trusted: Mapping[str, int]
+
+    def up(self, reference: str) -> LinkSpec:
+        """The link that leads from LSI-0 to a VNF port."""
+        return next(self.link_specs[use.number] for use in self.links if use.up == reference)
+
+    def down(self, reference: str) -> LinkSpec:
+        """The link that leads from the graph's LSI to an end-point."""
+        return next(self.link_specs[use.number] for use in self.links if use.down == reference)
+
+
+def is_end_point(reference: str) -> bool:
+    """Whether a checked reference names an end-point, not a VNF port."""
+    return reference.startswith("endpoint:")
+
+
+def outputs_of(rule: FlowRuleModel) -> list[tuple[int, str]]:
+    """The output actions of a rule: position and reference."""
+    return [
+        (position, str(action["output_to_port"]))
+        for position, action in enumerate(rule.actions)
+        if "output_to_port" in action
+    ]
+
+
+def place_of_rule(number: int) -> str:
+    """The place of a rule in the client's document."""
+    return f"big-switch.flow-rules[{number}]"
+
+
+def check_references(graph: ForwardingGraph) -> None:
+    """Checks that every port that a rule names exists in the graph, and that each rule says where.
+
+    Raises:
+        GraphRefused: names the place, and what there is to choose from.
+    """
+    end_points = {point.id for point in graph.end_points}
+    ports = {vnf.id: {port.id for port in vnf.ports} for vnf in graph.vnfs}
+
+    def check(reference: str, place: str) -> None:
+        found = _REFERENCE.fullmatch(reference)
+        if found is None:
+            raise GraphRefused(
+                "flow-rules",
+                f"{place}: {reference!r} is neither endpoint:<id> nor vnf:<id>:<label>:<n>",
+            )
+        if found["endpoint"] is not None:
+            if found["endpoint"] not in end_points:
+                known = ", ".join(sorted(end_points)) or "none"
+                text = f"{place}: there is no end-point {found['endpoint']!r}; there are: {known}"
+                raise GraphRefused("flow-rules", text)
+        elif found["vnf"] not in ports:
+            known = ", ".join(sorted(ports)) or "none"
+            text = f"{place}: there is no VNF {found['vnf']!r}; there are: {known}"
+            raise GraphRefused("flow-rules", text)
+        elif found["port"] not in ports[found["vnf"]]:
+            known = ", ".join(sorted(ports[found["vnf"]])) or "none"
+            text = f"{place}: VNF {found['vnf']} has no port {found['port']!r}; it has: {known}"
+            raise GraphRefused("flow-rules", text)
+
+    for number, rule in enumerate(graph.big_switch.flow_rules):
+        place = place_of_rule(number)
+        check(rule.match["port_in"], f"{place}.match.port_in")
+        outputs = outputs_of(rule)
+        for position, reference in outputs:
+            check(reference, f"{place}.actions[{position}].output_to_port")
+        drops = [action["drop"] in (True, "true") for action in rule.actions if "drop" in action]
+        if any(drops) and outputs:
+            raise GraphRefused("flow-rules", f"{place}: drop and output_to_port exclude each other")
+        if not outputs and not any(drops):
+            text = f'{place}: the rule goes nowhere; add output_to_port, or "drop": true'
+            raise GraphRefused("flow-rules", text)
+
+
+def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple[LinkUse, ...]:
+    """The virtual links that a graph needs; those of its previous version keep their use."""
+    up, down = [], []
+    for rule in graph.big_switch.flow_rules:
+        source = rule.match["port_in"]
+        for _, target in outputs_of(rule):
+            if is_end_point(source) and not is_end_point(target):
+                up.append(target)
+            elif not is_end_point(source) and is_end_point(target):
+                down.append(target)
+    up, down = list(dict.fromkeys(up)), list(dict.fromkeys(down))
+    kept = {use.number: use for use in previous}
+    ups = {use.up: use.number for use in previous if use.up in up}
+    downs = {use.down: use.number for use in previous if use.down in down}
+    for wanted, taken in ((up, ups), (down, downs)):
+        for reference in wanted:
+            if reference not in taken:
+                free = (
+                    n for n in range(len(kept) + len(up) + len(down)) if n not in taken.values()
+                )
+                # A link that exists for the other direction first, then a new one.
+                existing = set(ups.values()) | set(downs.values())
+                candidates = list(free)
+                reusable = [n for n in candidates if n in existing]
+                taken[reference] = (reusable or candidates)[0]
+    numbers = sorted(set(ups.values()) | set(downs.values()))
+    up_of = {number: reference for reference, number in ups.items()}
+    down_of = {number: reference for reference, number in downs.items()}
+    return tuple(LinkUse(number=n, up=up_of.get(n), down=down_of.get(n)) for n in numbers)
+
+
+def lower(graph: ForwardingGraph, wiring: Wiring, name: str) -> list[Rule]:
+    """All rules of a graph on its own LSI and on LSI-0, the graph's LSI first.
+
+    `name` begins the label of each rule. References must have been checked.
+
+    Raises:
+        GraphRefused: a match or an action is wrong, or two rules have the same match and priority.
+    """
+    rules: list[Rule] = []
+    seen: dict[str, str] = {}
+    for number, model in enumerate(graph.big_switch.flow_rules):
+        place = place_of_rule(number)
+        rule = _entry_rule(model, place, wiring, f"{name}/{model.id}")
+        if rule.identity in seen:
+            raise GraphRefused(
+                "flow-rules",
+                f"{place}: same match and priority as {seen[rule.identity]}; merge the two into "
+                f"one rule with several actions, or give one another priority",
+            )
+        seen[rule.identity] = place
+        rules.append(rule)
+    rules += _link_rules(wiring, name)
+    return sorted(rules, key=lambda rule: rule.lsi == wiring.lsi0)
+
+
+def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) -> Rule:
+    source = model.match["port_in"]
+    tag = None
+    headers: list[Action] = []
+    if is_end_point(source):
+        physical = wiring.end_points[source.removeprefix("endpoint:")]
+        lsi, in_port, tag = wiring.lsi0, physical.port, physical.tag
+        if tag is not None:
+            headers.append(PopVlan())
+    else:
+        lsi, in_port = wiring.lsi, wiring.vnf_ports[source]
+        if source in wiring.trusted:
+            headers.append(SetField(field="eth_src", value=wiring.trusted[source]))
+    match = match_fields(model, place, tag)
+    headers += header_actions(model, place, match, tag)
+    targets = [target for _, target in outputs_of(model)]
+    if len(set(targets)) != len(targets):
+        raise GraphRefused("flow-rules", f"{place}: two outputs to the same port")
+    actions = _outputs(source, targets, wiring)
+    return Rule(
+        lsi=lsi,
+        label=label,
+        priority=model.priority,
+        in_port=in_port,
+        match=match,
+        actions=(*headers, *actions) if targets else (),
+    )
+
+
+def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Action]:
+    """The outputs of a rule. Untagged ones come first: the tag of another must not reach them."""
+    plain: list[Action] = []
+    tagged: list[Action] = []
+    for target in targets:
+        if is_end_point(source) == is_end_point(target):
+            if is_end_point(target):
+                physical = wiring.end_points[target.removeprefix("endpoint:")]
+                if physical.tag is None:
+                    plain.append(Output(port=physical.port))
+                else:
+                    push = PushVlan(vlan_id=physical.tag)
+                    tagged += [push, Output(port=physical.port), PopVlan()]
+            else:
+                plain.append(Output(port=wiring.vnf_ports[target]))
+        elif is_end_point(source):
+            plain.append(Output(port=wiring.up(target).first_port))
+        else:
+            plain.append(Output(port=wiring.down(target).second_port))
+    return plain + tagged[:-1]  # after the last output nothing is left to pop for
+
+
+def _link_rules(wiring: Wiring, name: str) -> list[Rule]:
+    rules = []
+    for use in wiring.links:
+        link = wiring.link_specs[use.number]
+        if use.up is not None:
+            rules.append(
+                Rule(
+                    lsi=wiring.lsi,
+                    label=f"{name}/link {use.number} up",
+                    priority=_LINK_PRIORITY,
+                    in_port=link.second_port,
+                    actions=(Output(port=wiring.vnf_ports[use.up]),),
+                )
+            )
+        if use.down is not None:
+            physical = wiring.end_points[use.down.removeprefix("endpoint:")]
+            push = () if physical.tag is None else (PushVlan(vlan_id=physical.tag),)
+            rules.append(
+                Rule(
+                    lsi=wiring.lsi0,
+                    label=f"{name}/link {use.number} down",
+                    priority=_LINK_PRIORITY,
+                    in_port=link.first_port,
+                    actions=(*push, Output(port=physical.port)),
+                )
+            )
+    return rules

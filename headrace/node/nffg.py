@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The NF-FG as clients write it: the union of the dialects that the original node has spoken.
+
+The models read the generations from June 2016 on (root key `forwarding-graph`). They check shapes
+only; what refers to what is checked by `validate`. The client's document itself is kept and given
+back; the models are the node's reading of it.
+
+A key that no dialect knows is ignored with a warning, because clients of other generations send
+such keys, but never inside a match or an action: there it would change where packets go.
+"""
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import (
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
+
+from headrace.node.errors import GraphRefused
+
+
+def _text(value: Any) -> Any:
+    """Dialects write numbers as strings or bare; both become text."""
+    return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+Identifier = Annotated[Text, Field(min_length=1, max_length=64, pattern=r"^[^:/\s]+$")]
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+
+class VnfPortModel(_Open):
+    """A port of a VNF: `id` is `<label>:<n>`."""
+
+    id: Annotated[Text, Field(pattern=r"^[^:/\s]+:\d+$", max_length=64)]
+    name: Text | None = None
+    mac: Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")] | None = None
+    unify_ip: Text | None = Field(None, alias="unify-ip")
+    trusted: bool = False
+    gui_position: Any = Field(None, alias="gui-position")
+
+    @model_validator(mode="after")
+    def _trust_needs_mac(self) -> "VnfPortModel":
+        if self.trusted and self.mac is None:
+            raise ValueError("trusted needs a mac: it is the address that the port is held to")
+        return self
+
+
+class VnfModel(_Open):
+    """A network function of a graph."""
+
+    id: Identifier
+    name: Text | None = None
+    functional_capability: Text | None = Field(
+        None, validation_alias=AliasChoices("functional-capability", "functional_capability")
+    )
+    vnf_template: Text | None = None
+    ports: list[VnfPortModel] = []
+    groups: list[Text] = []
+    domain: Text | None = None
+    description: Text | None = None
+    unify_control: list[Any] = Field([], alias="unify-control")
+    unify_env_variables: list[Any] = Field([], alias="unify-env-variables")
+    user_data: Text | None = None
+    gui_position: Any = Field(None, alias="gui-position")
+    # Ours: settings for the template's function, such as a router's routes.
+    configuration: dict[str, Any] = {}
+
+
+class InterfaceModel(_Open):
+    """A physical port of the node."""
+
+    if_name: Text = Field(validation_alias=AliasChoices("if-name", "interface"))
+    node_id: Text | None = Field(None, alias="node-id")
+
+
+class VlanModel(InterfaceModel):
+    """The traffic of one tag on a physical port."""
+
+    vlan_id: Text = Field(alias="vlan-id")
+
+
+class InternalModel(_Open):
+    """A switch that all end-points of the same group share."""
+
+    internal_group: Text = Field(alias="internal-group")
+    node_id: Text | None = Field(None, alias="node-id")
+
+
+EndPointType = Literal[
+    "interface", "vlan", "gre-tunnel", "internal", "host-stack", "interface-out", "management"
+]
+
+
+class EndPointModel(_Open):
+    """Where traffic enters or leaves a graph. The kind is the sub-object that is present."""
+
+    id: Identifier
+    name: Text | None = None
+    type: Text | None = None
+    interface: InterfaceModel | None = None
+    vlan: VlanModel | None = None
+    internal: InternalModel | None = None
+    gre_tunnel: dict[str, Any] | None = Field(None, alias="gre-tunnel")
+    host_stack: dict[str, Any] | None = Field(None, alias="host-stack")
+    interface_out: dict[str, Any] | None = Field(None, alias="interface-out")
+    management: dict[str, Any] | None = None
+    domain: Text | None = None
+    gui_position: Any = Field(None, alias="gui-position")
+
+    @property
+    def kind(self) -> EndPointType:
+        """The type, by the sub-object that is present."""
+        for kind in EndPointType.__args__:  # type: ignore[attr-defined]
+            if getattr(self, kind.replace("-", "_")) is not None:
+                return kind  # type: ignore[no-any-return]
+        raise AssertionError("checked when read")
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> "EndPointModel":
+        kinds: list[str] = [
+            kind
+            for kind in EndPointType.__args__  # type: ignore[attr-defined]
+            if getattr(self, kind.replace("-", "_")) is not None
+        ]
+        if len(kinds) != 1:
+            written = ", ".join(kinds) or "none"
+            raise ValueError(
+                f"an end-point has exactly one object named as its type (found: {written}), "
+                f'such as "interface": {{"if-name": "p0"}}'
+            )
+        return self
+
+
+MATCH_KEYS = [
+    "hard_timeout",
+    "ether_type",
+    "vlan_id",
+    "vlan_pcp",
+    "vlan_priority",
+    "ip_dscp",
+    "ip_ecn",
+    "tos_bits",
+    "source_mac",
+    "dest_mac",
+    "eth_src_mask",
+    "eth_dst_mask",
+    "source_ip",
+    "dest_ip",
+    "ipv4_src",
+    "ipv4_dst",
+    "ipv6_src",
+    "ipv6_dst",
+    "ipv4_src_mask",
+    "ipv4_dst_mask",
+    "ipv6_src_mask",
+    "ipv6_dst_mask",
+    "protocol",
+    "ip_proto",
+    "source_port",
+    "dest_port",
+    "sctp_src",
+    "sctp_dst",
+    "icmpv4_type",
+    "icmpv4_code",
+    "icmpv6_type",
+    "icmpv6_code",
+    "arp_opcode",
+    "arp_spa",
+    "arp_spa_mask",
+    "arp_tpa",
+    "arp_tpa_mask",
+    "arp_sha",
+    "arp_tha",
+    "ipv6_flabel",
+    "ipv6_nd_target",
+    "ipv6_nd_sll",
+    "ipv6_nd_tll",
+    "mpls_label",
+    "mpls_tc",
+]
+
+ACTION_KEYS = [
+    "output_to_port",
+    "push_vlan",
+    "pop_vlan",
+    "drop",
+    "output_to_controller",
+    "output_to_queue",
+    "set_vlan_id",
+    "set_vlan_priority",
+    "set_ethernet_src_address",
+    "set_ethernet_dst_address",
+    "set_ip_src_address",
+    "set_ip_dst_address",
+    "set_ip_tos",
+    "set_l4_src_port",
+    "set_l4_dst_port",
+]
+
+
+class FlowRuleModel(BaseModel):
+    """A rule: `match` and each action are kept as written; `lowering` gives them their meaning."""
+
+    model_config = ConfigDict(extra="allow")
+
+    id: Identifier
+    priority: Annotated[int, Field(ge=0, le=65535)] = 0
+    description: Text | None = None
+    match: dict[str, Text]
+    actions: Annotated[list[dict[str, Text | bool]], Field(min_length=1)]
+
+    @model_validator(mode="after")
+    def _known_keys(self) -> "FlowRuleModel":
+        if "port_in" not in self.match:
+            raise ValueError('match has no port_in; write "port_in": "endpoint:<id>" or "vnf:..."')
+        for key in self.match:
+            if key != "port_in" and key not in MATCH_KEYS:
+                raise ValueError(f"match: unknown field {key}; known are {', '.join(MATCH_KEYS)}")
+        for number, action in enumerate(self.actions):
+            if len(action) != 1:
+                raise ValueError(f"actions[{number}]: write one action per object")
+            if next(iter(action)) not in ACTION_KEYS:
+                known = ", ".join(ACTION_KEYS)
+                raise ValueError(
+                    f"actions[{number}]: unknown action {next(iter(action))}; known are {known}"
+                )
+        return self
+
+
+class BigSwitchModel(_Open):
+    """The rules between the ports of a graph."""
+
+    flow_rules: list[FlowRuleModel] = Field(alias="flow-rules")
+
+
+class ForwardingGraph(_Open):
+    """An NF-FG."""
+
+    id: Text | None = None
+    name: Text | None = None
+    description: Text | None = None
+    domain: Text | None = None
+    vnfs: list[VnfModel] = Field([], alias="VNFs")
+    end_points: list[EndPointModel] = Field([], alias="end-points")
+    big_switch: BigSwitchModel = Field(
+        default_factory=lambda: BigSwitchModel.model_validate({"flow-rules": []}),
+        alias="big-switch",
+    )
+    node_config: list[Any] = Field([], alias="node-config")
+    unify_monitoring: Text | None = Field(None, alias="unify-monitoring")
+
+
+def parse(document: Any) -> tuple[ForwardingGraph, list[str]]:
+    """Reads a client's document; returns the graph and warnings about what is ignored.
+
+    Raises:
+        GraphRefused: the first thing that is wrong, with its place.
+    """
+    if not isinstance(document, dict) or "forwarding-graph" not in document:
+        hint = ""
+        if isinstance(document, dict) and "flow-graph" in document:
+            hint = " (flow-graph is the dialect of before 2016, which is not supported)"
+        raise GraphRefused("nffg", f"the document has no object forwarding-graph{hint}")
+    try:
+        graph = ForwardingGraph.model_validate(document["forwarding-graph"])
+    except ValidationError as error:
+        raise GraphRefused("nffg", describe(error)) from None
+    warnings = [f"{key}: unknown key ignored" for key in document if key != "forwarding-graph"]
+    warnings += [f"{place}: unknown key ignored" for place in _unknown(graph, "")]
+    warnings += list(_unused(graph))
+    return graph, warnings
+
+
+def describe(error: ValidationError) -> str:
+    """A validation error as `place: what`, in the words of the document; the first of several."""
+    first = error.errors()[0]
+    text = first["msg"].removeprefix("Value error, ")
+    if first["type"] in ("missing",):
+        text = "is missing"
+    elif first["type"] not in ("value_error",) and not isinstance(first["input"], (dict, list)):
+        text += f" (found {first['input']!r})"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place_of(first['loc']) or 'forwarding-graph'}: {text}{more}"
+
+
+def place_of(location: tuple[int | str, ...]) -> str:
+    """`big-switch.flow-rules[2].match` from pydantic's location."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
+    return text
+
+
+def _unknown(model: BaseModel, place: str) -> Iterator[str]:
+    for key in model.model_extra or {}:
+        yield f"{place}{key}"
+    for name, field in type(model).model_fields.items():
+        value = getattr(model, name)
+        key = field.alias or name
+        if isinstance(value, BaseModel):
+            yield from _unknown(value, f"{place}{key}.")
+        elif isinstance(value, list):
+            for number, item in enumerate(value):
+                if isinstance(item, BaseModel):
+                    yield from _unknown(item, f"{place}{key}[{number}].")
+
+
+def _unused(graph: ForwardingGraph) -> Iterator[str]:
+    """Keys that dialects know and that have no effect here."""
+    if graph.unify_monitoring:
+        yield "unify-monitoring: not supported, ignored"
+    if graph.node_config:
+        yield "node-config: not supported, ignored"
+    for number, vnf in enumerate(graph.vnfs):
+        for key in ("unify_control", "unify_env_variables", "user_data"):
+            if getattr(vnf, key):
+                name = key if key == "user_data" else key.replace("_", "-")
+                yield f"VNFs[{number}].{name}: no engine of this node uses it, ignored"
+        for position, port in enumerate(vnf.ports):
+            if port.unify_ip:
+                yield f"VNFs[{number}].ports[{position}].unify-ip: ignored"

@@ -1,0 +1,331 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A node: one switch, its engines, its store and its graphs, put together from a configuration.
+
+    rest -> Node -> GraphManager -> plan (pure) and Transition -> SwitchDriver, Engine
+
+Starting adopts what still runs; closing leaves it running. Only `tear_down` ends it.
+"""
+
+import contextlib
+import hashlib
+import logging
+import platform
+import signal
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.native import NativeEngine, remove_namespaces
+from headrace.engines.process import ProcessEngine
+from headrace.node import templates
+from headrace.node.config import NodeConfig, PortConfig
+from headrace.node.errors import ConfigError, NotFound
+from headrace.node.inventory import Inventory
+from headrace.node.lifecycle import GraphManager
+from headrace.node.plan import Surroundings, port_spec
+from headrace.node.resources import LsiResource, Plan, PortResource, Resource, VnfResource
+from headrace.node.store import GraphRecord, GraphState, Store
+from headrace.node.transition import Transition
+from headrace.processes import Supervisor
+from headrace.switches.base import PortSpec, SwitchDriver, SwitchSettings
+from headrace.switches.registry import make_driver
+
+log = logging.getLogger("headrace.node")
+
+_HUGEPAGES_FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+
+
+def prefix_of(rundir: Path) -> str:
+    """Six characters that mark everything this node makes outside its directory."""
+    return f"hr{hashlib.blake2b(str(rundir.resolve()).encode(), digest_size=2).hexdigest()}"
+
+
+def hugepages_mounted() -> bool:
+    """Whether 2 MiB hugepages are free and a hugetlbfs is mounted."""
+    try:
+        mounts = Path("/proc/mounts").read_text()
+        return " hugetlbfs " in mounts and int(_HUGEPAGES_FREE.read_text()) > 0
+    except OSError:
+        return False
+
+
+def parts_of(
+    config: NodeConfig, rundir: Path, supervisor: Supervisor, hugepages: bool
+) -> tuple[SwitchDriver, dict[str, Engine]]:
+    """The switch driver and the engines of a node's configuration; nothing is started."""
+    settings = SwitchSettings(
+        rundir=rundir,
+        prefix=prefix_of(rundir),
+        cores=tuple(config.cores.switch),
+        control_cores=tuple(config.cores.control),
+        memory_mb=config.switch_memory_mb,
+        hugepages=hugepages,
+    )
+    engines: dict[str, Engine] = {
+        "process": ProcessEngine(rundir, supervisor, hugepages),
+        "native": NativeEngine(prefix_of(rundir)),
+    }
+    return make_driver(config.switch, settings, supervisor), engines
+
+
+class Node:
+    """A node in its directory `rundir`. `driver` and `engines` replace the configured ones."""
+
+    def __init__(
+        self,
+        config: NodeConfig,
+        rundir: Path,
+        driver: SwitchDriver | None = None,
+        engines: dict[str, Engine] | None = None,
+    ) -> None:
+        self.config = config
+        self.rundir = rundir.resolve()
+        self.prefix = prefix_of(self.rundir)
+        self.supervisor = Supervisor(self.rundir)
+        self.hugepages = hugepages_mounted()
+        parts = parts_of(config, self.rundir, self.supervisor, self.hugepages)
+        self.driver = driver or parts[0]
+        self.engines = engines or parts[1]
+        self.templates = templates.load(config.templates)
+        self.ports = self._physical_ports()
+        self.store = Store(_database(self.rundir))
+        transition = Transition(self.store, self.driver, self.engines)
+        self.graphs = GraphManager(self.store, transition, self._surroundings)
+        self.paused = False
+        self.version = ""
+
+    def _physical_ports(self) -> dict[str, PortSpec]:
+        """The ports of LSI-0 by their names outside. Without `ports` in node.yaml: p0 and p1."""
+        offered = self.driver.capabilities.port_kinds
+        configured = self.config.ports
+        if configured is None:
+            configured = [PortConfig(name=name, kind=offered[0]) for name in ("p0", "p1")]
+        found = {}
+        for number, port in enumerate(configured):
+            if port.kind not in offered:
+                kinds = ", ".join(offered)
+                raise ConfigError(
+                    "config",
+                    f"ports[{number}].kind: switch {self.config.switch} has no {port.kind} ports; "
+                    f"it has: {kinds}",
+                )
+            if port.kind == "dpdk" and "devargs" not in port.options:
+                text = f"ports[{number}].options: a dpdk port needs devargs"
+                raise ConfigError("config", text)
+            labels = {"port": port.name}
+            found[port.name] = port_spec(port.name, port.kind, port.options, self.rundir, labels)
+        return found
+
+    def _surroundings(self, others: dict[str, Plan]) -> Surroundings:
+        return Surroundings(
+            config=self.config,
+            capabilities=self.driver.capabilities,
+            switch=self.driver.name,
+            rundir=self.rundir,
+            prefix=self.prefix,
+            templates=self.templates,
+            engine_kinds={name: engine.port_kinds for name, engine in self.engines.items()},
+            ports=self.ports,
+            others=others,
+        )
+
+    @property
+    def lsi0(self) -> str:
+        """The LSI with the physical ports."""
+        return f"{self.prefix}-0"
+
+    # Life.
+
+    async def start(self) -> None:
+        """Starts or adopts the switch, then finishes or undoes what the last run left.
+
+        Raises:
+            SwitchError: the switch or one of its physical ports cannot be had.
+            ConfigError: the directory belongs to a node with another switch.
+        """
+        used = self.store.meta("switch")
+        if used not in (None, self.driver.name):
+            raise ConfigError(
+                "config",
+                f"{self.rundir} holds a node with switch {used}; "
+                f"run `headrace down` first, or choose another --rundir",
+            )
+        self.store.set_meta("switch", self.driver.name)
+        self.store.set_meta("config", self.config.model_dump_json())
+        (self.rundir / "ports").mkdir(parents=True, exist_ok=True)
+        adopted = await self.driver.start()
+        log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
+        resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
+        resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
+        await self.graphs.recover(Plan(resources=tuple(resources)), adopted)
+        self.version = await self.driver.version()
+
+    async def close(self) -> None:
+        """Lets go of switch and VNFs, which run on; work under way is brought to its end."""
+        if self.paused:
+            await self.pause(False)
+        await self.graphs.settle()
+        close = getattr(self.driver, "close", None)
+        if close is not None:
+            await close()
+        self.store.close()
+
+    # Looking.
+
+    def vnf(self, graph_id: str, vnf_id: str) -> tuple[VnfSpec, Engine]:
+        """A VNF of a graph and the engine that runs it.
+
+        Raises:
+            NotFound: there is no such graph or VNF.
+        """
+        for vnf in self.graphs.record(graph_id).plan.vnfs():
+            if vnf.vnf == vnf_id:
+                return vnf, self.engines[vnf.engine]
+        raise NotFound("graphs", f"graph {graph_id} has no VNF {vnf_id!r}")
+
+    def inventory(self) -> Inventory:
+        """What is taken of cores and memory."""
+        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
+        return Inventory(self.config, self.driver.capabilities.polls, vnfs)
+
+    def status(self, record: GraphRecord) -> dict[str, Any]:
+        """The state of a graph in the original node's words, with ours beside them."""
+        state = {
+            GraphState.RUNNING: "complete",
+            GraphState.FAILED: "error",
+        }.get(record.state, "in_progress")
+        message = record.message
+        if record.state is GraphState.RUNNING:
+            for name in self.driver.processes():
+                if self.supervisor.find(name) is None:
+                    state, message = "error", f"the switch has ended; restart the node: {name}"
+            for vnf in record.plan.vnfs():
+                if not self.engines[vnf.engine].running(vnf):
+                    state, message = "error", f"VNF {vnf.vnf} has ended; update or restart"
+        return {
+            "status": state,
+            "percentage_completed": self.graphs.percentage(record),
+            "state": record.state.value,
+            "message": message,
+            "warnings": list(record.plan.warnings),
+            "vnfs": [
+                {
+                    "id": vnf.vnf,
+                    "template": vnf.template,
+                    "engine": vnf.engine,
+                    "cores": list(vnf.cores),
+                    "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
+                    "running": self.engines[vnf.engine].running(vnf),
+                }
+                for vnf in record.plan.vnfs()
+            ],
+        }
+
+    async def port_list(self) -> list[dict[str, Any]]:
+        """The ports of LSI-0: kind, number, how to attach, counters."""
+        statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
+        listed = []
+        for name, spec in self.ports.items():
+            counters = statistics.get((self.lsi0, spec.name))
+            listed.append(
+                {
+                    "name": name,
+                    "kind": spec.kind.value,
+                    "ofport": counters.ofport if counters else 0,
+                    "attach": self.driver.attach(spec).model_dump(exclude_none=True),
+                    "users": self.users_of(name),
+                    "statistics": counters.model_dump(exclude={"lsi", "port", "ofport"})
+                    if counters
+                    else {},
+                }
+            )
+        return listed
+
+    def users_of(self, name: str) -> list[str]:
+        """The graphs that send to or take from the physical port `name`."""
+        port = self.ports[name].name
+        return [
+            graph_id
+            for graph_id, plan in self.graphs.plans().items()
+            if any(
+                rule.lsi == self.lsi0 and port in (rule.in_port, *rule.outputs)
+                for rule in plan.rules()
+            )
+        ]
+
+    def information(self) -> dict[str, Any]:
+        """What this node is: GET /node."""
+        return {
+            "name": self.config.name,
+            "version": version("headrace"),
+            "switch": {
+                "name": self.driver.name,
+                "version": self.version,
+                "lsi0": self.lsi0,
+                **self.driver.capabilities.model_dump(mode="json"),
+            },
+            "engines": {
+                name: [kind.value for kind in engine.port_kinds]
+                for name, engine in self.engines.items()
+            },
+            "templates": [template.id for template in self.templates.all()],
+            "hugepages": self.hugepages,
+            "kernel": platform.release(),
+            "rundir": str(self.rundir),
+            "paused": self.paused,
+            "graphs": len(self.graphs.records()),
+        }
+
+    async def pause(self, paused: bool) -> None:
+        """Stops (SIGSTOP) or continues (SIGCONT) the switch's and the VNFs' processes."""
+        names = list(self.driver.processes())
+        for plan in self.graphs.plans().values():
+            for vnf in plan.vnfs():
+                names += self.engines[vnf.engine].processes(vnf)
+        for name in names:
+            process = self.supervisor.find(name)
+            if process is not None:
+                process.signal(signal.SIGSTOP if paused else signal.SIGCONT)
+        self.paused = paused
+
+
+async def tear_down(rundir: Path) -> list[str]:
+    """Ends whatever a node of this directory has started, and removes all of it; for `down`.
+
+    Works without a running node. Returns the names of the processes that were ended.
+    """
+    supervisor = Supervisor(rundir)
+    ended = list(supervisor.all())
+    if _database(rundir).exists():
+        await _remove_known(rundir, supervisor)
+    # Whatever the store did not know of: VNFs, then the switch, then its database.
+    order = sorted(supervisor.all(), key=lambda n: (not n.startswith("vnf-"), n == "ovsdb-server"))
+    for name in order:
+        await supervisor.end(name)
+    remove_namespaces(prefix_of(rundir))
+    return ended
+
+
+def _database(rundir: Path) -> Path:
+    return rundir / "node.sqlite"
+
+
+async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
+    """Ends VNFs and switch through engines and driver, so that nothing stays in the kernel."""
+    store = Store(_database(rundir))
+    try:
+        text = store.meta("config")
+        rows = [row for record in store.graphs() for row in store.steps(record.id)]
+    finally:
+        store.close()
+    if text is None:
+        return  # it never came as far as starting a switch
+    config = NodeConfig.model_validate_json(text)
+    driver, engines = parts_of(config, rundir, supervisor, hugepages_mounted())
+    for row in rows:
+        resource = row.resource
+        if isinstance(resource, VnfResource):
+            with contextlib.suppress(EngineError):  # its process is ended by id below
+                await engines[resource.vnf.engine].stop(resource.vnf)
+    await driver.stop()

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The things that a deployed graph consists of, each with a key and a content.
+
+A graph's plan is a list of resources in the order in which they are made; they are removed in the
+opposite order. An update compares two plans by key and content. Content that cannot be changed in
+place is part of the key, so that a change of it is a removal and a creation.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+from headrace.engines.base import VnfSpec
+from headrace.switches.base import LinkSpec, PortSpec
+from headrace.switches.rules import Rule
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class LsiResource(_Frozen):
+    """A logical switch instance."""
+
+    kind: Literal["lsi"] = "lsi"
+    lsi: str
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"lsi {self.lsi}"
+
+
+class LinkResource(_Frozen):
+    """A pair of patch ports."""
+
+    kind: Literal["link"] = "link"
+    link: LinkSpec
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"link {self.link.first_port}-{self.link.second_port}"
+
+
+class PortResource(_Frozen):
+    """A port of an LSI."""
+
+    kind: Literal["port"] = "port"
+    lsi: str
+    port: PortSpec
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"port {self.port.name}"
+
+
+class VnfResource(_Frozen):
+    """A running VNF."""
+
+    kind: Literal["vnf"] = "vnf"
+    vnf: VnfSpec
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"vnf {self.vnf.vnf}"
+
+
+class RuleResource(_Frozen):
+    """A rule of an LSI."""
+
+    kind: Literal["rule"] = "rule"
+    rule: Rule
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"rule {self.rule.identity}"
+
+
+Resource = Annotated[
+    LsiResource | LinkResource | PortResource | VnfResource | RuleResource,
+    Field(discriminator="kind"),
+]
+_ADAPTER: TypeAdapter[Resource] = TypeAdapter(Resource)
+
+
+def from_json(text: str) -> Resource:
+    """A resource from its stored form."""
+    return _ADAPTER.validate_json(text)
+
+
+class LinkUse(_Frozen):
+    """What a virtual link carries: up, towards the graph's LSI; down, towards LSI-0."""
+
+    number: int
+    up: str | None = None
+    down: str | None = None
+
+
+class Plan(_Frozen):
+    """How a graph is deployed. `names` and `links` make the next version keep what it can."""
+
+    resources: tuple[Resource, ...]
+    port_names: dict[str, str] = {}
+    next_port: int = 0
+    links: tuple[LinkUse, ...] = ()
+    warnings: tuple[str, ...] = ()
+
+    def vnfs(self) -> list[VnfSpec]:
+        """The graph's VNFs."""
+        return [r.vnf for r in self.resources if isinstance(r, VnfResource)]
+
+    def rules(self) -> list[Rule]:
+        """The graph's rules on all LSIs."""
+        return [r.rule for r in self.resources if isinstance(r, RuleResource)]
+
+
+EMPTY_PLAN = Plan(resources=())

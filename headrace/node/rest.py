@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST API: the original node's paths and codes (NF-FG, templates), and the node's own.
+
+Its own description is at /docs and /openapi.json. The client's document is answered as it was sent.
+"""
+
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from headrace.engines.base import EngineError
+from headrace.node import rest_graphs, rest_node
+from headrace.node.errors import Busy, GraphRefused, NodeError, NotFound
+from headrace.node.node import Node
+from headrace.switches.base import SwitchError
+
+
+class TidyPath:
+    """Makes trailing and doubled slashes insignificant, as clients of the original node expect."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on with a tidy path."""
+        if scope["type"] == "http":
+            path = re.sub(r"/{2,}", "/", scope["path"])
+            scope = {**scope, "path": path.rstrip("/") or "/"}
+        await self._app(scope, receive, send)
+
+
+def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) -> FastAPI:
+    """The API of a node that has been started; it is closed when the server stops."""
+
+    @asynccontextmanager
+    async def life(_: FastAPI) -> AsyncIterator[None]:
+        if on_ready is not None:
+            await on_ready()
+        yield
+        await node.close()
+
+    app = FastAPI(
+        title="Headrace node",
+        version=version("headrace"),
+        description="Service graphs (NF-FG) on one machine, and what they cost.",
+        lifespan=life,
+        redirect_slashes=False,
+    )
+    app.state.node = node
+    app.include_router(rest_graphs.router)
+    app.include_router(rest_node.router)
+    app.add_middleware(TidyPath)
+
+    def answer(code: int, error: NodeError) -> JSONResponse:
+        return JSONResponse({"module": error.module, "message": str(error)}, code)
+
+    @app.exception_handler(NodeError)
+    async def node_error(_: Request, error: NodeError) -> JSONResponse:
+        codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
+        return answer(codes.get(type(error), 500), error)
+
+    @app.exception_handler(SwitchError)
+    async def switch_error(_: Request, error: SwitchError) -> JSONResponse:
+        return answer(500, NodeError("switch", str(error)))
+
+    @app.exception_handler(EngineError)
+    async def engine_error(_: Request, error: EngineError) -> JSONResponse:
+        return answer(500, NodeError("engine", str(error)))
+
+    return app

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/NF-FG: graphs; /v2: templates; with the union of paths and codes that clients know.
+
+POST creates under a new id: 201 with `nffg-uuid` and `Location`. PUT updates (202; 201 with
+`rest.legacy`) or creates under the client's id (201). All three answer when the work is done, or at
+once with `?wait=false`; then /NF-FG/status tells.
+"""
+
+import json
+import uuid
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request, Response
+
+from headrace.node.access import node_of
+from headrace.node.errors import DeployFailed, GraphRefused, NotFound
+from headrace.node.node import Node
+from headrace.node.store import GraphRecord
+
+router = APIRouter(tags=["graphs"])
+
+NodeDep = Annotated[Node, Depends(node_of)]
+Wait = Annotated[bool, Query(description="answer only when the graph is in its new state")]
+_RESERVED = ("status",)
+
+
+async def document_of(request: Request) -> dict[str, Any]:
+    """The JSON body, whatever content type the client says.
+
+    Raises:
+        GraphRefused: it is no JSON; says where.
+    """
+    try:
+        document = json.loads(await request.body())
+    except UnicodeDecodeError as error:
+        raise GraphRefused("json", f"the body is no UTF-8: {error}") from error
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise GraphRefused("json", f"the body is no JSON: {error.msg} at {place}") from error
+    if not isinstance(document, dict):
+        raise GraphRefused("json", "the body is no JSON object")
+    return document
+
+
+Document = Annotated[dict[str, Any], Depends(document_of)]
+
+
+def _entry(record: GraphRecord) -> dict[str, Any]:
+    return {"forwarding-graph": record.document["forwarding-graph"]}
+
+
+async def _create(node: Node, graph_id: str, document: dict[str, Any], wait: bool) -> None:
+    task = node.graphs.create(graph_id, document)
+    if wait:
+        try:
+            await task
+        except DeployFailed:
+            node.graphs.forget_failed(graph_id)
+            raise
+
+
+@router.post("/NF-FG", status_code=201)
+async def post_graph(
+    node: NodeDep, document: Document, response: Response, request: Request, wait: Wait = True
+) -> dict[str, str]:
+    """Deploys a graph under a new id."""
+    graph_id = str(uuid.uuid4())
+    await _create(node, graph_id, document, wait)
+    response.headers["Location"] = f"{request.base_url}NF-FG/{graph_id}"
+    return {"nffg-uuid": graph_id}
+
+
+@router.put("/NF-FG/{graph_id}", status_code=202)
+async def put_graph(
+    graph_id: str,
+    node: NodeDep,
+    document: Document,
+    request: Request,
+    wait: Wait = True,
+) -> Response:
+    """Updates a graph to a new version, or deploys one under this id."""
+    if graph_id in _RESERVED or not 0 < len(graph_id) <= 64 or not graph_id.isprintable():
+        raise GraphRefused("graphs", f"{graph_id!r} cannot be the id of a graph; choose another")
+    headers = {"Location": f"{request.base_url}NF-FG/{graph_id}"}
+    try:
+        task = node.graphs.update(graph_id, document)
+    except NotFound:
+        await _create(node, graph_id, document, wait)
+        return Response(status_code=201, headers=headers)
+    if wait:
+        await task
+    return Response(status_code=201 if node.config.rest.legacy else 202, headers=headers)
+
+
+@router.get("/NF-FG")
+async def list_graphs(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+    """All graphs, as their clients wrote them."""
+    return {
+        "NF-FG": [{**_entry(record), "nffg-uuid": record.id} for record in node.graphs.records()]
+    }
+
+
+@router.get("/NF-FG/{graph_id}")
+async def get_graph(graph_id: str, node: NodeDep) -> dict[str, Any]:
+    """A graph as its client wrote it."""
+    return _entry(node.graphs.record(graph_id))
+
+
+@router.get("/NF-FG/status/{graph_id}")
+async def get_status(graph_id: str, node: NodeDep) -> dict[str, Any]:
+    """The state of a graph: complete, in_progress or error, with what is known."""
+    return node.status(node.graphs.record(graph_id))
+
+
+@router.delete("/NF-FG/{graph_id}", status_code=204)
+async def delete_graph(graph_id: str, node: NodeDep, wait: Wait = True) -> Response:
+    """Removes a graph and everything that was made for it."""
+    task = node.graphs.delete(graph_id)
+    if wait:
+        await task
+    return Response(status_code=204)
+
+
+@router.delete("/NF-FG/{graph_id}/{rule_id}", status_code=204)
+async def delete_rule(graph_id: str, rule_id: str, node: NodeDep) -> Response:
+    """Removes one flow rule of a graph (as clients of 2016 do)."""
+    document = json.loads(json.dumps(node.graphs.record(graph_id).document))
+    switch = document["forwarding-graph"].get("big-switch", {"flow-rules": []})
+    kept = [rule for rule in switch["flow-rules"] if str(rule["id"]) != rule_id]
+    if len(kept) == len(switch["flow-rules"]):
+        raise NotFound("graphs", f"graph {graph_id} has no flow rule {rule_id!r}")
+    switch["flow-rules"] = kept
+    await node.graphs.update(graph_id, document)
+    return Response(status_code=204)
+
+
+# Templates, as the original datastore gives them.
+
+
+@router.get("/v2/nf_template", tags=["templates"])
+async def list_templates(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+    """All templates."""
+    return {"list": [_listed(node, template.id) for template in node.templates.all()]}
+
+
+@router.get("/v2/nf_template/{template_id}", tags=["templates"])
+async def get_template(template_id: str, node: NodeDep) -> dict[str, Any]:
+    """One template."""
+    template = node.templates.get(template_id)
+    if template is None:
+        raise NotFound("templates", f"there is no template {template_id!r}")
+    return template.wire()
+
+
+@router.get("/v2/nf_capability/{capability}", tags=["templates"])
+async def get_capability(capability: str, node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+    """The templates with a functional capability."""
+    found = node.templates.capable(capability)
+    if not found:
+        raise NotFound("templates", f"no template has the capability {capability!r}")
+    return {"list": [_listed(node, template.id) for template in found]}
+
+
+def _listed(node: Node, template_id: str) -> dict[str, Any]:
+    template = node.templates.get(template_id)
+    wire = template.wire() if template else {}
+    return {"id": template_id, "template": wire, "image-upload-status": "CO"}
+
+
+@router.get("/conf", tags=["templates"])
+async def get_conf(node: NodeDep, request: Request) -> dict[str, Any]:
+    """Where templates are and which ports there are; the misspelt key is the name on the wire."""
+    return {
+        "datastoreEndpoint": str(request.base_url).rstrip("/"),
+        "unPhisicalPorts": list(node.ports),
+    }
+
+
+@router.post("/login", tags=["users"])
+async def login() -> Response:
+    """501: authentication is off, which clients of the original node understand."""
+    return Response(status_code=501)

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/node: what the node is, has and spends; /metrics for Prometheus."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel
+
+from headrace.node.access import node_of
+from headrace.node.metrics import exposition
+from headrace.node.node import Node
+from headrace.switches.base import SwitchCycles
+
+router = APIRouter(tags=["node"])
+
+NodeDep = Annotated[Node, Depends(node_of)]
+
+
+class Paused(BaseModel):
+    """Body of PUT /node/paused."""
+
+    paused: bool
+
+
+@router.get("/node")
+async def get_node(node: NodeDep) -> dict[str, Any]:
+    """Name, versions, switch and its capabilities, engines, templates."""
+    return node.information()
+
+
+@router.get("/node/resources")
+async def get_resources(node: NodeDep) -> dict[str, Any]:
+    """Cores, memory and ports: what there is and what is taken."""
+    ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
+    return {**node.inventory().report(), "ports": ports}
+
+
+@router.get("/node/ports")
+async def get_ports(node: NodeDep) -> list[dict[str, Any]]:
+    """The physical ports (LSI-0): how to attach to each, and its counters.
+
+    `attach.devargs` is the vdev string of a DPDK program that becomes the port's peer, with `{n}`
+    for an index that it has not used yet; `attach.iface` a kernel interface.
+    """
+    return await node.port_list()
+
+
+@router.get("/node/switch/cycles")
+async def get_switch_cycles(node: NodeDep) -> SwitchCycles:
+    """Busy and idle cycles of the switch's workers since they started; subtract two readings."""
+    return await node.driver.cycles()
+
+
+@router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")
+async def get_vnf_cycles(graph_id: str, vnf_id: str, node: NodeDep) -> dict[str, Any]:
+    """Busy and idle cycles of a VNF since it started."""
+    vnf, engine = node.vnf(graph_id, vnf_id)
+    return await engine.cycles(vnf)
+
+
+@router.get("/node/vnfs/{graph_id}/{vnf_id}/counters")
+async def get_vnf_counters(graph_id: str, vnf_id: str, node: NodeDep) -> dict[str, Any]:
+    """Packets and drops of a VNF by port."""
+    vnf, engine = node.vnf(graph_id, vnf_id)
+    return await engine.counters(vnf)
+
+
+@router.put("/node/paused")
+async def put_paused(body: Paused, node: NodeDep) -> Paused:
+    """Stops or continues the switch and all VNFs, so that two nodes can take turns on one core."""
+    await node.pause(body.paused)
+    return Paused(paused=node.paused)
+
+
+@router.get("/metrics", response_class=Response)
+async def get_metrics(node: NodeDep) -> Response:
+    """Counters in Prometheus' text format."""
+    text, content_type = await exposition(node)
+    return Response(text, media_type=content_type)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What VNFs can be made from: templates, read from YAML files of this folder and of node.yaml.
+
+Outside they have the form of the original node's template datastore (its REST paths `/v2/...`).
+"""
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headrace.node.errors import ConfigError
+from headrace.node.nffg import VnfModel, describe
+
+
+class _Strict(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class PortRange(_Strict):
+    """How many ports a VNF of this template may have; `labels` for their documentation."""
+
+    min: Annotated[int, Field(ge=1)] = 2
+    max: Annotated[int, Field(ge=1)] = 2
+    labels: tuple[str, ...] = ()
+
+
+class Template(_Strict):
+    """A template: which engine runs which function, with what."""
+
+    id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
+    name: str
+    functional_capability: str = Field(alias="functional-capability")
+    description: str = ""
+    engine: str
+    function: str
+    cores: Annotated[int, Field(ge=0)] = 0
+    memory_mb: Annotated[int, Field(ge=0)] = Field(0, alias="memory-mb")
+    ports: PortRange = PortRange()
+    configuration: dict[str, Any] = {}
+
+    def wire(self) -> dict[str, Any]:
+        """The template as the original datastore gives it."""
+        kind = {"process": "dpdk", "native": "native"}.get(self.engine, self.engine)
+        return {
+            "name": self.name,
+            "functional-capability": self.functional_capability,
+            "vnf-type": kind,
+            "uri-image": f"headrace:{self.function}",
+            "uri-image-type": "local-file",
+            "expandable": False,
+            "memory-size": self.memory_mb,
+            "CPUrequirements": {
+                "platformType": "x86",
+                "socket": [{"coreNumbers": self.cores}],
+            },
+            "ports": [
+                {
+                    "position": f"0-{self.ports.max - 1}",
+                    "label": label,
+                    "name": label,
+                    "min": str(self.ports.min),
+                }
+                for label in (self.ports.labels or ("port",))
+            ],
+        }
+
+
+class TemplateStore:
+    """All templates of a node, in the order in which they were read."""
+
+    def __init__(self, templates: Iterable[Template]) -> None:
+        self._templates = {template.id: template for template in templates}
+
+    def all(self) -> list[Template]:
+        """Every template."""
+        return list(self._templates.values())
+
+    def get(self, template_id: str) -> Template | None:
+        """The template with this id."""
+        return self._templates.get(template_id)
+
+    def capable(self, capability: str) -> list[Template]:
+        """The templates of a functional capability, best first."""
+        return [t for t in self.all() if capability in (t.functional_capability, t.name, t.id)]
+
+    def candidates(self, vnf: VnfModel) -> tuple[list[Template], str]:
+        """The templates that a VNF may be made from, and the words by which it asked for them.
+
+        `vnf_template` alone decides if it is there; else `functional-capability`, else `name`,
+        which the original node looked up as a capability.
+        """
+        if vnf.vnf_template:
+            found = self.get(vnf.vnf_template)
+            return ([found] if found else []), f"vnf_template {vnf.vnf_template!r}"
+        for key, value in (
+            ("functional-capability", vnf.functional_capability),
+            ("name", vnf.name),
+        ):
+            if value and self.capable(value):
+                return self.capable(value), f"{key} {value!r}"
+        wanted = vnf.functional_capability or vnf.name
+        return [], f"functional-capability {wanted!r}" if wanted else "no template"
+
+
+def load(paths: Iterable[Path]) -> TemplateStore:
+    """Reads the templates of this folder, then those of `paths` (files or folders), which win.
+
+    Raises:
+        ConfigError: a file cannot be read or is no template; names the file and the key.
+    """
+    templates = []
+    for path in (Path(__file__).parent, *paths):
+        files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
+        for file in files:
+            try:
+                templates.append(Template.model_validate(yaml.safe_load(file.read_text())))
+            except OSError as error:
+                raise ConfigError("templates", f"{file}: {error.strerror}") from error
+            except yaml.YAMLError as error:
+                raise ConfigError("templates", f"{file}: no YAML: {error}") from error
+            except ValidationError as error:
+                raise ConfigError("templates", f"{file}: {describe(error)}") from None
+    return TemplateStore(templates)

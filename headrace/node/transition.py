@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings what exists of a graph to a plan, step by step, each written ahead.
+
+One function serves creation (from nothing), update (from the old plan), deletion (to nothing), undo
+and recovery after a crash: it compares the store's rows with the plan, makes what is missing or
+different in the plan's order, then removes what the plan does not have in the opposite order. What
+is `done` and equal is not touched. Everything it calls is idempotent, so a row of state `intent` or
+`removing` is simply tried again.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+
+from headrace.engines.base import Engine
+from headrace.node.resources import (
+    LinkResource,
+    LsiResource,
+    Plan,
+    PortResource,
+    Resource,
+    RuleResource,
+    VnfResource,
+)
+from headrace.node.store import Store
+from headrace.switches.base import SwitchDriver
+from headrace.switches.rules import Rule
+
+Progress = Callable[[int, int], None]
+
+_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4}
+
+
+class Transition:
+    """Makes and removes resources through a switch driver and the engines."""
+
+    def __init__(self, store: Store, driver: SwitchDriver, engines: Mapping[str, Engine]) -> None:
+        self._store = store
+        self._driver = driver
+        self._engines = engines
+
+    async def run(
+        self,
+        graph_id: str,
+        target: Plan,
+        *,
+        distrust: bool = False,
+        progress: Progress = lambda done, total: None,
+    ) -> None:
+        """Brings graph `graph_id` to `target`; `distrust` makes even what is noted as done again.
+
+        Raises:
+            SwitchError, EngineError: a step failed; the rows tell how far it came.
+        """
+        rows = {row.key: row for row in self._store.steps(graph_id)}
+        wanted = {resource.key for resource in target.resources}
+        missing = [
+            resource
+            for resource in target.resources
+            if distrust
+            or resource.key not in rows
+            or rows[resource.key].state != "done"
+            or rows[resource.key].resource != resource
+            or not self._still_there(resource)
+        ]
+        surplus = [row.resource for row in rows.values() if row.key not in wanted]
+        surplus = sorted(reversed(surplus), key=lambda r: -_RANK[r.kind])
+        total, done = len(missing) + len(surplus), 0
+        progress(done, total)
+        for batch in _batches(missing):
+            self._store.intend(graph_id, batch)
+            await self._make(batch)
+            self._store.done(graph_id, batch)
+            done += len(batch)
+            progress(done, total)
+        for batch in _batches(surplus):
+            self._store.removing(graph_id, batch)
+            await self._remove(batch)
+            self._store.forget(graph_id, batch)
+            done += len(batch)
+            progress(done, total)
+
+    def _still_there(self, resource: Resource) -> bool:
+        """A VNF may have ended since it was started; all else stays as long as the switch runs."""
+        if isinstance(resource, VnfResource):
+            return self._engines[resource.vnf.engine].running(resource.vnf)
+        return True
+
+    async def _make(self, batch: list[Resource]) -> None:
+        first = batch[0]
+        match first:
+            case LsiResource():
+                await self._driver.create_lsi(first.lsi)
+            case LinkResource():
+                await self._driver.connect_lsis(first.link)
+            case PortResource():
+                await self._driver.add_port(first.lsi, first.port)
+            case VnfResource():
+                await self._engines[first.vnf.engine].ensure(first.vnf)
+            case RuleResource():
+                await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
+
+    async def _remove(self, batch: list[Resource]) -> None:
+        first = batch[0]
+        match first:
+            case LsiResource():
+                await self._driver.delete_lsi(first.lsi)
+            case LinkResource():
+                await self._driver.disconnect_lsis(first.link)
+            case PortResource():
+                await self._driver.remove_port(first.lsi, first.port)
+            case VnfResource():
+                await self._engines[first.vnf.engine].stop(first.vnf)
+            case RuleResource():
+                await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
+
+
+def _rules(batch: list[Resource]) -> Iterator[Rule]:
+    return (r.rule for r in batch if isinstance(r, RuleResource))
+
+
+def _batches(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
+    """Single resources, but consecutive rules of one LSI together: they share a barrier."""
+
+    def group(pair: tuple[int, Resource]) -> tuple[str, object]:
+        number, resource = pair
+        if isinstance(resource, RuleResource):
+            return "rules", resource.rule.lsi
+        return "single", number
+
+    for _, members in groupby(enumerate(resources), group):
+        yield [resource for _, resource in members]

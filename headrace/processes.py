@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Long-lived processes that outlive the node: started once, recorded, found again, ended by id.
+
+The switch and the VNFs are processes of their own, so that traffic survives a restart of the node.
+Two records make sure that none is ever lost or mistaken for another:
+
+* `<rundir>/pids/<name>.json` holds the pid and the start time (field 22 of /proc/<pid>/stat), which
+  together name a process for ever: a reused pid has another start time.
+* every process carries `HEADRACE_OWNER=<rundir>#<name>` in its environment. If the node is killed
+  between fork and writing the record, the next one finds the process by this mark.
+
+Thread safety: a Supervisor belongs to one event loop.
+"""
+
+import asyncio
+import contextlib
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+OWNER_VARIABLE = "HEADRACE_OWNER"
+
+
+class ProcessError(Exception):
+    """A process could not be started or ended; the text says which and why."""
+
+
+@dataclass(frozen=True)
+class ProcessId:
+    """A process, told apart from a later one that reuses its pid."""
+
+    pid: int
+    start_ticks: int
+
+    @staticmethod
+    def of(pid: int) -> "ProcessId | None":
+        """The identity of `pid` now, or None if there is none or only a zombie."""
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text()
+        except OSError:
+            return None
+        # The command name may hold spaces and brackets; the fields begin after the last one.
+        fields = stat[stat.rindex(")") + 2 :].split()
+        return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]))
+
+    def alive(self) -> bool:
+        """Whether this very process still runs."""
+        return ProcessId.of(self.pid) == self
+
+    def signal(self, number: signal.Signals) -> None:
+        """Sends a signal, if the process still runs."""
+        if self.alive():
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+
+class Supervisor:
+    """Starts, re-adopts and ends the processes of one node directory."""
+
+    def __init__(self, rundir: Path) -> None:
+        self._rundir = rundir.resolve()
+        self._records = self._rundir / "pids"
+        self._logs = self._rundir / "log"
+
+    def log_of(self, name: str) -> Path:
+        """Where the output of the process `name` goes."""
+        return self._logs / f"{name}.log"
+
+    def find(self, name: str) -> ProcessId | None:
+        """The running process `name`: by its record, else by its mark."""
+        recorded = self._recorded(name)
+        if recorded is not None:
+            return recorded
+        for owner, process in self._marked():
+            if owner == name:
+                return process
+        return None
+
+    def _recorded(self, name: str) -> ProcessId | None:
+        try:
+            record = json.loads((self._records / f"{name}.json").read_text())
+            process = ProcessId(int(record["pid"]), int(record["start_ticks"]))
+        except (OSError, ValueError, KeyError):
+            return None
+        return process if process.alive() else None
+
+    def digest(self, name: str) -> str | None:
+        """What `ensure` was last told that the process `name` was made from."""
+        try:
+            record = json.loads((self._records / f"{name}.json").read_text())
+        except (OSError, ValueError):
+            return None
+        return str(record.get("digest", ""))
+
+    def all(self) -> dict[str, ProcessId]:
+        """Every running process of this directory, recorded or only marked, by name."""
+        found = {name: process for name, process in self._marked()}
+        if self._records.is_dir():
+            for path in self._records.glob("*.json"):
+                process = self._recorded(path.stem)
+                if process is not None:
+                    found[path.stem] = process
+        return found
+
+    def _marked(self) -> Iterator[tuple[str, ProcessId]]:
+        mark = f"{OWNER_VARIABLE}={self._rundir}#".encode()
+        for entry in Path("/proc").iterdir():
+            if not entry.name.isdigit() or int(entry.name) == os.getpid():
+                continue
+            try:
+                environment = (entry / "environ").read_bytes()
+            except OSError:
+                continue
+            for variable in environment.split(b"\0"):
+                if variable.startswith(mark):
+                    process = ProcessId.of(int(entry.name))
+                    if process is not None:
+                        yield variable[len(mark) :].decode(), process
+
+    async def ensure(
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        cores: Sequence[int] = (),
+        environment: Mapping[str, str] | None = None,
+        digest: str = "",
+    ) -> tuple[ProcessId, bool]:
+        """Makes the process `name` run, pinned to `cores` (all cores if empty).
+
+        A running one that was made from the same `digest` is kept; from another it is replaced.
+        Returns the process and whether it was started by this call.
+
+        Raises:
+            ProcessError: the program cannot be executed.
+        """
+        running = self.find(name)
+        if running is not None:
+            if self.digest(name) == digest:
+                return running, False
+            await self.end(name)
+        self._records.mkdir(parents=True, exist_ok=True)
+        self._logs.mkdir(parents=True, exist_ok=True)
+        if cores:
+            argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
+        marked = {
+            **os.environ,
+            **(environment or {}),
+            OWNER_VARIABLE: f"{self._rundir}#{name}",
+        }
+        with self.log_of(name).open("ab") as log:
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *argv,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=marked,
+                    start_new_session=True,
+                )
+            except OSError as error:
+                raise ProcessError(f"cannot start {argv[0]}: {error}") from error
+        process = ProcessId.of(child.pid)
+        if process is None:
+            raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
+        record = {
+            "pid": process.pid,
+            "start_ticks": process.start_ticks,
+            "digest": digest,
+            "argv": list(argv),
+        }
+        write_atomically(self._records / f"{name}.json", json.dumps(record))
+        return process, True
+
+    async def end(self, name: str, patience_s: float = 5.0) -> None:
+        """Ends the process `name`: SIGTERM, after `patience_s` SIGKILL; returns when it is gone."""
+        process = self.find(name)
+        if process is not None:
+            process.signal(signal.SIGCONT)  # a paused process cannot act on SIGTERM
+            process.signal(signal.SIGTERM)
+            if not await gone(process, patience_s):
+                process.signal(signal.SIGKILL)
+                if not await gone(process, patience_s):
+                    raise ProcessError(f"{name} (pid {process.pid}) does not end")
+        (self._records / f"{name}.json").unlink(missing_ok=True)
+
+    def last_words(self, name: str, lines: int = 3) -> str:
+        """The last lines that the process `name` wrote, for error messages."""
+        try:
+            text = self.log_of(name).read_text(errors="replace")
+        except OSError:
+            return "it wrote nothing"
+        kept = [line for line in text.splitlines() if line.strip()][-lines:]
+        return " | ".join(kept) or "it wrote nothing"
+
+
+async def gone(process: ProcessId, patience_s: float) -> bool:
+    """Waits until `process` has ended; False if it still runs after `patience_s`."""
+    deadline = time.monotonic() + patience_s
+    while process.alive():
+        if time.monotonic() > deadline:
+            return False
+        await asyncio.sleep(0.01)
+    return True
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Writes a file so that a reader or a crash sees the old text or the new, never a part."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(path.name + ".new")
+    with draft.open("w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    draft.replace(path)

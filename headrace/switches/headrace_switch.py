@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of headrace-switch, by the same OVSDB and OpenFlow as Open vSwitch.
+
+Only two things are its own: the memif port type, and the control socket with cycles by stage.
+"""
+
+import time
+from pathlib import Path
+
+from headrace.control import ControlError, call
+from headrace.processes import Supervisor
+from headrace.programs import ProgramMissing, find_program
+from headrace.switches.base import (
+    Capabilities,
+    PortKind,
+    PortSpec,
+    SwitchCycles,
+    SwitchError,
+    SwitchSettings,
+    WorkerCycles,
+)
+from headrace.switches.ovs_common import OvsFamilyDriver
+
+
+class HeadraceDriver(OvsFamilyDriver):
+    """The compiled OpenFlow switch of this project."""
+
+    name = "headrace"
+    capabilities = Capabilities(
+        port_kinds=(
+            PortKind.MEMIF,
+            PortKind.VHOST_USER,
+            PortKind.DPDK,
+            PortKind.TAP,
+            PortKind.VETH,
+            PortKind.SYSTEM,
+        ),
+        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
+        control_socket=True,
+    )
+
+    def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
+        super().__init__(settings, supervisor)
+        self.control: Path = self.directory / "headrace-switch.ctl"
+
+    def _daemon(self) -> list[str]:
+        try:
+            program = find_program("headrace-switch")
+        except ProgramMissing as error:
+            raise SwitchError(str(error)) from error
+        command = [
+            str(program),
+            "--db",
+            f"unix:{self.socket}",
+            "--rundir",
+            str(self.directory),
+            "--ctl",
+            str(self.control),
+            "--cpu-mask",
+            hex(sum(1 << core for core in self.settings.cores)),
+            "--mem",
+            str(self.settings.memory_mb),
+            "--file-prefix",
+            self.settings.prefix,
+        ]
+        return command if self.settings.hugepages else [*command, "--no-huge"]
+
+    def _other_config(self) -> dict[str, str]:
+        return {"pmd-cpu-mask": hex(sum(1 << core for core in self.settings.cores))}
+
+    def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
+        match port.kind:
+            case PortKind.MEMIF:
+                return "memif", dict(port.options)
+            case PortKind.VHOST_USER:
+                return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+            case PortKind.DPDK:
+                return "dpdk", {"dpdk-devargs": port.options["devargs"]}
+            case PortKind.TAP:
+                return "internal", {}
+            case _:
+                return "system", {}
+
+    async def cycles(self) -> SwitchCycles:
+        """See SwitchDriver."""
+        try:
+            answer = await call(self.control, "cycles")
+        except ControlError as error:
+            raise SwitchError(f"headrace-switch: {error}") from error
+        workers = tuple(
+            WorkerCycles(
+                core=worker["core"],
+                busy_cycles=worker["busy_cycles"],
+                idle_cycles=worker["idle_cycles"],
+                packets=worker["packets"],
+            )
+            for worker in answer["workers"]
+        )
+        return SwitchCycles(
+            switch=self.name,
+            approximate=False,
+            source="headrace-switch cycles",
+            tsc_hz=float(answer["tsc_hz"]),
+            at_ns=time.monotonic_ns(),
+            workers=workers,
+        )

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small asyncio OpenFlow 1.3 controller for one LSI, over the bridge's own management socket.
+
+Each batch of flow-mods ends with a barrier. OpenFlow answers a bad message with an error of the
+same transaction id and says nothing about a good one, so after the barrier's reply (1.3.5, section
+6.2) every error is known and is reported with the rule that caused it. Message classes and the wire
+codec are os-ken's; the session is ours, because os-ken's own needs its application framework.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from os_ken.ofproto import ofproto_parser, ofproto_protocol
+from os_ken.ofproto import ofproto_v1_3 as of
+from os_ken.ofproto import ofproto_v1_3_parser as parser
+
+from headrace.switches.base import RuleStatistics, SwitchError
+from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
+from headrace.switches.rules import Action, Output, PopVlan, PushVlan, Rule, SetField
+
+_HEADER_BYTES = 8
+_EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
+_VLAN_ETHERTYPE = 0x8100
+
+
+def _plain(name: str, value: int) -> int | str:
+    field = FIELDS[name]
+    return value if field.notation is Notation.NUMBER else field.text(value)
+
+
+def encode_match(rule: Rule, ofports: dict[str, int]) -> Any:
+    """The OFPMatch of a rule; `ofports` maps port names to numbers."""
+    fields: dict[str, Any] = {"in_port": ofports[rule.in_port]}
+    for name, wanted in rule.match.items():
+        if wanted.mask == FIELDS[name].ones:
+            fields[name] = _plain(name, wanted.value)
+        else:
+            fields[name] = (_plain(name, wanted.value), _plain(name, wanted.mask))
+    return parser.OFPMatch(**fields)
+
+
+def encode_actions(actions: Sequence[Action], ofports: dict[str, int]) -> list[Any]:
+    """The OpenFlow action list of a rule."""
+    encoded: list[Any] = []
+    for action in actions:
+        match action:
+            case Output():
+                encoded.append(parser.OFPActionOutput(ofports[action.port]))
+            case PushVlan():
+                encoded.append(parser.OFPActionPushVlan(_VLAN_ETHERTYPE))
+                tag = action.vlan_id | VLAN_PRESENT
+                encoded.append(parser.OFPActionSetField(vlan_vid=tag))
+            case PopVlan():
+                encoded.append(parser.OFPActionPopVlan())
+            case SetField():
+                value = _plain(action.field, action.value)
+                encoded.append(parser.OFPActionSetField(**{action.field: value}))
+    return encoded
+
+
+class OpenFlowSession:
+    """A connection to one LSI; made by `connect`. Use from one task at a time per call."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader, self._writer = reader, writer
+        self._datapath = ofproto_protocol.ProtocolDesc(version=of.OFP_VERSION)
+        self._xids = itertools.count(1)
+        self._lock = asyncio.Lock()
+
+    @classmethod
+    async def connect(cls, socket: Path, timeout_s: float = 5.0) -> "OpenFlowSession":
+        """Connects to `<bridge>.mgmt` and agrees on OpenFlow 1.3.
+
+        Raises:
+            SwitchError: nobody listens, or the peer speaks no OpenFlow 1.3.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            try:
+                streams = await asyncio.open_unix_connection(str(socket))
+                break
+            except OSError as error:
+                if asyncio.get_running_loop().time() > deadline:
+                    text = f"no OpenFlow on {socket}: {error.strerror}"
+                    raise SwitchError(text) from error
+                await asyncio.sleep(0.02)
+        self = cls(*streams)
+        bitmap = parser.OFPHelloElemVersionBitmap(versions=[of.OFP_VERSION])
+        self._send(parser.OFPHello(self._datapath, elements=[bitmap]))
+        try:
+            version, kind, _, _ = await asyncio.wait_for(self._receive_raw(), timeout_s)
+        except (TimeoutError, asyncio.IncompleteReadError) as error:
+            raise SwitchError(f"{socket}: no OpenFlow hello") from error
+        if kind != of.OFPT_HELLO or version < of.OFP_VERSION:
+            raise SwitchError(f"{socket}: the switch speaks no OpenFlow 1.3")
+        return self
+
+    @property
+    def closed(self) -> bool:
+        """Whether either side has closed the connection."""
+        return self._writer.is_closing() or self._reader.at_eof()
+
+    async def close(self) -> None:
+        """Closes the connection."""
+        self._writer.close()
+
+    def _send(self, message: Any) -> int:
+        xid = next(self._xids) & 0xFFFF_FFFF
+        message.set_xid(xid)
+        message.serialize()
+        self._writer.write(bytes(message.buf))
+        return xid
+
+    async def _receive_raw(self) -> tuple[int, int, int, bytes]:
+        header = await self._reader.readexactly(_HEADER_BYTES)
+        version, kind, length, xid = ofproto_parser.header(header)
+        body = await self._reader.readexactly(length - _HEADER_BYTES)
+        return version, kind, xid, header + body
+
+    async def _receive(self) -> Any:
+        """The next message that is not an echo request, which is answered here."""
+        while True:
+            version, kind, xid, data = await self._receive_raw()
+            message = ofproto_parser.msg(self._datapath, version, kind, len(data), xid, data)
+            if kind == of.OFPT_ECHO_REQUEST:
+                reply = parser.OFPEchoReply(self._datapath, data=message.data)
+                reply.set_xid(xid)
+                reply.serialize()
+                self._writer.write(bytes(reply.buf))
+                continue
+            return message
+
+    async def install(self, rules: Sequence[Rule], ofports: dict[str, int]) -> None:
+        """Adds or replaces rules; returns when the switch has all of them in force.
+
+        Raises:
+            SwitchError: the switch refused a rule; all others are in force.
+        """
+        mods = []
+        for rule in rules:
+            steps = encode_actions(rule.actions, ofports)
+            instructions = (
+                [parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, steps)] if steps else []
+            )
+            mods.append(
+                parser.OFPFlowMod(
+                    self._datapath,
+                    cookie=rule.cookie,
+                    command=of.OFPFC_ADD,
+                    priority=rule.priority,
+                    match=encode_match(rule, ofports),
+                    instructions=instructions,
+                )
+            )
+        await self._modify(rules, mods)
+
+    async def remove(self, rules: Sequence[Rule]) -> None:
+        """Removes rules by their cookie, so that a rule can go after its ports have gone."""
+        mods = [
+            parser.OFPFlowMod(
+                self._datapath,
+                cookie=rule.cookie,
+                cookie_mask=_EXACT_COOKIE,
+                table_id=of.OFPTT_ALL,
+                command=of.OFPFC_DELETE,
+                out_port=of.OFPP_ANY,
+                out_group=of.OFPG_ANY,
+                match=parser.OFPMatch(),
+            )
+            for rule in rules
+        ]
+        await self._modify(rules, mods)
+
+    async def _modify(self, rules: Sequence[Rule], mods: list[Any]) -> None:
+        async with self._lock:
+            sent = {}
+            for rule, mod in zip(rules, mods, strict=True):
+                sent[self._send(mod)] = rule
+                await self._writer.drain()
+            barrier = self._send(parser.OFPBarrierRequest(self._datapath))
+            refused: list[tuple[Rule, Any]] = []
+            while True:
+                message = await self._answer("barrier")
+                if message.msg_type == of.OFPT_BARRIER_REPLY and message.xid == barrier:
+                    break
+                if message.msg_type == of.OFPT_ERROR and message.xid in sent:
+                    refused.append((sent[message.xid], message))
+        if refused:
+            rule, error = refused[0]
+            more = f" (and {len(refused) - 1} more)" if len(refused) > 1 else ""
+            raise SwitchError(
+                f"{rule.label}: the switch refused the rule [{rule}]: {error_name(error)}{more}"
+            )
+
+    async def _answer(self, waiting_for: str) -> Any:
+        try:
+            return await asyncio.wait_for(self._receive(), 30.0)
+        except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            raise SwitchError(f"OpenFlow: no {waiting_for} reply from the switch") from error
+
+    async def _multipart(self, request: Any) -> list[Any]:
+        async with self._lock:
+            xid = self._send(request)
+            parts: list[Any] = []
+            while True:
+                message = await self._answer("statistics")
+                if message.xid != xid:
+                    continue
+                if message.msg_type == of.OFPT_ERROR:
+                    raise SwitchError(f"OpenFlow statistics: {error_name(message)}")
+                parts += message.body
+                if not message.flags & of.OFPMPF_REPLY_MORE:
+                    return parts
+
+    async def rule_statistics(self) -> list[RuleStatistics]:
+        """Counters of all rules of table 0."""
+        request = parser.OFPFlowStatsRequest(
+            self._datapath, 0, 0, of.OFPP_ANY, of.OFPG_ANY, 0, 0, parser.OFPMatch()
+        )
+        return [
+            RuleStatistics(cookie=s.cookie, packets=s.packet_count, bytes=s.byte_count)
+            for s in await self._multipart(request)
+        ]
+
+    async def port_statistics(self) -> dict[int, Any]:
+        """os-ken's OFPPortStats of all ports, by port number."""
+        request = parser.OFPPortStatsRequest(self._datapath, 0, of.OFPP_ANY)
+        return {s.port_no: s for s in await self._multipart(request)}
+
+
+# The prefix of the code names of each error type (1.3.5, section 7.4.4).
+_CODE_PREFIX = {
+    of.OFPET_BAD_REQUEST: "OFPBRC_",
+    of.OFPET_BAD_ACTION: "OFPBAC_",
+    of.OFPET_BAD_INSTRUCTION: "OFPBIC_",
+    of.OFPET_BAD_MATCH: "OFPBMC_",
+    of.OFPET_FLOW_MOD_FAILED: "OFPFMFC_",
+}
+
+
+def error_name(error: Any) -> str:
+    """The name of an error's code as the OpenFlow specification has it, else its numbers."""
+    prefix = _CODE_PREFIX.get(error.type)
+    if prefix is not None:
+        for name in dir(of):
+            if name.startswith(prefix) and getattr(of, name) == error.code:
+                return name
+    return f"OpenFlow error type {error.type} code {error.code}"

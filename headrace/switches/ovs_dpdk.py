@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Driver of OVS-DPDK: Debian's ovs-vswitchd-dpdk with the userspace datapath, PMD threads pinned.
+
+The daemon runs in a network namespace of its own. Its datapath always makes kernel tap devices
+(`ovs-netdev` and one for each bridge), which would meet those of another Open vSwitch and stay
+behind after the daemon; in its own namespace they do neither. Ports that matter here need no kernel
+device.
+
+Busy and idle cycles come from the daemon's unixctl command `dpif-netdev/pmd-stats-show`; the
+counters grow from the start of the daemon, so readings are subtracted and nothing needs to be
+cleared.
+"""
+
+import re
+import time
+
+from headrace.processes import Supervisor
+from headrace.switches.base import (
+    Capabilities,
+    PortKind,
+    PortSpec,
+    SwitchCycles,
+    SwitchError,
+    SwitchSettings,
+    WorkerCycles,
+)
+from headrace.switches.jsonrpc import JsonRpc, RpcError
+from headrace.switches.ovs_common import OvsFamilyDriver
+from headrace.switches.tsc import tsc_hz
+
+PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
+
+
+class OvsDpdkDriver(OvsFamilyDriver):
+    """OVS with the DPDK datapath."""
+
+    name = "ovs-dpdk"
+    capabilities = Capabilities(
+        port_kinds=(
+            PortKind.VHOST_USER,
+            PortKind.DPDK,
+        ),
+        vnf_kinds=(PortKind.VHOST_USER,),
+    )
+
+    def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
+        super().__init__(settings, supervisor)
+        self._control = self.directory / "vswitchd.ctl"
+
+    def _daemon(self) -> list[str]:
+        # Without the kernel datapath: the one of a system Open vSwitch stays untouched.
+        return [
+            "/usr/bin/unshare",
+            "--net",
+            PROGRAM,
+            f"unix:{self.socket}",
+            f"--unixctl={self._control}",
+            "--disable-system",
+            "--verbose=console:info",
+            "--verbose=syslog:off",
+        ]
+
+    def _other_config(self) -> dict[str, str]:
+        megabytes = self.settings.memory_mb
+        common = {
+            "dpdk-init": "true",
+            "pmd-cpu-mask": hex(sum(1 << core for core in self.settings.cores)),
+            "dpdk-lcore-mask": hex(sum(1 << core for core in self.settings.control_cores)),
+        }
+        prefix = f"--file-prefix={self.settings.prefix} --no-pci"
+        if self.settings.hugepages:
+            return {
+                **common,
+                "dpdk-socket-mem": str(megabytes),
+                "dpdk-socket-limit": str(megabytes),
+                "dpdk-extra": f"{prefix} --huge-unlink=always",
+            }
+        return {**common, "dpdk-extra": f"{prefix} --no-huge -m {megabytes}"}
+
+    def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
+        match port.kind:
+            case PortKind.VHOST_USER:
+                return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+            case _:
+                return "dpdk", {"dpdk-devargs": port.options["devargs"], "n_rxq": "1"}
+
+    def _programs(self) -> list[str]:
+        return [PROGRAM]
+
+    async def _unixctl(self, command: str) -> str:
+        try:
+            rpc = await JsonRpc.connect(self._control)
+            try:
+                return str(await rpc.request(command))
+            finally:
+                await rpc.close()
+        except RpcError as error:
+            raise SwitchError(f"ovs-dpdk: {error}") from error
+
+    async def version(self) -> str:
+        """See SwitchDriver."""
+        first, *more = (await self._unixctl("version")).splitlines()
+        dpdk = next((line for line in more if line.startswith("DPDK")), "")
+        return f"{self.name} {first.rsplit(' ', 1)[-1]}{', ' if dpdk else ''}{dpdk}"
+
+    async def cycles(self) -> SwitchCycles:
+        """See SwitchDriver."""
+        text = await self._unixctl("dpif-netdev/pmd-stats-show")
+        return SwitchCycles(
+            switch=self.name,
+            approximate=False,
+            source="dpif-netdev/pmd-stats-show",
+            tsc_hz=tsc_hz(),
+            at_ns=time.monotonic_ns(),
+            workers=parse_pmd_stats(text),
+        )
+
+
+def parse_pmd_stats(text: str) -> tuple[WorkerCycles, ...]:
+    """The PMD threads in the output of `dpif-netdev/pmd-stats-show`, without the main thread."""
+    workers = []
+    for section in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
+        head = re.match(r"pmd thread numa_id \d+ core_id (\d+):", section)
+        if head is None:
+            continue
+
+        def counter(label: str, section: str = section) -> int:
+            found = re.search(rf"^\s*{label}: (\d+)", section, re.MULTILINE)
+            return int(found[1]) if found else 0
+
+        workers.append(
+            WorkerCycles(
+                core=int(head[1]),
+                busy_cycles=counter("processing cycles"),
+                idle_cycles=counter("idle cycles"),
+                packets=counter("packets received"),
+            )
+        )
+    return tuple(workers)

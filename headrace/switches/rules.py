@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A forwarding rule as the node writes it and every switch driver understands it.
+
+Ports are named, not numbered: a driver looks the number up when it installs the rule, so a rule
+stays true when a switch is restarted and numbers its ports anew.
+"""
+
+import hashlib
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headrace.switches.fields import FIELDS, VLAN_PRESENT
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class FieldMatch(_Frozen):
+    """The bits of a field that are one in `mask` must equal those of `value`."""
+
+    value: int
+    mask: int
+
+
+class Output(_Frozen):
+    """Sends the packet, as it is at this point, to a port of the same LSI."""
+
+    kind: Literal["output"] = "output"
+    port: str
+
+
+class PushVlan(_Frozen):
+    """Adds an 802.1Q tag in front of all others and sets its VLAN id."""
+
+    kind: Literal["push_vlan"] = "push_vlan"
+    vlan_id: int
+
+
+class PopVlan(_Frozen):
+    """Removes the outermost 802.1Q tag."""
+
+    kind: Literal["pop_vlan"] = "pop_vlan"
+
+
+class SetField(_Frozen):
+    """Overwrites a whole header field; `field` is a name of `fields.FIELDS`."""
+
+    kind: Literal["set_field"] = "set_field"
+    field: str
+    value: int
+
+
+Action = Annotated[Output | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
+
+
+class Rule(_Frozen):
+    """What `lsi` does with packets that come in at `in_port` and match; no action means drop.
+
+    `cookie` (64 bit) identifies the rule in the switch: see `cookie_of`. `label` is the place in
+    the client's document that caused the rule, for errors and statistics.
+    """
+
+    lsi: str
+    label: str
+    priority: int
+    in_port: str
+    match: dict[str, FieldMatch] = {}
+    actions: tuple[Action, ...] = ()
+
+    @property
+    def identity(self) -> str:
+        """Equal for two rules that a flow table cannot hold at once: same LSI, priority, match."""
+        fields = ",".join(f"{n}={m.value:x}/{m.mask:x}" for n, m in sorted(self.match.items()))
+        return f"{self.lsi}|{self.priority}|{self.in_port}|{fields}"
+
+    @property
+    def cookie(self) -> int:
+        """64 bits that name this rule in the switch, derived from its identity."""
+        digest = hashlib.blake2b(self.identity.encode(), digest_size=8).digest()
+        return int.from_bytes(digest, "big") >> 1  # all ones is reserved by OpenFlow
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The ports that the rule sends to, in order."""
+        return tuple(action.port for action in self.actions if isinstance(action, Output))
+
+    def is_plain(self) -> bool:
+        """Whether all of `in_port` goes to one port, unchanged."""
+        return not self.match and len(self.actions) == 1 and len(self.outputs) == 1
+
+    def __str__(self) -> str:
+        fields = [f"in_port={self.in_port}"]
+        for name, wanted in self.match.items():
+            field = FIELDS[name]
+            text = field.text(wanted.value)
+            if name == "vlan_vid":
+                text = str(wanted.value & ~VLAN_PRESENT) if wanted.value else "none"
+            if wanted.mask != field.ones:
+                text += f"/{field.text(wanted.mask)}"
+            fields.append(f"{name}={text}")
+        actions = []
+        for action in self.actions:
+            if isinstance(action, Output):
+                actions.append(f"output:{action.port}")
+            elif isinstance(action, PushVlan):
+                actions.append(f"push_vlan:{action.vlan_id}")
+            elif isinstance(action, PopVlan):
+                actions.append("pop_vlan")
+            else:
+                actions.append(f"set {action.field}={FIELDS[action.field].text(action.value)}")
+        return f"priority={self.priority},{','.join(fields)} -> {','.join(actions) or 'drop'}"
+
+
+def overlap(one: Rule, other: Rule) -> bool:
+    """Whether some packet matches both rules (OpenFlow 1.3.5, section 6.4: overlapping entries)."""
+    if (one.lsi, one.in_port) != (other.lsi, other.in_port):
+        return False
+    for name in one.match.keys() & other.match.keys():
+        common = one.match[name].mask & other.match[name].mask
+        if (one.match[name].value ^ other.match[name].value) & common:
+            return False
+    return True
+
+
+def covers(wide: Rule, narrow: Rule) -> bool:
+    """Whether every packet that matches `narrow` also matches `wide`."""
+    if not overlap(wide, narrow):
+        return False
+    for name, wanted in wide.match.items():
+        have = narrow.match.get(name)
+        if have is None or wanted.mask & ~have.mask:
+            return False
+    return True
