@@ -216,16 +216,40 @@ void encode_actions(Writer& writer, const ActionList& actions) {
   for (const Action& action : actions) std::visit(write, action);
 }
 
+namespace {
+
+OfResult<> check_set_field(const pipeline::SetFieldAction& set, const PacketFacts& facts) {
+  // A VLAN id can be set only where there is a tag to hold it.
+  const bool met =
+      set.field == match::Field::vlan_vid ? facts.vlan : prerequisites_met(set.field, facts);
+  if (!met) return of_fail(error::kActionMatchInconsistent);
+  return {};
+}
+
+}  // namespace
+
 OfResult<> check_consistency(const ActionList& actions, PacketFacts& facts) {
   for (const Action& action : actions) {
-    const auto* set = std::get_if<pipeline::SetFieldAction>(&action);
-    if (set != nullptr) {
-      // A VLAN id can be set only where there is a tag to hold it.
-      const bool met =
-          set->field == match::Field::vlan_vid ? facts.vlan : prerequisites_met(set->field, facts);
-      if (!met) return of_fail(error::kActionMatchInconsistent);
+    if (const auto* set = std::get_if<pipeline::SetFieldAction>(&action)) {
+      if (OfResult<> checked = check_set_field(*set, facts); !checked) return checked;
     }
     facts.apply(action);
+  }
+  return {};
+}
+
+OfResult<> check_set_consistency(const ActionList& actions, const PacketFacts& facts) {
+  PacketFacts known = facts;
+  for (const Action& action : actions) {
+    if (std::holds_alternative<PopAction>(action)) known.apply(action);
+  }
+  for (const Action& action : actions) {
+    if (std::holds_alternative<PushAction>(action)) known.apply(action);
+  }
+  for (const Action& action : actions) {
+    if (const auto* set = std::get_if<pipeline::SetFieldAction>(&action)) {
+      if (OfResult<> checked = check_set_field(*set, known); !checked) return checked;
+    }
   }
   return {};
 }

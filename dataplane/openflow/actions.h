@@ -23,4 +23,8 @@ void encode_actions(Writer& writer, const pipeline::ActionList& actions);
 /// before; `facts` then holds what is known after. The error is MATCH_INCONSISTENT.
 OfResult<> check_consistency(const pipeline::ActionList& actions, PacketFacts& facts);
 
+/// The same for an action set, which runs its pops and pushes before its set-fields whatever the
+/// order of writing (section 5.10).
+OfResult<> check_set_consistency(const pipeline::ActionList& actions, const PacketFacts& facts);
+
 }  // namespace headrace::openflow

@@ -21,15 +21,9 @@ constexpr uint16_t kMeter = 6;
 constexpr uint16_t kExperimenter = 0xffff;
 }  // namespace type
 
-/// Decodes actions; facts change as they are applied.
-OfResult<ActionList> decode_list(Reader& reader, PacketFacts& facts) {
+OfResult<ActionList> decode_list(Reader& reader) {
   reader.skip(4);
-  OfResult<ActionList> actions = decode_actions(reader.bytes(reader.left()), ActionContext::flow);
-  if (!actions) return actions;
-  if (OfResult<> checked = check_consistency(*actions, facts); !checked) {
-    return of_fail(checked.error());
-  }
-  return actions;
+  return decode_actions(reader.bytes(reader.left()), ActionContext::flow);
 }
 
 OfResult<Instruction> decode_goto(Reader& reader, uint8_t table_id) {
@@ -41,8 +35,7 @@ OfResult<Instruction> decode_goto(Reader& reader, uint8_t table_id) {
   return pipeline::GotoTable{next};
 }
 
-OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint8_t table_id,
-                                 PacketFacts& facts) {
+OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint8_t table_id) {
   switch (instruction_type) {
     case type::kGotoTable:
       return decode_goto(reader, table_id);
@@ -52,14 +45,12 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
       return pipeline::WriteMetadata{metadata, reader.u64()};
     }
     case type::kWriteActions: {
-      // The action set runs after the last table; earlier apply-actions hold by then.
-      PacketFacts at_the_end = facts;
-      OfResult<ActionList> actions = decode_list(reader, at_the_end);
+      OfResult<ActionList> actions = decode_list(reader);
       if (!actions) return of_fail(actions.error());
       return pipeline::WriteActions{std::move(*actions)};
     }
     case type::kApplyActions: {
-      OfResult<ActionList> actions = decode_list(reader, facts);
+      OfResult<ActionList> actions = decode_list(reader);
       if (!actions) return of_fail(actions.error());
       return pipeline::ApplyActions{std::move(*actions)};
     }
@@ -73,6 +64,21 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
     default:
       return of_fail(error::kUnknownInstruction);
   }
+}
+
+/// Checks the lists in the order in which they run: applied at once, the set at the end.
+OfResult<> check_lists(const InstructionList& instructions, PacketFacts facts) {
+  for (const Instruction& instruction : instructions) {
+    if (const auto* apply = std::get_if<pipeline::ApplyActions>(&instruction)) {
+      if (OfResult<> checked = check_consistency(apply->actions, facts); !checked) return checked;
+    }
+  }
+  for (const Instruction& instruction : instructions) {
+    if (const auto* write = std::get_if<pipeline::WriteActions>(&instruction)) {
+      return check_set_consistency(write->actions, facts);
+    }
+  }
+  return {};
 }
 
 /// Writes one instruction; one overload for each alternative.
@@ -127,7 +133,6 @@ class InstructionWriter {
 OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
                                               const PacketFacts& facts) {
   InstructionList instructions;
-  PacketFacts known = facts;
   uint32_t seen = 0;
   Reader reader(bytes);
   while (reader.left() > 0) {
@@ -136,13 +141,16 @@ OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
     if (!reader.ok() || length < 8 || length % 8 != 0) return of_fail(error::kInstructionBadLen);
     Reader body(reader.bytes(length - 4u));
     if (!reader.ok()) return of_fail(error::kInstructionBadLen);
-    OfResult<Instruction> instruction = decode_one(instruction_type, body, table_id, known);
+    OfResult<Instruction> instruction = decode_one(instruction_type, body, table_id);
     if (!instruction) return of_fail(instruction.error());
     if (!body.done()) return of_fail(error::kInstructionBadLen);
     const uint32_t bit = 1u << instruction_type;
     if ((seen & bit) != 0) return of_fail(error::kDuplicateInstruction);
     seen |= bit;
     instructions.push_back(std::move(*instruction));
+  }
+  if (OfResult<> checked = check_lists(instructions, facts); !checked) {
+    return of_fail(checked.error());
   }
   return instructions;
 }

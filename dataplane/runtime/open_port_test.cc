@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "port/port.h"
-
 #include <gtest/gtest.h>
 #include <net/if.h>
 #include <rte_mbuf.h>
@@ -11,6 +9,7 @@
 #include <thread>
 
 #include "port/options.h"
+#include "port/port.h"
 #include "runtime/eal.h"
 #include "runtime/mempool.h"
 

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "openflow/agent.h"
+
+#include <algorithm>
+#include <map>
+
+#include "base/log.h"
+#include "openflow/controller_link.h"
+#include "openflow/flows.h"
+#include "openflow/packet_in.h"
+#include "openflow/requests.h"
+
+namespace headrace::openflow {
+
+class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
+ public:
+  Impl(asio::io_context& io, pipeline::Lsi& lsi, AgentHost& host, AgentConfig config)
+      : io_(io), context_{lsi,
+                          host,
+                          std::move(config),
+                          {},
+                          std::nullopt,
+                          [this](const Peer& master) { demote_others(master); }} {
+    context_.lsi.add_observer(*this);
+  }
+
+  ~Impl() override {
+    context_.lsi.remove_observer(*this);
+    for (auto& [connection, peer] : peers_) peer.connection->close();
+  }
+
+  Result<> listen(std::string_view target) {
+    const bool bare = target.find(':') == target.npos;
+    Result<Target> parsed = parse_target(bare ? fmt::format("punix:{}", target) : target);
+    if (!parsed) return tl::unexpected<Error>(parsed.error());
+    if (!parsed->passive) return fail("{}: a management socket is passive (punix:PATH)", target);
+    Result<std::unique_ptr<Listener>> listener =
+        Listener::open(io_, *parsed, [this](StreamSocket socket) {
+          // An operator's tool may stay silent: no probe.
+          add_peer(std::move(socket), nullptr, std::chrono::milliseconds(0));
+        });
+    if (!listener) return tl::unexpected<Error>(listener.error());
+    listeners_.push_back(std::move(*listener));
+    return {};
+  }
+
+  void set_controllers(const std::vector<ControllerConfig>& controllers) {
+    std::vector<std::unique_ptr<ControllerLink>> kept;
+    std::vector<ControllerLink*> added;
+    for (const ControllerConfig& config : controllers) {
+      const auto same = std::find_if(links_.begin(), links_.end(), [&config](const auto& link) {
+        return link != nullptr && link->config() == config;
+      });
+      if (same != links_.end()) {
+        kept.push_back(std::move(*same));
+        continue;
+      }
+      kept.push_back(std::make_unique<ControllerLink>(
+          io_, config, [this](ControllerLink& link, StreamSocket socket) {
+            add_peer(std::move(socket), &link, link.config().inactivity_probe);
+          }));
+      added.push_back(kept.back().get());
+    }
+    for (const auto& gone : links_) {
+      if (gone != nullptr) drop_peers_of(gone.get());
+    }
+    links_ = std::move(kept);  // sockets of those that went are free now
+    for (ControllerLink* link : added) link->start();
+  }
+
+  std::vector<ControllerStatus> status() const {
+    std::vector<ControllerStatus> all;
+    for (const auto& link : links_) {
+      ControllerStatus status = link->status();
+      for (const auto& [connection, peer] : peers_) {
+        if (peer.link != link.get() || !peer.ready) continue;
+        status.role = peer.role;
+        if (peer.connection->idle()) status.state = "IDLE";
+      }
+      all.push_back(std::move(status));
+    }
+    return all;
+  }
+
+  bool is_connected() const {
+    return std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+      return entry.second.link != nullptr && entry.second.ready;
+    });
+  }
+
+  void packet_in(const pipeline::PuntInfo& info, Bytes packet) {
+    std::optional<uint32_t> buffer_id;
+    bool tried_buffer = false;
+    for (auto& [connection, peer] : peers_) {
+      if (!peer.wants(peer.async.packet_in, static_cast<unsigned>(info.reason))) continue;
+      size_t data_len = packet.size();
+      if (info.max_len != pipeline::kNoBufferLength && info.max_len < packet.size()) {
+        if (!tried_buffer) buffer_id = context_.buffers.put(info.in_port, packet);
+        tried_buffer = true;
+        if (buffer_id) data_len = info.max_len;
+      }
+      peer.connection->send_droppable(
+          encode_packet_in(info, packet, buffer_id.value_or(pipeline::kNoBuffer), data_len));
+    }
+  }
+
+  void set_datapath_id(uint64_t datapath_id) {
+    if (context_.config.datapath_id == datapath_id) return;
+    context_.config.datapath_id = datapath_id;
+    for (auto& [connection, peer] : peers_) {
+      peer.connection->close_when_written("datapath id changed");
+    }
+  }
+
+  // pipeline::LsiObserver
+  void flow_removed(const pipeline::FlowStats& flow, pipeline::FlowRemovedReason reason) override {
+    const Message message = encode_flow_removed(flow, reason);
+    for (auto& [connection, peer] : peers_) {
+      if (peer.wants(peer.async.flow_removed, static_cast<unsigned>(reason))) {
+        peer.connection->send_notice(message);
+      }
+    }
+  }
+
+  void port_changed(const pipeline::PortDesc& port, pipeline::PortChange change) override {
+    const Message message = encode_port_status(change, port);
+    for (auto& [connection, peer] : peers_) {
+      if (peer.wants(peer.async.port_status, static_cast<unsigned>(change))) {
+        peer.connection->send_notice(message);
+      }
+    }
+  }
+
+  // ConnectionOwner
+  void connection_ready(Connection& connection) override {
+    Peer& peer = peers_.at(&connection);
+    peer.ready = true;
+    if (peer.link != nullptr) peer.link->ready();
+  }
+
+  void connection_message(Connection& connection, const Header& header, Bytes message) override {
+    handle_request(context_, peers_.at(&connection), header, message);
+  }
+
+  void connection_closed(Connection& connection, const std::string& reason) override {
+    const auto found = peers_.find(&connection);
+    if (found == peers_.end()) return;
+    ControllerLink* link = found->second.link;
+    const bool was_ready = found->second.ready;
+    peers_.erase(found);
+    if (link != nullptr) {
+      link->lost(was_ready, reason);
+    } else {
+      log::debug("openflow: {}: management connection: {}", context_.config.name, reason);
+    }
+  }
+
+ private:
+  void add_peer(StreamSocket socket, ControllerLink* link, std::chrono::milliseconds probe) {
+    auto connection = std::make_shared<Connection>(std::move(socket), *this, probe);
+    Peer peer;
+    peer.connection = connection;
+    peer.link = link;
+    peer.service = link == nullptr || link->is_passive();
+    if (peer.service) peer.config.miss_send_len = 0;
+    peers_.emplace(connection.get(), std::move(peer));
+    connection->start();
+  }
+
+  void drop_peers_of(const ControllerLink* link) {
+    std::erase_if(peers_, [link](auto& entry) {
+      if (entry.second.link != link) return false;
+      entry.second.connection->close();
+      return true;
+    });
+  }
+
+  void demote_others(const Peer& master) {
+    for (auto& [connection, peer] : peers_) {
+      if (&peer != &master && peer.role == Role::master) peer.role = Role::slave;
+    }
+  }
+
+  asio::io_context& io_;
+  AgentContext context_;
+  std::map<const Connection*, Peer> peers_;
+  std::vector<std::unique_ptr<ControllerLink>> links_;
+  std::vector<std::unique_ptr<Listener>> listeners_;
+};
+
+Agent::Agent(asio::io_context& io, pipeline::Lsi& lsi, AgentHost& host, AgentConfig config)
+    : impl_(std::make_unique<Impl>(io, lsi, host, std::move(config))) {}
+
+Agent::~Agent() = default;
+
+Result<> Agent::listen(std::string_view target) {
+  return impl_->listen(target);
+}
+
+void Agent::set_controllers(const std::vector<ControllerConfig>& controllers) {
+  impl_->set_controllers(controllers);
+}
+
+std::vector<ControllerStatus> Agent::status() const {
+  return impl_->status();
+}
+
+bool Agent::is_connected() const {
+  return impl_->is_connected();
+}
+
+void Agent::packet_in(const pipeline::PuntInfo& info, Bytes packet) {
+  impl_->packet_in(info, packet);
+}
+
+void Agent::set_datapath_id(uint64_t datapath_id) {
+  impl_->set_datapath_id(datapath_id);
+}
+
+}  // namespace headrace::openflow

@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "openflow/bundles.h"
+
+#include "openflow/flows.h"
+#include "openflow/groups.h"
+#include "openflow/meters.h"
+
+namespace headrace::openflow {
+namespace {
+
+using pipeline::BundleItem;
+
+constexpr uint16_t kAtomic = 1 << 0;
+constexpr uint16_t kOrdered = 1 << 1;
+
+OfResult<BundleItem> decode_item(const Header& header, Bytes body) {
+  switch (header.type) {
+    case Type::flow_mod: {
+      OfResult<pipeline::FlowMod> mod = decode_flow_mod(body);
+      if (!mod) return of_fail(mod.error());
+      return BundleItem(std::move(*mod));
+    }
+    case Type::group_mod: {
+      OfResult<pipeline::GroupMod> mod = decode_group_mod(body);
+      if (!mod) return of_fail(mod.error());
+      return BundleItem(std::move(*mod));
+    }
+    case Type::meter_mod: {
+      OfResult<pipeline::MeterMod> mod = decode_meter_mod(body);
+      if (!mod) return of_fail(mod.error());
+      return BundleItem(std::move(*mod));
+    }
+    default:
+      return of_fail(error::kBundleMsgUnsupported);
+  }
+}
+
+}  // namespace
+
+OfResult<BundleControl> decode_bundle_control(Bytes body) {
+  Reader reader(body);
+  BundleControl control;
+  control.bundle_id = reader.u32();
+  const uint16_t type = reader.u16();
+  control.flags = reader.u16();
+  if (!reader.ok()) return of_fail(error::kBadLen);
+  if (type > static_cast<uint16_t>(BundleControlType::discard_reply)) {
+    return of_fail(error::kBundleBadType);
+  }
+  control.type = static_cast<BundleControlType>(type);
+  return control;
+}
+
+Message encode_bundle_control(uint32_t xid, const BundleControl& control) {
+  Message message = begin_message(Type::experimenter, xid);
+  Writer writer(message);
+  writer.u32(kOnfExperimenter);
+  writer.u32(kBundleControl);
+  writer.u32(control.bundle_id);
+  writer.u16(static_cast<uint16_t>(control.type));
+  writer.u16(control.flags);
+  return finish(std::move(message));
+}
+
+OfResult<BundleAdd> decode_bundle_add(Bytes body) {
+  Reader reader(body);
+  BundleAdd add;
+  add.bundle_id = reader.u32();
+  reader.skip(2);
+  add.flags = reader.u16();
+  if (!reader.ok()) return of_fail(error::kBadLen);
+  const std::optional<Header> header = decode_header(reader.rest());
+  if (!header || header->length < kHeaderSize || header->length > reader.left()) {
+    return of_fail(error::kBundleMsgBadLen);
+  }
+  add.message = reader.rest().first(header->length);
+  return add;
+}
+
+OfResult<Bundles::Bundle*> Bundles::open(uint32_t bundle_id, uint16_t flags) {
+  if ((flags & ~(kAtomic | kOrdered)) != 0) return of_fail(error::kBundleBadFlags);
+  if (bundles_.size() >= kMaxBundles) return of_fail(error::kOutOfBundles);
+  Bundle& bundle = bundles_[bundle_id];
+  bundle.flags = flags;
+  return &bundle;
+}
+
+OfResult<> Bundles::control(const BundleControl& request, pipeline::Lsi& lsi,
+                            std::vector<CommitFailure>& failure) {
+  const auto found = bundles_.find(request.bundle_id);
+  if (request.type == BundleControlType::open_request) {
+    if (found != bundles_.end()) {
+      bundles_.erase(found);
+      return of_fail(error::kBundleExists);
+    }
+    OfResult<Bundle*> bundle = open(request.bundle_id, request.flags);
+    if (!bundle) return of_fail(bundle.error());
+    return {};
+  }
+  if (found == bundles_.end()) return of_fail(error::kBundleBadId);
+  Bundle& bundle = found->second;
+  if (request.type == BundleControlType::discard_request) {
+    bundles_.erase(found);
+    return {};
+  }
+  if (request.type != BundleControlType::close_request &&
+      request.type != BundleControlType::commit_request) {
+    return of_fail(error::kBundleBadType);
+  }
+  if (request.flags != bundle.flags) {
+    bundles_.erase(found);
+    return of_fail(error::kBundleBadFlags);
+  }
+  if (request.type == BundleControlType::close_request) {
+    if (bundle.closed) {
+      bundles_.erase(found);
+      return of_fail(error::kBundleClosed);
+    }
+    bundle.closed = true;
+    return {};
+  }
+  const Bundle committed = std::move(bundle);
+  bundles_.erase(found);
+  const auto applied = lsi.apply_bundle(committed.items);
+  if (applied) return {};
+  failure.push_back({committed.heads[applied.error().index], applied.error().error});
+  return of_fail(error::kBundleMsgFailed);
+}
+
+OfResult<> Bundles::add(const BundleAdd& request, uint32_t xid) {
+  const Header header = *decode_header(request.message);
+  if (header.version != kVersion) return of_fail(error::kBadVersion);
+  if (header.xid != xid) return of_fail(error::kBundleMsgBadXid);
+  auto found = bundles_.find(request.bundle_id);
+  if (found == bundles_.end()) {
+    OfResult<Bundle*> opened = open(request.bundle_id, request.flags);
+    if (!opened) return of_fail(opened.error());
+    found = bundles_.find(request.bundle_id);
+  }
+  Bundle& bundle = found->second;
+  const auto refuse = [&](OfError error) {
+    bundles_.erase(found);
+    return of_fail(error);
+  };
+  if (bundle.closed) return refuse(error::kBundleClosed);
+  if (request.flags != bundle.flags) return refuse(error::kBundleBadFlags);
+  if (bundle.items.size() >= kMaxMessages) return refuse(error::kBundleMsgTooMany);
+  OfResult<BundleItem> item = decode_item(header, request.message.subspan(kHeaderSize));
+  if (!item) return of_fail(item.error());
+  bundle.items.push_back(std::move(*item));
+  const Bytes head = request.message.first(std::min(request.message.size(), kErrorData));
+  bundle.heads.emplace_back(head.begin(), head.end());
+  return {};
+}
+
+}  // namespace headrace::openflow

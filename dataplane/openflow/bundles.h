@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Bundles: messages collected under an id and applied at once, all or none.
+//
+// A connection's bundles are its own and go with it. What a message asks is decoded when it is
+// added, so that a bad one is refused at once; the LSI checks and applies all at commit.
+//
+// Source: ONF extension EXT-230 (the 1.3 form of OpenFlow 1.4's bundles).
+#pragma once
+
+#include <cstdint>
+#include <unordered_map>
+#include <vector>
+
+#include "openflow/errors.h"
+#include "openflow/message.h"
+#include "pipeline/lsi.h"
+
+namespace headrace::openflow {
+
+inline constexpr uint32_t kBundleControl = 2300;     ///< exp_type ONF_ET_BUNDLE_CONTROL
+inline constexpr uint32_t kBundleAddMessage = 2301;  ///< exp_type ONF_ET_BUNDLE_ADD_MESSAGE
+
+enum class BundleControlType : uint16_t {
+  open_request = 0,
+  open_reply = 1,
+  close_request = 2,
+  close_reply = 3,
+  commit_request = 4,
+  commit_reply = 5,
+  discard_request = 6,
+  discard_reply = 7,
+};
+
+/// onf_bundle_ctrl_msg.
+struct BundleControl {
+  uint32_t bundle_id{0};
+  BundleControlType type{BundleControlType::open_request};
+  uint16_t flags{0};
+};
+/// `body` is what follows experimenter and exp_type.
+OfResult<BundleControl> decode_bundle_control(Bytes body);
+Message encode_bundle_control(uint32_t xid, const BundleControl& control);
+
+/// onf_bundle_add_msg.
+struct BundleAdd {
+  uint32_t bundle_id{0};
+  uint16_t flags{0};
+  Bytes message;  ///< the inner message, header included
+};
+OfResult<BundleAdd> decode_bundle_add(Bytes body);
+
+/// A commit that failed: the message at fault and its error; the request itself fails too.
+struct CommitFailure {
+  Message message;
+  OfError error;
+};
+
+/// The open bundles of one connection.
+class Bundles {
+ public:
+  static constexpr size_t kMaxBundles = 16;
+  static constexpr size_t kMaxMessages = 1'000'000;
+
+  /// Opens, closes, commits to `lsi` or discards. A commit that fails changes nothing, forgets the
+  /// bundle and fills `failure`.
+  OfResult<> control(const BundleControl& request, pipeline::Lsi& lsi,
+                     std::vector<CommitFailure>& failure);
+  /// Adds a message; opens the bundle if it is not there. `xid` is the outer message's.
+  OfResult<> add(const BundleAdd& request, uint32_t xid);
+
+ private:
+  struct Bundle {
+    uint16_t flags{0};
+    bool closed{false};
+    std::vector<pipeline::BundleItem> items;
+    std::vector<Message> heads;  ///< of each message what an error quotes
+  };
+
+  OfResult<Bundle*> open(uint32_t bundle_id, uint16_t flags);
+
+  std::unordered_map<uint32_t, Bundle> bundles_;
+};
+
+}  // namespace headrace::openflow

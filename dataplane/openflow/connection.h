@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// One OpenFlow connection: framing, version negotiation, keep-alive, bounded output.
+//
+// The life of a connection: both sides send hello; if the peer's hello allows 1.3, the connection
+// is ready and its messages go to the owner; else it gets HELLO_FAILED and is closed. A peer that
+// is silent for the inactivity probe is sent an echo request, and closed after the same time again.
+//
+// What a bad peer can cost:
+// * Lengths are believed only within the 16 bits that they have; a length under 8 ends the
+//   connection, because the start of the next message is lost.
+// * A peer that asks and does not read: no more of its requests are read while kPauseBytes of
+//   answers wait, so the memory it can hold is the answer to one request.
+// * A peer that does not read asynchronous messages: packet-ins to it are dropped while kPauseBytes
+//   wait, and it is closed if it cannot be told of anything else while kMaxQueuedBytes wait.
+// * A peer that takes no octet of what waits for kStallTime is closed.
+// * One read's messages are handled per turn of the io_context, so that peers take turns.
+//
+// Thread safety: none; the control thread. Connections are shared_ptr because pending operations
+// hold them; close() makes them let go.
+#pragma once
+
+#include <asio/generic/stream_protocol.hpp>
+#include <asio/steady_timer.hpp>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "openflow/message.h"
+
+namespace headrace::openflow {
+
+class Connection;
+
+/// The owner of connections.
+class ConnectionOwner {
+ public:
+  virtual ~ConnectionOwner() = default;
+  /// Hello is done: messages may be sent.
+  virtual void connection_ready(Connection& connection) = 0;
+  /// A whole message (header included) other than hello and echo.
+  virtual void connection_message(Connection& connection, const Header& header, Bytes message) = 0;
+  /// The connection ended by itself (not by close()); the owner drops it.
+  virtual void connection_closed(Connection& connection, const std::string& reason) = 0;
+};
+
+class Connection : public std::enable_shared_from_this<Connection> {
+ public:
+  using Socket = asio::generic::stream_protocol::socket;
+  using Clock = std::chrono::steady_clock;
+
+  static constexpr size_t kPauseBytes = 1 << 20;
+  static constexpr size_t kMaxQueuedBytes = 16 << 20;
+  static constexpr std::chrono::seconds kStallTime{20};
+  static constexpr std::chrono::seconds kHelloTime{10};
+
+  /// `owner` must outlive the connection or close() it. A probe of zero means never.
+  Connection(Socket socket, ConnectionOwner& owner, std::chrono::milliseconds inactivity_probe);
+
+  /// Sends hello and begins to read.
+  void start();
+  /// Ends the connection; the owner is not called any more.
+  void close();
+  /// Ends the connection once all that waits is written.
+  void close_when_written(std::string reason);
+
+  /// Queues a message that the peer asked for.
+  void send(const Message& message);
+  /// Queues an asynchronous message that the peer must not miss: if too much waits, the peer is
+  /// dropped instead (a little later).
+  void send_notice(const Message& message);
+  /// Queues a message unless too much waits already; false if it was dropped.
+  bool send_droppable(const Message& message);
+  /// Answers a request with an error, quoting it.
+  void send_error(uint32_t xid, OfError error, Bytes request);
+
+  [[nodiscard]] bool ready() const { return state_ == State::ready; }
+  /// True while an inactivity probe is unanswered.
+  [[nodiscard]] bool idle() const { return probe_sent_; }
+  [[nodiscard]] size_t queued() const { return pending_.size() + writing_.size() - written_; }
+
+ private:
+  enum class State : uint8_t { hello, ready, closing, closed };
+
+  void read();
+  void received(size_t length);
+  bool handle(const Header& header, Bytes message);
+  void handle_hello(const Header& header, Bytes body);
+  void schedule_flush();
+  void flush();
+  void tick();
+  void check_time();
+  void fail_connection(const std::string& reason);
+  uint32_t next_xid() { return ++xid_; }
+
+  Socket socket_;
+  ConnectionOwner* owner_;
+  std::chrono::milliseconds probe_;
+  asio::steady_timer timer_;
+  State state_{State::hello};
+  std::string closing_reason_;
+
+  std::vector<uint8_t> input_;
+  size_t input_used_{0};
+  bool reading_{false};
+
+  std::vector<uint8_t> pending_;  ///< waits for the next write
+  std::vector<uint8_t> writing_;  ///< being written
+  size_t written_{0};             ///< octets of writing_ that the peer took
+  bool write_active_{false};
+  bool flush_scheduled_{false};
+
+  Clock::time_point started_;
+  Clock::time_point last_input_;
+  Clock::time_point last_output_;  ///< when the peer last took something, or nothing waited
+  bool probe_sent_{false};
+  uint32_t xid_{0};
+};
+
+}  // namespace headrace::openflow

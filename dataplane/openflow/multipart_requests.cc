@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/version.h"
+#include "openflow/flows.h"
+#include "openflow/groups.h"
+#include "openflow/meters.h"
+#include "openflow/multipart.h"
+#include "openflow/ports.h"
+#include "openflow/requests.h"
+#include "openflow/table_features.h"
+
+namespace headrace::openflow {
+namespace {
+
+/// A multipart request being answered.
+struct Exchange {
+  AgentContext& context;
+  Bytes body;
+  MultipartReply reply;
+
+  pipeline::Lsi& lsi() { return context.lsi; }
+};
+
+OfResult<> need_empty(Bytes body) {
+  if (!body.empty()) return of_fail(error::kBadLen);
+  return {};
+}
+
+OfResult<> description(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  const AgentConfig& config = exchange.context.config;
+  exchange.reply.add([&config](Writer& writer) {
+    encode_description(writer, {"Headrace", "headrace-switch", std::string(headrace::kVersion),
+                                config.serial, config.name});
+  });
+  return {};
+}
+
+OfResult<> flows(Exchange& exchange) {
+  OfResult<pipeline::FlowFilter> filter = decode_flow_filter(exchange.body);
+  if (!filter) return of_fail(filter.error());
+  return exchange.lsi().for_each_flow(*filter, [&exchange](const pipeline::FlowStats& flow) {
+    exchange.reply.add([&flow](Writer& writer) { encode_flow_stats(writer, flow); });
+  });
+}
+
+OfResult<> aggregate(Exchange& exchange) {
+  OfResult<pipeline::FlowFilter> filter = decode_flow_filter(exchange.body);
+  if (!filter) return of_fail(filter.error());
+  OfResult<pipeline::AggregateStats> stats = exchange.lsi().aggregate(*filter);
+  if (!stats) return of_fail(stats.error());
+  exchange.reply.add([&stats](Writer& writer) { encode_aggregate(writer, *stats); });
+  return {};
+}
+
+OfResult<> tables(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  for (const pipeline::TableStats& table : exchange.lsi().table_stats()) {
+    exchange.reply.add([&table](Writer& writer) { encode_table_stats(writer, table); });
+  }
+  return {};
+}
+
+OfResult<> table_features(Exchange& exchange) {
+  // A body asks to reconfigure tables, which are what they are.
+  if (!exchange.body.empty()) return of_fail(error::kFeaturesNotPermitted);
+  for (const pipeline::TableStats& table : exchange.lsi().table_stats()) {
+    exchange.reply.add([&table](Writer& writer) { encode_table_features(writer, table); });
+  }
+  return {};
+}
+
+OfResult<> port_stats(Exchange& exchange) {
+  OfResult<pipeline::PortNo> port = decode_port_request(exchange.body);
+  if (!port) return of_fail(port.error());
+  OfResult<std::vector<pipeline::PortStats>> all = exchange.lsi().port_stats(*port);
+  if (!all) return of_fail(all.error());
+  for (const pipeline::PortStats& stats : *all) {
+    const DeviceCounters device = exchange.context.host.device_counters(stats.number);
+    exchange.reply.add(
+        [&stats, &device](Writer& writer) { encode_port_stats(writer, stats, device); });
+  }
+  return {};
+}
+
+OfResult<> port_descs(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  for (const pipeline::PortDesc& port : exchange.lsi().port_descs()) {
+    exchange.reply.add([&port](Writer& writer) { encode_port(writer, port); });
+  }
+  return {};
+}
+
+/// No port has queues yet: all of them are an empty list, a particular one is an error.
+OfResult<> queues(Exchange& exchange) {
+  OfResult<QueueRequest> request = decode_queue_request(exchange.body);
+  if (!request) return of_fail(request.error());
+  if (request->port != pipeline::kPortAny && !exchange.lsi().port_desc(request->port)) {
+    return of_fail(error::kQueueBadPort);
+  }
+  if (request->queue_id != kQueueAll) return of_fail(error::kQueueBadQueue);
+  return {};
+}
+
+OfResult<> groups(Exchange& exchange) {
+  OfResult<uint32_t> group_id = decode_group_request(exchange.body);
+  if (!group_id) return of_fail(group_id.error());
+  for (const pipeline::GroupStats& group : exchange.lsi().group_stats(*group_id)) {
+    exchange.reply.add([&group](Writer& writer) { encode_group_stats(writer, group); });
+  }
+  return {};
+}
+
+OfResult<> group_descs(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  for (const pipeline::GroupDesc& group : exchange.lsi().group_descs()) {
+    exchange.reply.add([&group](Writer& writer) { encode_group_desc(writer, group); });
+  }
+  return {};
+}
+
+OfResult<> group_features(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  exchange.reply.add([](Writer& writer) { encode_group_features(writer); });
+  return {};
+}
+
+OfResult<> meters(Exchange& exchange) {
+  OfResult<uint32_t> meter_id = decode_meter_request(exchange.body);
+  if (!meter_id) return of_fail(meter_id.error());
+  OfResult<std::vector<pipeline::MeterStats>> all = exchange.lsi().meter_stats(*meter_id);
+  if (!all) return of_fail(all.error());
+  for (const pipeline::MeterStats& meter : *all) {
+    exchange.reply.add([&meter](Writer& writer) { encode_meter_stats(writer, meter); });
+  }
+  return {};
+}
+
+OfResult<> meter_configs(Exchange& exchange) {
+  OfResult<uint32_t> meter_id = decode_meter_request(exchange.body);
+  if (!meter_id) return of_fail(meter_id.error());
+  OfResult<std::vector<pipeline::MeterConfig>> all = exchange.lsi().meter_configs(*meter_id);
+  if (!all) return of_fail(all.error());
+  for (const pipeline::MeterConfig& meter : *all) {
+    exchange.reply.add([&meter](Writer& writer) { encode_meter_config(writer, meter); });
+  }
+  return {};
+}
+
+OfResult<> meter_features(Exchange& exchange) {
+  if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
+  exchange.reply.add([](Writer& writer) { encode_meter_features(writer); });
+  return {};
+}
+
+OfResult<> dispatch(MultipartType type, Exchange& exchange) {
+  switch (type) {
+    case MultipartType::desc:
+      return description(exchange);
+    case MultipartType::flow:
+      return flows(exchange);
+    case MultipartType::aggregate:
+      return aggregate(exchange);
+    case MultipartType::table:
+      return tables(exchange);
+    case MultipartType::port_stats:
+      return port_stats(exchange);
+    case MultipartType::queue:
+      return queues(exchange);
+    case MultipartType::group:
+      return groups(exchange);
+    case MultipartType::group_desc:
+      return group_descs(exchange);
+    case MultipartType::group_features:
+      return group_features(exchange);
+    case MultipartType::meter:
+      return meters(exchange);
+    case MultipartType::meter_config:
+      return meter_configs(exchange);
+    case MultipartType::meter_features:
+      return meter_features(exchange);
+    case MultipartType::table_features:
+      return table_features(exchange);
+    case MultipartType::port_desc:
+      return port_descs(exchange);
+    case MultipartType::experimenter:
+      return of_fail(error::kBadExperimenter);
+  }
+  return of_fail(error::kBadMultipart);
+}
+
+}  // namespace
+
+OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Bytes body) {
+  OfResult<MultipartRequest> request = decode_multipart_request(body);
+  if (!request) return of_fail(request.error());
+  // Only table features may span messages, and setting them is not permitted anyway.
+  if (request->more) return of_fail(error::kMultipartOverflow);
+  Exchange exchange{context, request->body, MultipartReply(xid, request->type)};
+  if (OfResult<> done = dispatch(request->type, exchange); !done) return done;
+  for (const Message& message : exchange.reply.finish()) peer.connection->send(message);
+  return {};
+}
+
+}  // namespace headrace::openflow

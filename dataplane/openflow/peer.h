@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an agent remembers of one connection: role, asynchronous configuration, bundles.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+
+#include "openflow/bundles.h"
+#include "openflow/connection.h"
+#include "openflow/switch_config.h"
+#include "pipeline/stats.h"
+
+namespace headrace::openflow {
+
+class ControllerLink;
+
+struct Peer {
+  std::shared_ptr<Connection> connection;
+  ControllerLink* link{nullptr};  ///< null on the management socket
+  bool ready{false};
+  Role role{Role::equal};
+  AsyncConfig async;
+  SwitchConfig config;
+  Bundles bundles;
+
+  /// A service connection (accepted, not made by us) begins with miss_send_len 0 and then gets no
+  /// asynchronous messages, as in Open vSwitch; else `ovs-ofctl dump-flows` would be sent
+  /// packet-ins.
+  bool service{false};
+
+  [[nodiscard]] bool is_slave() const { return role == Role::slave; }
+
+  [[nodiscard]] bool wants(const std::array<uint32_t, 2>& masks, unsigned reason) const {
+    if (!ready || (service && config.miss_send_len == 0)) return false;
+    return (masks[is_slave() ? 1 : 0] >> reason & 1u) != 0;
+  }
+};
+
+}  // namespace headrace::openflow

@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "openflow/requests.h"
+
+#include <vector>
+
+#include "openflow/flows.h"
+#include "openflow/groups.h"
+#include "openflow/meters.h"
+#include "openflow/packet_out.h"
+#include "openflow/ports.h"
+
+namespace headrace::openflow {
+namespace {
+
+using pipeline::FlowMod;
+
+constexpr size_t kEthernetHeader = 14;
+
+/// One message and where it came from.
+struct Request {
+  AgentContext& context;
+  Peer& peer;
+  uint32_t xid;
+  Bytes message;
+  Bytes body;
+
+  void reply(const Message& message) const { peer.connection->send(message); }
+  OfResult<> need_empty_body() const {
+    if (!body.empty()) return of_fail(error::kBadLen);
+    return {};
+  }
+};
+
+OfResult<> features(const Request& request) {
+  if (OfResult<> empty = request.need_empty_body(); !empty) return empty;
+  namespace has = capability;
+  Features features;
+  features.datapath_id = request.context.config.datapath_id;
+  features.n_buffers = PacketBuffers::kCount;
+  features.n_tables = pipeline::kTableCount;
+  features.capabilities =
+      has::kFlowStats | has::kTableStats | has::kPortStats | has::kGroupStats | has::kQueueStats;
+  request.reply(encode_features(request.xid, features));
+  return {};
+}
+
+OfResult<> set_config(const Request& request) {
+  OfResult<SwitchConfig> config = decode_switch_config(request.body);
+  if (!config) return of_fail(config.error());
+  // Fragments pass unchanged; the other two modes are not there.
+  if (config->flags != 0) return of_fail(error::kConfigBadFlags);
+  request.peer.config = *config;
+  return {};
+}
+
+/// Sends a packet through `actions`.
+OfResult<> send_packet(const Request& request, pipeline::PortNo in_port,
+                       const pipeline::ActionList& actions, Bytes packet) {
+  if (packet.size() < kEthernetHeader) return of_fail(error::kBadPacket);
+  OfResult<std::unique_ptr<pipeline::ActionProgram>> program = request.context.lsi.compile(actions);
+  if (!program) return of_fail(program.error());
+  // A full way to the worker is a loss like any on a full queue; the host counts it.
+  request.context.host.packet_out(in_port, std::move(*program), packet);
+  return {};
+}
+
+OfResult<> packet_out(const Request& request) {
+  OfResult<PacketOut> out = decode_packet_out(request.body);
+  if (!out) return of_fail(out.error());
+  if (out->buffer_id == pipeline::kNoBuffer) {
+    return send_packet(request, out->in_port, out->actions, out->packet);
+  }
+  OfResult<PacketBuffers::Packet> packet = request.context.buffers.take(out->buffer_id);
+  if (!packet) return of_fail(packet.error());
+  return send_packet(request, packet->in_port, out->actions, packet->data);
+}
+
+/// Sends a flow-mod's buffered packet through the tables.
+OfResult<> release_buffer(const Request& request, const FlowMod& mod) {
+  const bool takes_buffer = mod.command == FlowMod::Command::add ||
+                            mod.command == FlowMod::Command::modify ||
+                            mod.command == FlowMod::Command::modify_strict;
+  if (mod.buffer_id == pipeline::kNoBuffer || !takes_buffer) return {};
+  OfResult<PacketBuffers::Packet> packet = request.context.buffers.take(mod.buffer_id);
+  if (!packet) return of_fail(packet.error());
+  return send_packet(request, packet->in_port, {pipeline::OutputAction{pipeline::kPortTable}},
+                     packet->data);
+}
+
+OfResult<> flow_mod(const Request& request) {
+  OfResult<FlowMod> mod = decode_flow_mod(request.body);
+  if (!mod) return of_fail(mod.error());
+  if (OfResult<> done = request.context.lsi.flow_mod(*mod); !done) return done;
+  return release_buffer(request, *mod);
+}
+
+OfResult<> group_mod(const Request& request) {
+  OfResult<pipeline::GroupMod> mod = decode_group_mod(request.body);
+  if (!mod) return of_fail(mod.error());
+  return request.context.lsi.group_mod(*mod);
+}
+
+OfResult<> meter_mod(const Request& request) {
+  OfResult<pipeline::MeterMod> mod = decode_meter_mod(request.body);
+  if (!mod) return of_fail(mod.error());
+  return request.context.lsi.meter_mod(*mod);
+}
+
+OfResult<> port_mod(const Request& request) {
+  OfResult<PortMod> mod = decode_port_mod(request.body);
+  if (!mod) return of_fail(mod.error());
+  if ((mod->mask & ~port_config::kAll) != 0) return of_fail(error::kPortModBadConfig);
+  // No device here negotiates on demand; zero asks for nothing.
+  if (mod->advertise != 0) return of_fail(error::kPortModBadAdvertise);
+  return request.context.lsi.port_mod(mod->port_no, mod->mac, mod->config, mod->mask);
+}
+
+OfResult<> table_mod(const Request& request) {
+  OfResult<TableMod> mod = decode_table_mod(request.body);
+  if (!mod) return of_fail(mod.error());
+  if (mod->table_id != pipeline::kTableAll && mod->table_id >= pipeline::kTableCount) {
+    return of_fail(error::kTableModBadTable);
+  }
+  return {};
+}
+
+OfResult<> queue_config(const Request& request) {
+  OfResult<pipeline::PortNo> port = decode_queue_config_request(request.body);
+  if (!port) return of_fail(port.error());
+  if (*port != pipeline::kPortAny && !request.context.lsi.port_desc(*port)) {
+    return of_fail(error::kQueueBadPort);
+  }
+  request.reply(encode_queue_config(request.xid, *port, {}));
+  return {};
+}
+
+/// Section 6.3.6: master and slave requests carry a generation id that must not go back.
+OfResult<> role(const Request& request) {
+  OfResult<RoleRequest> asked = decode_role_request(request.body);
+  if (!asked) return of_fail(asked.error());
+  std::optional<uint64_t>& generation = request.context.generation_id;
+  if (asked->role == Role::master || asked->role == Role::slave) {
+    // Distance with wrap-around, as the specification defines it.
+    const auto ahead = static_cast<int64_t>(asked->generation_id - generation.value_or(0));
+    if (generation && ahead < 0) return of_fail(error::kRoleStale);
+    generation = asked->generation_id;
+  }
+  if (asked->role != Role::no_change) request.peer.role = asked->role;
+  if (asked->role == Role::master) request.context.demote_others(request.peer);
+  request.reply(
+      encode_role_reply(request.xid, {request.peer.role, generation.value_or(UINT64_MAX)}));
+  return {};
+}
+
+OfResult<> set_async(const Request& request) {
+  OfResult<AsyncConfig> config = decode_async(request.body);
+  if (!config) return of_fail(config.error());
+  request.peer.async = *config;
+  return {};
+}
+
+OfResult<> bundle_control(const Request& request, Bytes body) {
+  OfResult<BundleControl> control = decode_bundle_control(body);
+  if (!control) return of_fail(control.error());
+  std::vector<CommitFailure> failures;
+  OfResult<> done = request.peer.bundles.control(*control, request.context.lsi, failures);
+  for (const CommitFailure& failure : failures) {
+    const std::optional<Header> header = decode_header(failure.message);
+    request.peer.connection->send_error(header->xid, failure.error, failure.message);
+  }
+  if (!done) return done;
+  // Each reply type is its request's successor.
+  control->type = static_cast<BundleControlType>(static_cast<uint16_t>(control->type) + 1);
+  request.reply(encode_bundle_control(request.xid, *control));
+  return {};
+}
+
+OfResult<> experimenter(const Request& request) {
+  Reader reader(request.body);
+  const uint32_t id = reader.u32();
+  const uint32_t type = reader.u32();
+  if (!reader.ok()) return of_fail(error::kBadLen);
+  if (id != kOnfExperimenter) return of_fail(error::kBadExperimenter);
+  if (type == kBundleControl) return bundle_control(request, reader.rest());
+  if (type == kBundleAddMessage) {
+    OfResult<BundleAdd> add = decode_bundle_add(reader.rest());
+    if (!add) return of_fail(add.error());
+    return request.peer.bundles.add(*add, request.xid);
+  }
+  return of_fail(error::kBadExpType);
+}
+
+/// A slave may read but not change (section 6.3.6).
+bool changes_switch(const Header& header) {
+  switch (header.type) {
+    case Type::packet_out:
+    case Type::flow_mod:
+    case Type::group_mod:
+    case Type::port_mod:
+    case Type::table_mod:
+    case Type::meter_mod:
+      return true;
+    default:
+      return false;
+  }
+}
+
+OfResult<> barrier(const Request& request) {
+  if (OfResult<> empty = request.need_empty_body(); !empty) return empty;
+  request.reply(make_message(Type::barrier_reply, request.xid));
+  return {};
+}
+
+OfResult<> get_config(const Request& request) {
+  if (OfResult<> empty = request.need_empty_body(); !empty) return empty;
+  request.reply(encode_switch_config(request.xid, request.peer.config));
+  return {};
+}
+
+OfResult<> get_async(const Request& request) {
+  if (OfResult<> empty = request.need_empty_body(); !empty) return empty;
+  request.reply(encode_async(request.xid, request.peer.async));
+  return {};
+}
+
+OfResult<> dispatch(const Request& request, const Header& header) {
+  switch (header.type) {
+    case Type::error:
+      return {};  // a peer's complaint about us is not answered
+    case Type::experimenter:
+      return experimenter(request);
+    case Type::features_request:
+      return features(request);
+    case Type::get_config_request:
+      return get_config(request);
+    case Type::set_config:
+      return set_config(request);
+    case Type::packet_out:
+      return packet_out(request);
+    case Type::flow_mod:
+      return flow_mod(request);
+    case Type::group_mod:
+      return group_mod(request);
+    case Type::port_mod:
+      return port_mod(request);
+    case Type::table_mod:
+      return table_mod(request);
+    case Type::multipart_request:
+      return handle_multipart(request.context, request.peer, request.xid, request.body);
+    case Type::barrier_request:
+      return barrier(request);
+    case Type::queue_get_config_request:
+      return queue_config(request);
+    case Type::role_request:
+      return role(request);
+    case Type::get_async_request:
+      return get_async(request);
+    case Type::set_async:
+      return set_async(request);
+    case Type::meter_mod:
+      return meter_mod(request);
+    default:
+      return of_fail(error::kBadType);
+  }
+}
+
+}  // namespace
+
+void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message) {
+  const Request request{context, peer, header.xid, message, message.subspan(kHeaderSize)};
+  if (peer.is_slave() && changes_switch(header)) {
+    peer.connection->send_error(header.xid, error::kIsSlave, message);
+    return;
+  }
+  if (OfResult<> done = dispatch(request, header); !done) {
+    peer.connection->send_error(header.xid, done.error(), message);
+  }
+}
+
+}  // namespace headrace::openflow

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// Requests to the LSI: each message type, what it does, and the answer or error.
+//
+// Everything is done when handle() returns, so a barrier is answered at once and in order.
+//
+// Thread safety: none; the control thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "openflow/agent.h"
+#include "openflow/host.h"
+#include "openflow/multipart.h"
+#include "openflow/packet_buffers.h"
+#include "openflow/peer.h"
+
+namespace headrace::openflow {
+
+/// What the agent's connections share.
+struct AgentContext {
+  pipeline::Lsi& lsi;
+  AgentHost& host;
+  AgentConfig config;
+  PacketBuffers buffers;
+  std::optional<uint64_t> generation_id;  ///< of the last master or slave request
+  /// A peer became master: all other masters become slaves.
+  std::function<void(const Peer&)> demote_others;
+};
+
+/// Answers one message (header included) of a ready peer.
+void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message);
+
+/// Answers a multipart request.
+OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Bytes body);
+
+}  // namespace headrace::openflow

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "openflow/target.h"
+
+#include <asio/ip/address.hpp>
+#include <charconv>
+#include <vector>
+
+#include "openflow/protocol.h"
+
+namespace headrace::openflow {
+namespace {
+
+constexpr size_t kMaxUnixPath = 107;
+
+/// Cuts at colons outside brackets; the brackets around an IPv6 address go.
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts(1);
+  bool bracketed = false;
+  for (char letter : text) {
+    if (letter == '[') {
+      bracketed = true;
+    } else if (letter == ']') {
+      bracketed = false;
+    } else if (letter == ':' && !bracketed) {
+      parts.emplace_back();
+    } else {
+      parts.back() += letter;
+    }
+  }
+  return parts;
+}
+
+Result<uint16_t> parse_port(std::string_view text, std::string_view target) {
+  if (text.empty()) return kDefaultPort;
+  uint16_t port = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
+  if (code != std::errc{} || end != text.data() + text.size()) {
+    return fail("target {}: {} is no port number", target, text);
+  }
+  return port;
+}
+
+}  // namespace
+
+Result<Target> parse_target(std::string_view text) {
+  const size_t colon = text.find(':');
+  const std::string_view kind = text.substr(0, colon);
+  const std::string_view rest = colon == text.npos ? "" : text.substr(colon + 1);
+  Target target;
+  if (kind == "unix" || kind == "punix") {
+    if (rest.empty() || rest.size() > kMaxUnixPath) {
+      return fail("target {}: a socket path has 1 to {} octets", text, kMaxUnixPath);
+    }
+    target.passive = kind == "punix";
+    target.is_unix = true;
+    target.path = rest;
+    return target;
+  }
+  if (kind == "ssl" || kind == "pssl") {
+    return fail("target {}: TLS is not supported yet; use tcp: or ptcp:", text);
+  }
+  if (kind != "tcp" && kind != "ptcp") {
+    return fail("target {}: want tcp:IP[:PORT], ptcp:[PORT][:IP], unix:PATH or punix:PATH", text);
+  }
+  target.passive = kind == "ptcp";
+  const std::vector<std::string> parts = split(rest);
+  if (parts.size() > 2) return fail("target {}: write IPv6 addresses in brackets", text);
+  const std::string second = parts.size() > 1 ? parts[1] : "";
+  target.address = target.passive ? second : parts[0];
+  Result<uint16_t> port = parse_port(target.passive ? parts[0] : second, text);
+  if (!port) return tl::unexpected<Error>(port.error());
+  target.port = *port;
+  if (target.address.empty() && target.passive) return target;
+  std::error_code code;
+  asio::ip::make_address(target.address, code);
+  if (code) return fail("target {}: {} is no IP address", text, target.address);
+  return target;
+}
+
+}  // namespace headrace::openflow

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Connection targets in Open vSwitch's notation: `tcp:127.0.0.1:6653`, `ptcp:6653:[::1]`,
+// `unix:/run/x.sock`, `punix:/run/x.mgmt`.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "base/result.h"
+
+namespace headrace::openflow {
+
+/// One parsed target.
+struct Target {
+  bool passive{false};  ///< we listen
+  bool is_unix{false};  ///< `path` counts, else `address` and `port`
+  std::string path;
+  std::string address;  ///< an IPv4 or IPv6 address; passive and empty: any
+  uint16_t port{0};
+};
+
+/// Parses a target; the port defaults to 6653. TLS targets (ssl:, pssl:) are refused by name.
+Result<Target> parse_target(std::string_view text);
+
+}  // namespace headrace::openflow

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters that one worker writes and the control thread reads: exact, without locked operations.
+#pragma once
+
+#include <rte_common.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace headrace::runtime {
+
+/// A counter with a single writer.
+class Counter {
+ public:
+  void add(uint64_t amount) noexcept {
+    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+  [[nodiscard]] uint64_t read() const noexcept { return value_.load(std::memory_order_relaxed); }
+
+ private:
+  std::atomic<uint64_t> value_{0};
+};
+
+/// What a worker spends its time on, in TSC cycles; a round polls every queue of the worker once.
+/// Cycles of rounds in which something arrived are busy, those of other rounds (and sleep) idle.
+struct alignas(RTE_CACHE_LINE_SIZE) WorkerCounters {
+  Counter busy_cycles;
+  Counter idle_cycles;
+  Counter sleep_cycles;  ///< the part of idle_cycles spent asleep
+  Counter rounds;
+  Counter busy_rounds;
+  Counter packets;      ///< received from ports; what crosses patch ports counts once
+  Counter packet_outs;  ///< run for the controller
+  // Only while stage timing is on:
+  Counter staged_packets;   ///< received meanwhile
+  Counter receive_cycles;   ///< in rx(), polls that found nothing not counted
+  Counter pipeline_cycles;  ///< parsing, tables, actions
+  Counter transmit_cycles;  ///< flushing the transmit buffers
+};
+
+/// What one receive queue brought; written by the worker that polls it.
+struct alignas(RTE_CACHE_LINE_SIZE) QueueCounters {
+  Counter packets;
+  Counter bursts;       ///< polls that brought something
+  Counter full_bursts;  ///< of those, with kBurst packets: more was waiting
+};
+
+}  // namespace headrace::runtime

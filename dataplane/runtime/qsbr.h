@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// Grace periods over DPDK's QSBR (rte_rcu_qsbr): the Reclaimer of a switch with workers.
+//
+// A worker is a reader from go_online() to go_offline(), and reports quiescent() once per poll
+// round, when it holds nothing of any program: one store, no barrier that others wait for. A worker
+// that sleeps goes offline, so that it delays nobody. defer() takes a token; its function runs in
+// the first reclaim() or drain() that finds every online worker past that token.
+//
+// Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; all else
+// by the control thread. Deferred functions may defer others.
+#pragma once
+
+#include <rte_rcu_qsbr.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <deque>
+#include <functional>
+#include <memory>
+
+#include "pipeline/executor.h"
+#include "pipeline/reclaimer.h"
+
+namespace headrace::runtime {
+
+class Qsbr final : public pipeline::Reclaimer {
+ public:
+  Qsbr();
+  /// No worker may be online. What is still deferred runs now.
+  ~Qsbr() override;
+  Qsbr(const Qsbr&) = delete;
+  Qsbr& operator=(const Qsbr&) = delete;
+
+  // --- workers, numbered 0..kMaxWorkers-1 ---
+
+  void go_online(unsigned worker) noexcept;
+  void quiescent(unsigned worker) noexcept { rte_rcu_qsbr_quiescent(qsbr_.get(), worker); }
+  void go_offline(unsigned worker) noexcept;
+
+  // --- control ---
+
+  void defer(std::function<void()> function) override;
+  /// Runs what is due, without waiting; how many are left.
+  size_t reclaim();
+  /// Waits for all workers and runs everything. Takes as long as the longest poll round.
+  void drain();
+  [[nodiscard]] size_t pending() const { return deferred_.size(); }
+  /// `wake` is called when something becomes pending, so that a timer can be started.
+  void on_pending(std::function<void()> wake) { wake_ = std::move(wake); }
+
+ private:
+  struct Deferred {
+    uint64_t token;
+    std::function<void()> function;
+  };
+  struct Free {
+    void operator()(rte_rcu_qsbr* qsbr) const { std::free(qsbr); }
+  };
+
+  std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
+  std::deque<Deferred> deferred_;
+  std::function<void()> wake_;
+};
+
+}  // namespace headrace::runtime
