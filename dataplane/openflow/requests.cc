@@ -109,7 +109,9 @@ OfResult<> meter_mod(const Request& request) {
 OfResult<> port_mod(const Request& request) {
   OfResult<PortMod> mod = decode_port_mod(request.body);
   if (!mod) return of_fail(mod.error());
-  if ((mod->mask & ~port_config::kAll) != 0) return of_fail(error::kPortModBadConfig);
+  constexpr uint32_t kSettable = pipeline::kPortConfigDown | pipeline::kPortConfigNoReceive |
+                                 pipeline::kPortConfigNoForward | pipeline::kPortConfigNoPacketIn;
+  if ((mod->mask & ~kSettable) != 0) return of_fail(error::kPortModBadConfig);
   // No device here negotiates on demand; zero asks for nothing.
   if (mod->advertise != 0) return of_fail(error::kPortModBadAdvertise);
   return request.context.lsi.port_mod(mod->port_no, mod->mac, mod->config, mod->mask);

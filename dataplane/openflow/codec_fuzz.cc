@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// libFuzzer target: every decoder over the same octets, and what decodes must encode and decode
+// again to the same. Build with `CC=clang-14 CXX=clang++-14 meson setup build-fuzz -Dfuzz=true`.
+#include <cstdlib>
+
+#include "openflow/actions.h"
+#include "openflow/bundle_messages.h"
+#include "openflow/flows.h"
+#include "openflow/groups.h"
+#include "openflow/instructions.h"
+#include "openflow/message.h"
+#include "openflow/meters.h"
+#include "openflow/multipart.h"
+#include "openflow/oxm.h"
+#include "openflow/packet_out.h"
+#include "openflow/ports.h"
+#include "openflow/switch_config.h"
+
+namespace headrace::openflow {
+namespace {
+
+constexpr size_t kFlowModFixed = 40;
+
+void round_trip(Bytes octets) {
+  const auto mod = decode_flow_mod(octets);
+  if (!mod) return;
+  Message encoded(octets.begin(), octets.begin() + kFlowModFixed);
+  Writer writer(encoded);
+  encode_match(writer, mod->match);
+  encode_instructions(writer, mod->instructions);
+  const auto again = decode_flow_mod(encoded);
+  if (!again || again->instructions != mod->instructions ||
+      again->match.fields != mod->match.fields) {
+    std::abort();
+  }
+}
+
+void decode_all(Bytes octets) {
+  round_trip(octets);
+  (void)decode_header(octets);
+  (void)hello_allows_us(4, octets);
+  (void)decode_group_mod(octets);
+  (void)decode_meter_mod(octets);
+  (void)decode_packet_out(octets);
+  (void)decode_flow_filter(octets);
+  (void)decode_port_mod(octets);
+  (void)decode_table_mod(octets);
+  (void)decode_switch_config(octets);
+  (void)decode_role_request(octets);
+  (void)decode_async(octets);
+  (void)decode_multipart_request(octets);
+  (void)decode_queue_request(octets);
+  (void)decode_bundle_control(octets);
+  (void)decode_bundle_add(octets);
+}
+
+}  // namespace
+}  // namespace headrace::openflow
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  headrace::openflow::decode_all({data, size});
+  return 0;
+}
