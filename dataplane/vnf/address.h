@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// Addresses as operators write them.
+#pragma once
+
+#include <array>
+#include <compare>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace headrace::vnf {
+
+using MacAddress = std::array<uint8_t, 6>;
+
+/// An IPv4 address in host order.
+using Ipv4Address = uint32_t;
+
+struct Ipv4Prefix {
+  Ipv4Address address{0};  ///< host order; bits after `length` are zero
+  uint8_t length{0};
+  auto operator<=>(const Ipv4Prefix&) const = default;
+
+  [[nodiscard]] constexpr uint32_t mask() const {
+    return length == 0 ? 0 : ~uint32_t{0} << (32 - length);
+  }
+  [[nodiscard]] constexpr bool contains(Ipv4Address other) const {
+    return (other & mask()) == address;
+  }
+};
+
+/// `xx:xx:xx:xx:xx:xx`.
+std::optional<MacAddress> parse_mac(std::string_view text);
+std::string to_text(const MacAddress& mac);
+
+/// Dotted decimal, four parts.
+std::optional<Ipv4Address> parse_ipv4(std::string_view text);
+std::string ipv4_text(Ipv4Address address);
+
+/// `a.b.c.d/length`, or an address alone for a length of 32. Nothing if a bit after the length is
+/// set: such a prefix is nearly always a slip.
+std::optional<Ipv4Prefix> parse_ipv4_prefix(std::string_view text);
+
+}  // namespace headrace::vnf

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vnf/program_config.h"
+
+#include <fstream>
+#include <set>
+
+namespace headrace::vnf {
+namespace {
+
+PortConfig read_port(ConfigReader& config, size_t index) {
+  PortConfig port;
+  port.name = config.string("name");
+  port.mac = config.optional_mac("mac");
+  port.rx_descriptors = static_cast<uint16_t>(config.integer("rx_descriptors", 32, 32768, 1024));
+  port.tx_descriptors = static_cast<uint16_t>(config.integer("tx_descriptors", 32, 32768, 1024));
+  const auto devargs = config.string("devargs", "");
+  const auto interface = config.string("interface", "");
+  if (devargs.empty() == interface.empty()) {
+    config.complain("devargs", "give either `devargs` (a DPDK device) or `interface` (a kernel's)");
+  }
+  port.devargs =
+      interface.empty() ? devargs : fmt::format("net_af_packet_vnf{},iface={}", index, interface);
+  config.finish();
+  return port;
+}
+
+}  // namespace
+
+ProgramConfig read_program(ConfigReader& config) {
+  ProgramConfig program;
+  auto eal = config.optional_child("eal");
+  program.file_prefix = eal.string("file_prefix", "");
+  program.memory_mb = static_cast<uint32_t>(eal.integer("memory_mb", 32, 65536, 128));
+  program.allow_hugepages = eal.choice("hugepages", {"auto", "off"}, 0) == 0;
+  eal.finish();
+  program.cpu = static_cast<unsigned>(config.integer("cpu", 0, 1023, 0));
+  program.idle = static_cast<Idle>(config.choice("idle", {"poll", "yield", "sleep"}, 1));
+  program.sleep = std::chrono::microseconds(config.integer("sleep_us", 1, 1'000'000, 50));
+  std::set<std::string> names;
+  size_t index = 0;
+  for (auto& entry : config.children("ports")) {
+    program.ports.push_back(read_port(entry, index++));
+    if (!names.insert(program.ports.back().name).second) {
+      entry.complain("name", "two ports have this name");
+    }
+  }
+  if (program.ports.empty()) config.complain("ports", "a function needs at least one port");
+  if (const Json* function = config.raw("function")) program.function = *function;
+  config.finish();
+  return program;
+}
+
+Result<Json> read_json_file(const std::string& path) {
+  std::ifstream file(path);
+  if (!file) return fail("{}: cannot be read", path);
+  try {
+    return Json::parse(file);
+  } catch (const Json::parse_error& error) {
+    return fail("{}: {}", path, error.what());
+  }
+}
+
+}  // namespace headrace::vnf

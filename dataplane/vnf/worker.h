@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// The thread that polls the ports and runs the function.
+//
+// A round: a burst from each port goes through the function; its tick(); transmit buffers are
+// flushed. Rounds that handled packets are busy, others idle; what follows an idle round (nothing,
+// a yield, a sleep) is counted apart, since the CPU was somebody else's meanwhile.
+//
+// Thread safety: the control thread owns the object; the thread inside touches only what is atomic
+// or its own.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+#include <thread>
+#include <vector>
+
+#include "vnf/counter.h"
+#include "vnf/device.h"
+#include "vnf/function.h"
+#include "vnf/output.h"
+#include "vnf/program_config.h"
+
+namespace headrace::vnf {
+
+class Worker {
+ public:
+  /// Packets per burst.
+  static constexpr uint16_t kBurst = 32;
+
+  struct Options {
+    unsigned cpu{0};
+    Idle idle{Idle::yield};
+    std::chrono::microseconds sleep{50};
+  };
+
+  /// `devices` must outlive the worker.
+  Worker(std::span<const std::unique_ptr<Device>> devices, std::unique_ptr<Function> function,
+         Options options);
+  /// Stops.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// Starts the thread. Fails if it can't run on its CPU.
+  Result<> start();
+  void stop();
+  /// Replaces the function between two rounds; returns when that is done. The new one inherits.
+  void replace(std::unique_ptr<Function> function);
+
+  /// {"busy_cycles", "idle_cycles", "yielded_cycles", "packets", "polls", "tsc_hz", "cpu_ns"}.
+  /// Cycles are TSC cycles; cpu_ns is the CPU time of the thread, which is free of what other
+  /// threads did on a shared CPU.
+  [[nodiscard]] Json cycles() const;
+  /// {"drops": {reason: packets}, "function": {...}}; reasons that never occurred are left out.
+  [[nodiscard]] Json counters() const;
+
+ private:
+  class DeviceOutput;
+
+  void run();
+  uint64_t round(uint64_t now);
+  void rest();
+  void take_replacement();
+
+  std::span<const std::unique_ptr<Device>> devices_;
+  Options options_;
+  std::unique_ptr<DeviceOutput> output_;
+  std::unique_ptr<Function> function_;  ///< the control thread's
+  Function* current_;                   ///< the worker's
+  std::atomic<Function*> replacement_{nullptr};
+  std::atomic<bool> stopping_{false};
+  std::thread thread_;
+  unsigned idle_rounds_{0};
+  Counter busy_cycles_;
+  Counter idle_cycles_;
+  Counter yielded_cycles_;
+  Counter packets_;
+  Counter polls_;
+};
+
+}  // namespace headrace::vnf
