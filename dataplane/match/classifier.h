@@ -37,8 +37,8 @@ inline constexpr size_t kBurst = 32;
 /// No rule matches, and there is no default.
 inline constexpr uint32_t kMiss = ~0u;
 
-/// Rule indices are below this: classifiers keep the top bit for themselves.
-inline constexpr uint32_t kIndexLimit = 0x7fffffff;
+/// Rule indices are below this: classifiers keep the top bit, and two values, for themselves.
+inline constexpr uint32_t kIndexLimit = 0x7ffffffe;
 
 /// Runs its argument when no worker can still see what it frees; see pipeline::Reclaimer.
 using Defer = std::function<void(std::function<void()>)>;
@@ -92,7 +92,9 @@ class Classifier {
   void set_default(uint32_t index) { __atomic_store_n(&default_index_, index, __ATOMIC_RELEASE); }
 
   [[nodiscard]] virtual Structure structure() const = 0;
-  [[nodiscard]] virtual size_t size() const = 0;          ///< rules, the default not counted
+  [[nodiscard]] virtual size_t size() const = 0;  ///< rules, the default not counted
+  /// Structures that a look-up may have to search, one after the other.
+  [[nodiscard]] virtual size_t masks() const { return 1; }
   [[nodiscard]] virtual size_t memory_bytes() const = 0;  ///< resident, of what workers read
 
  protected:

@@ -33,6 +33,7 @@ class CompiledTable {
   /// matches must stay where they are until the source returns.
   using RuleSource = std::function<void(const RuleVisitor&)>;
 
+  /// The table starts empty: the source is not asked before the first change.
   CompiledTable(Defer defer, RuleSource rules);
   CompiledTable(const CompiledTable&) = delete;
   CompiledTable& operator=(const CompiledTable&) = delete;
@@ -55,25 +56,27 @@ class CompiledTable {
   void rebuild();
 
   [[nodiscard]] Structure structure() const { return classifier().structure(); }
+  /// Why this structure, in words.
   [[nodiscard]] const std::string& reason() const { return plan_.reason; }
+  /// Structures that a look-up may have to search: the masks of a tuple space, else 1.
+  [[nodiscard]] size_t masks() const { return classifier().masks(); }
   [[nodiscard]] size_t memory_bytes() const { return classifier().memory_bytes(); }
+  /// Times that the table was planned and built from all its rules.
   [[nodiscard]] uint64_t rebuilds() const { return rebuilds_; }
   /// The words that rules match, or matched at some time since the last rebuild: what the extractor
   /// must fill.
   [[nodiscard]] WordSet words() const { return plan_.words; }
 
  private:
-  [[nodiscard]] const Classifier& classifier() const {
-    return *current_.load(std::memory_order_relaxed);
-  }
-  /// True if the rule may only be served by a rebuild because of the default that is kept aside.
-  [[nodiscard]] bool disturbs_default(const Match& match, uint16_t priority) const;
+  [[nodiscard]] Classifier& classifier() const { return *current_.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_default(const Match& match, uint16_t priority) const;
+  [[nodiscard]] bool insert_in_place(const Match& match, uint16_t priority, uint32_t index);
 
   Defer defer_;
   RuleSource rules_;
   Plan plan_;
   std::atomic<Classifier*> current_{nullptr};
-  size_t size_at_rebuild_{0};
+  size_t peak_size_{0};  ///< since the last rebuild
   uint64_t rebuilds_{0};
 };
 

@@ -14,9 +14,11 @@
 //   wrong one. UDP checksum 0 over IPv4 stays 0. SCTP's CRC does not cover addresses, and a port
 //   change recomputes it over the whole packet.
 //
-// Tag order (OpenFlow 1.3.5, 5.12): a pushed VLAN or MPLS tag goes directly behind the Ethernet
-// addresses; push-PBB puts a whole new backbone header in front. New tags copy from the outermost
-// existing ones (5.12.1): VID and PCP; label, TC and TTL, or the TTL of IP; the I-SID.
+// Tag order (OpenFlow 1.3.5, 5.12: the outermost valid location of the tag): a pushed VLAN tag goes
+// directly behind the Ethernet addresses, a pushed MPLS entry behind the VLAN tags, where
+// Ethernet's payload begins; push-PBB puts a whole new backbone header in front. New tags copy from
+// the outermost existing ones (5.12.1): VID and PCP; label, TC and TTL, or the TTL of IP; the
+// I-SID, and PCP to I-PCP; what does not exist is 0.
 //
 // Thread safety: none shared; one packet, one thread.
 #pragma once

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/direct_table.h"
+
+#include <algorithm>
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
+#endif
+
+#include "match/block.h"
+
+namespace headrace::match {
+
+template <size_t count>
+unsigned zero_lanes(const uint64_t* differences) noexcept {
+#if defined(__SSE4_1__)
+  if constexpr (count >= 2) {
+    unsigned zero = 0;
+    for (size_t i = 0; i < count; i += 2) {
+      const __m128i pair = _mm_loadu_si128(reinterpret_cast<const __m128i*>(differences + i));
+      const __m128d equal = _mm_castsi128_pd(_mm_cmpeq_epi64(pair, _mm_setzero_si128()));
+      zero |= static_cast<unsigned>(_mm_movemask_pd(equal)) << i;
+    }
+    return zero;
+  }
+#endif
+  return zero_lanes_portable<count>(differences);
+}
+template unsigned zero_lanes<1>(const uint64_t*) noexcept;
+template unsigned zero_lanes<2>(const uint64_t*) noexcept;
+template unsigned zero_lanes<4>(const uint64_t*) noexcept;
+template unsigned zero_lanes<8>(const uint64_t*) noexcept;
+
+/// The rules as readers see them: rule r's mask and value of union word w are mask[w][r],
+/// value[w][r]. Lanes without a rule can't match: value 1 under mask 0.
+struct alignas(kCacheLine) DirectTable::Compiled {
+  using Lookup = void (*)(const Compiled&, const FieldValues*, std::span<const uint8_t>, uint32_t,
+                          uint32_t*) noexcept;
+
+  explicit Compiled(const std::vector<Rule>& rules) {
+    for (size_t i = 0; i < kFieldWords; ++i) {
+      const bool used = std::any_of(rules.begin(), rules.end(),
+                                    [i](const Rule& rule) { return word(rule.mask, i) != 0; });
+      if (used) position[words++] = static_cast<uint8_t>(i);
+    }
+    const size_t rows = std::max<size_t>(words, 1);
+    for (size_t w = 0; w < rows; ++w) {
+      for (size_t r = 0; r < kRules; ++r) {
+        const bool rule = r < rules.size();
+        mask[w][r] = rule ? word(rules[r].mask, position[w]) : 0;
+        value[w][r] = rule ? word(rules[r].value, position[w]) : 1;
+      }
+    }
+    words = rows;
+    for (size_t r = 0; r < rules.size(); ++r) index[r] = rules[r].index;
+    lookup = rules.size() <= 1   ? run<1>
+             : rules.size() <= 2 ? run<2>
+             : rules.size() <= 4 ? run<4>
+                                 : run<8>;
+  }
+
+  template <size_t lanes>
+  static void run(const Compiled& table, const FieldValues* burst, std::span<const uint8_t> active,
+                  uint32_t otherwise, uint32_t* results) noexcept {
+    std::array<uint32_t, lanes + 1> outcome;
+    std::copy_n(table.index.begin(), lanes, outcome.begin());
+    outcome[lanes] = otherwise;
+    const size_t words = table.words;
+    for (size_t i = 0; i < active.size(); ++i) {
+      const FieldValues& values = burst[active[i]];
+      alignas(64) uint64_t difference[lanes] = {};
+      for (size_t w = 0; w < words; ++w) {
+        const uint64_t bits = word(values, table.position[w]);
+        for (size_t r = 0; r < lanes; ++r) {
+          difference[r] |= (bits & table.mask[w][r]) ^ table.value[w][r];
+        }
+      }
+      const unsigned matching = zero_lanes<lanes>(difference);
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(matching | 1u << lanes))];
+    }
+  }
+
+  alignas(kCacheLine) std::array<std::array<uint64_t, kRules>, kFieldWords> mask{};
+  std::array<std::array<uint64_t, kRules>, kFieldWords> value{};
+  std::array<uint32_t, kRules> index{};
+  std::array<uint8_t, kFieldWords> position{};
+  size_t words{0};
+  Lookup lookup{nullptr};
+};
+
+DirectTable::DirectTable(Defer defer) : defer_(std::move(defer)) {
+  publish();
+}
+
+DirectTable::~DirectTable() {
+  delete compiled_.load(std::memory_order_relaxed);
+}
+
+void DirectTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
+                         uint32_t* results) const noexcept {
+  const Compiled& table = *compiled_.load(std::memory_order_acquire);
+  table.lookup(table, burst, active, default_index(), results);
+}
+
+void DirectTable::publish() {
+  Compiled* old = compiled_.exchange(new Compiled(rules_), std::memory_order_acq_rel);
+  if (old != nullptr) defer_([old] { delete old; });
+}
+
+std::vector<DirectTable::Rule>::iterator DirectTable::find(const Match& match, uint16_t priority) {
+  return std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) {
+    return rule.priority == priority &&
+           std::memcmp(&rule.value, &match.value, sizeof(FieldValues)) == 0 &&
+           std::memcmp(&rule.mask, &match.mask, sizeof(FieldValues)) == 0;
+  });
+}
+
+bool DirectTable::insert(const Match& match, uint16_t priority, uint32_t index) {
+  if (rules_.size() == kRules || index >= kIndexLimit) return false;
+  const auto behind = std::find_if(rules_.begin(), rules_.end(), [priority](const Rule& rule) {
+    return rule.priority < priority;
+  });
+  rules_.insert(behind, Rule{match.value, match.mask, priority, index});
+  publish();
+  return true;
+}
+
+bool DirectTable::erase(const Match& match, uint16_t priority) {
+  const auto rule = find(match, priority);
+  if (rule == rules_.end()) return false;
+  rules_.erase(rule);
+  publish();
+  return true;
+}
+
+bool DirectTable::replace(const Match& match, uint16_t priority, uint32_t index) {
+  const auto rule = find(match, priority);
+  if (rule == rules_.end() || index >= kIndexLimit) return false;
+  rule->index = index;
+  publish();
+  return true;
+}
+
+size_t DirectTable::memory_bytes() const {
+  return sizeof *this + sizeof(Compiled);
+}
+
+}  // namespace headrace::match

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/planner.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <vector>
+
+#include "match/direct_table.h"
+#include "match/hash_table.h"
+#include "match/prefix_table.h"
+#include "match/tuple_space.h"
+
+namespace headrace::match {
+namespace {
+
+/// Fields whose rules are prefixes in practice.
+constexpr std::array kPrefixFields = {Field::ipv4_dst, Field::ipv4_src, Field::ipv6_dst,
+                                      Field::ipv6_src};
+
+bool equal(const FieldValues& a, const FieldValues& b) {
+  return std::memcmp(&a, &b, sizeof a) == 0;
+}
+
+/// "eth_dst,vlan_vid": the fields as the rule's sender named them.
+std::string names_of(const Match& match) {
+  std::string names;
+  for (const MatchField& each : match.fields) {
+    if (!names.empty()) names += ',';
+    names += info(each.field).name;
+  }
+  return names;
+}
+
+/// The match-all rule, if no other rule is of a lower priority.
+std::optional<DefaultRule> default_of(std::span<const RuleRef> rules) {
+  const RuleRef* all = nullptr;
+  for (const RuleRef& rule : rules) {
+    if (rule.match->words == 0 && (all == nullptr || rule.priority < all->priority)) all = &rule;
+  }
+  if (all == nullptr) return std::nullopt;
+  const bool lowest = std::all_of(rules.begin(), rules.end(), [all](const RuleRef& rule) {
+    return &rule == all || rule.priority > all->priority ||
+           (rule.priority == all->priority && rule.match->words != 0);
+  });
+  if (!lowest) return std::nullopt;
+  return DefaultRule{all->priority, all->index};
+}
+
+bool is_default(const Plan& plan, const RuleRef& rule) {
+  return plan.default_rule.has_value() && rule.index == plan.default_rule->index;
+}
+
+/// True if all rules have the shape, each prefix occurs once, and longest is highest: along a chain
+/// of prefixes, no parent is of a higher priority than its child.
+bool fits_prefix(std::span<const RuleRef> rules, const PrefixShape& shape) {
+  PrefixSet set;
+  std::vector<Prefix> prefixes;
+  prefixes.reserve(rules.size());
+  for (const RuleRef& rule : rules) {
+    const std::optional<Prefix> prefix = shape.prefix_of(*rule.match);
+    if (!prefix.has_value() || set.find(*prefix) != nullptr) return false;
+    set.insert(*prefix, {rule.priority, rule.index});
+    prefixes.push_back(*prefix);
+  }
+  for (size_t i = 0; i < rules.size(); ++i) {
+    const PrefixSet::Rule* parent = set.parent(prefixes[i], 0);
+    if (parent != nullptr && parent->priority > rules[i].priority) return false;
+  }
+  return true;
+}
+
+std::vector<RuleRef> others_of(const Plan& plan, std::span<const RuleRef> rules) {
+  std::vector<RuleRef> others;
+  others.reserve(rules.size());
+  std::copy_if(rules.begin(), rules.end(), std::back_inserter(others),
+               [&](const RuleRef& rule) { return !is_default(plan, rule); });
+  return others;
+}
+
+size_t bits_of(const FieldValues& mask) {
+  size_t bits = 0;
+  for (size_t i = 0; i < kFieldWords; ++i) {
+    bits += static_cast<size_t>(std::popcount(word(mask, i)));
+  }
+  return bits;
+}
+
+/// "eth_type=0x800": a field's value as a number.
+std::string value_of(const MatchField& field) {
+  std::string digits;
+  for (size_t i = 0; i < info(field.field).bytes; ++i) {
+    if (digits.empty()) {
+      if (field.value[i] != 0) digits = fmt::format("{:x}", field.value[i]);
+    } else {
+      digits += fmt::format("{:02x}", field.value[i]);
+    }
+  }
+  return fmt::format("{}=0x{}", info(field.field).name, digits.empty() ? "0" : digits);
+}
+
+bool plan_prefix(Plan& plan, std::span<const RuleRef> others) {
+  for (const Field field : kPrefixFields) {
+    const PrefixShape shape = shape_of(*others.front().match, field);
+    if (!fits_prefix(others, shape)) continue;
+    std::string exact;
+    for (const MatchField& each : others.front().match->fields) {
+      if (each.field == field) continue;
+      exact += exact.empty() ? " under " : ",";
+      exact += value_of(each);
+    }
+    plan.structure = Structure::prefix;
+    plan.shape = shape;
+    plan.wide_root = others.size() >= kWideRootRules && info(field).bytes == 4;
+    plan.reason = fmt::format("prefixes of {}{}: longest prefix match", info(field).name, exact);
+    return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+Plan plan(std::span<const RuleRef> rules) {
+  Plan plan;
+  plan.default_rule = default_of(rules);
+  for (const RuleRef& rule : rules) plan.words |= rule.match->words;
+  const std::vector<RuleRef> others = others_of(plan, rules);
+  if (others.size() <= DirectTable::kRules) {
+    plan.structure = Structure::direct;
+    plan.reason = "a few rules: compared directly";
+    return plan;
+  }
+  const Match& first = *others.front().match;
+  const bool one_mask = std::all_of(others.begin(), others.end(), [&](const RuleRef& rule) {
+    return equal(rule.match->mask, first.mask);
+  });
+  if (one_mask && first.words != 0) {
+    plan.structure = Structure::hash;
+    plan.mask = first.mask;
+    plan.reason = fmt::format("one mask over {}: exact hash", names_of(first));
+    return plan;
+  }
+  if (plan_prefix(plan, others)) return plan;
+  plan.structure = Structure::tuple_space;
+  plan.reason = "rules of several masks: tuple space by priority";
+  return plan;
+}
+
+std::unique_ptr<Classifier> build(const Plan& plan, std::span<const RuleRef> rules,
+                                  const Defer& defer) {
+  std::vector<RuleRef> others = others_of(plan, rules);
+  std::unique_ptr<Classifier> built;
+  switch (plan.structure) {
+    case Structure::direct:
+      built = std::make_unique<DirectTable>(defer);
+      break;
+    case Structure::hash:
+      built = std::make_unique<HashTable>(plan.mask, others.size(), defer);
+      break;
+    case Structure::prefix:
+      // Short prefixes first: then the table never has to look for longer ones inside a new one.
+      std::stable_sort(others.begin(), others.end(), [](const RuleRef& a, const RuleRef& b) {
+        return bits_of(a.match->mask) < bits_of(b.match->mask);
+      });
+      if (plan.wide_root) {
+        built = std::make_unique<PrefixTable<3>>(plan.shape, defer);
+      } else {
+        built = std::make_unique<PrefixTable<2>>(plan.shape, defer);
+      }
+      break;
+    case Structure::tuple_space:
+      built = std::make_unique<TupleSpace>(defer);
+      break;
+  }
+  if (plan.default_rule.has_value()) built->set_default(plan.default_rule->index);
+  for (const RuleRef& rule : others) {
+    if (!built->insert(*rule.match, rule.priority, rule.index)) return nullptr;
+  }
+  return built;
+}
+
+}  // namespace headrace::match
