@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pairs of virtual Ethernet interfaces, and raw frames into and out of them."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import select
+import socket
+import subprocess
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_numbers = itertools.count()
+_ETH_P_ALL = 3
+_PACKET_OUTGOING = 4
+
+
+class VethPair:
+    """`near` is for the switch, `far` for the test; both are up, without IPv6 noise."""
+
+    def __init__(self) -> None:
+        stem = f"hr{os.getpid() % 100000}{next(_numbers):x}"
+        self.near = f"{stem}n"
+        self.far = f"{stem}f"
+
+    def __enter__(self) -> Self:
+        _ip("link", "add", self.near, "type", "veth", "peer", "name", self.far)
+        for interface in (self.near, self.far):
+            setting = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")
+            if setting.exists():
+                setting.write_text("1")
+            _ip("link", "set", interface, "up")
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        subprocess.run(["ip", "link", "del", self.near], check=False, capture_output=True)
+
+
+class RawPort:
+    """Sends and receives whole frames (without FCS) at a kernel interface."""
+
+    def __init__(self, interface: str) -> None:
+        self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        self._socket.bind((interface, 0))
+
+    def close(self) -> None:
+        """Closes the socket."""
+        self._socket.close()
+
+    def send(self, frame: bytes) -> None:
+        """Sends one frame."""
+        self._socket.send(frame)
+
+    def receive(self, count: int, timeout_s: float = 3.0) -> list[bytes]:
+        """Up to `count` frames that came in, fewer when time runs out."""
+        frames: list[bytes] = []
+        end = time.monotonic() + timeout_s
+        while len(frames) < count:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self._socket], [], [], left)[0]:
+                break
+            data, address = self._socket.recvfrom(65535)
+            if address[2] != _PACKET_OUTGOING:
+                frames.append(data)
+        return frames
+
+    def silence(self, seconds: float = 0.3) -> list[bytes]:
+        """What comes in during that time; a test that expects nothing compares with []."""
+        return self.receive(1 << 30, seconds)
+
+
+def _ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True, capture_output=True, text=True)
