@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// When each packet of a stream is meant to leave: at an exact, constant rate, with decimals.
+//
+// The n-th packet's time is begin + n * interval in 64.64 fixed-point TSC cycles, so the rate is
+// right to 2^-64 and does not drift. The pacer knows no clock: the caller says what time it is,
+// which is how tests simulate it.
+//
+// A schedule does not wait. When the generator or the device falls behind, packets become due and
+// are sent late; their latency still counts from the time meant (so a stall shows in all the
+// latencies that it caused: no coordinated omission). Those that are later than a bound are given
+// up by skip_before() and count as unsent.
+//
+// Thread safety: none; one owner.
+#pragma once
+
+#include <cstdint>
+
+namespace headrace::traffic {
+
+class Pacer {
+ public:
+  /// Packets at `pps` from `begin` until before `end` (TSC), the first at `begin` + `phase` of an
+  /// interval (0 <= phase < 1). `pps` <= 0: none.
+  void start(uint64_t begin, uint64_t end, double pps, double tsc_hz, double phase) noexcept {
+    end_ = end;
+    if (!(pps > 0)) {
+      next_ = static_cast<Fixed>(end) << 64;
+      interval_ = 1;
+      return;
+    }
+    interval_ = static_cast<Fixed>(static_cast<long double>(tsc_hz) / pps * 0x1p64L);
+    if (interval_ == 0) interval_ = 1;
+    next_ =
+        (static_cast<Fixed>(begin) << 64) +
+        static_cast<Fixed>(static_cast<long double>(phase) * static_cast<long double>(interval_));
+  }
+
+  /// The time meant for the next packet.
+  [[nodiscard]] uint64_t next() const noexcept { return static_cast<uint64_t>(next_ >> 64); }
+  /// No packet is left.
+  [[nodiscard]] bool done() const noexcept { return next() >= end_; }
+  /// The next packet exists and its time has come.
+  [[nodiscard]] bool due(uint64_t now) const noexcept { return next() <= now && !done(); }
+  /// Cuts the schedule off: packets meant for `now` or later are none of it any more.
+  void stop(uint64_t now) noexcept {
+    if (now < end_) end_ = now;
+  }
+  /// Goes on to the packet after it.
+  void advance() noexcept { next_ += interval_; }
+
+  /// Gives up all packets meant for before `time`; returns how many that were.
+  uint64_t skip_before(uint64_t time) noexcept {
+    if (time > end_) time = end_;
+    if (next() >= time) return 0;
+    const Fixed missing = (static_cast<Fixed>(time) << 64) - next_;
+    const auto count = static_cast<uint64_t>((missing + interval_ - 1) / interval_);
+    next_ += interval_ * count;
+    return count;
+  }
+
+ private:
+  using Fixed = unsigned __int128;
+
+  Fixed next_{0};
+  Fixed interval_{1};
+  uint64_t end_{0};
+};
+
+}  // namespace headrace::traffic

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// The sending side of one stream.
+//
+// pump() sends what is due: at most kBurst packets with the times that the schedule meant for them.
+// At low rates that is one packet at its time; at high rates as many as became due since the last
+// round. What the device refuses stays due and is made anew at the next pump(), until it is later
+// than the bound; then it is unsent. Sequence numbers count sent packets only, so a gap at the
+// receiver is a loss on the way.
+//
+// Without a rate (unpaced) a burst is sent at each pump(); packets mean to leave when they are
+// made, and a refusal costs nothing.
+//
+// Thread safety: one worker pumps; counters and histogram may be read by others.
+#pragma once
+
+#include <cstdint>
+
+#include "traffic/counter.h"
+#include "traffic/frame_set.h"
+#include "traffic/histogram.h"
+#include "traffic/pacer.h"
+#include "traffic/stream.h"
+#include "traffic/traffic_port.h"
+
+namespace headrace::traffic {
+
+class Sender {
+ public:
+  static constexpr uint16_t kBurst = 32;
+
+  /// Sends `stream`, known as `number` in its signatures, to `port`. Both must outlive the sender.
+  Sender(const Stream& stream, uint16_t number, const TrafficPort& port)
+      : frames_(stream.frames), pattern_(stream.sizes.pattern), number_(number), port_(port) {}
+
+  /// Begins a run with a schedule (Pacer::start). `late_bound` in cycles.
+  void start(uint8_t run, const Pacer& schedule, uint64_t late_bound);
+  /// Begins a run without one.
+  void start_unpaced(uint8_t run);
+  /// No packet is meant for after `now`.
+  void stop(uint64_t now) {
+    pacer_.stop(now);
+    unpaced_ = false;
+  }
+
+  /// Sends what is due at `now` (TSC). Returns how many packets the device took.
+  unsigned pump(uint64_t now) noexcept;
+  /// Nothing is left to send.
+  [[nodiscard]] bool done() const { return !unpaced_ && pacer_.done(); }
+
+  [[nodiscard]] uint64_t sent() const { return sent_.get(); }
+  [[nodiscard]] uint64_t unsent() const { return unsent_.get(); }
+  /// How much later than meant packets were handed to the device, in cycles.
+  [[nodiscard]] const Histogram& lateness() const { return lateness_; }
+
+ private:
+  /// Which packet comes next.
+  struct Cursor {
+    uint32_t sequence;
+    uint32_t flow;
+    uint32_t size;  ///< index into the pattern
+  };
+  void advance(Cursor& cursor) const noexcept {
+    ++cursor.sequence;
+    if (++cursor.size == pattern_.size()) cursor.size = 0;
+    if (++cursor.flow == frames_.flows()) {
+      cursor.flow = 0;
+      // Or a flow count with a factor in common with the pattern's length would give some flows
+      // only some of the sizes.
+      if (++cursor.size == pattern_.size()) cursor.size = 0;
+    }
+  }
+  void reset(uint8_t run);
+  unsigned send(uint64_t now, unsigned count) noexcept;
+
+  const FrameSet& frames_;
+  const std::vector<uint8_t>& pattern_;
+  uint16_t number_;
+  const TrafficPort& port_;
+  uint8_t run_{0};
+  bool unpaced_{false};
+  uint64_t late_bound_{0};
+  Pacer pacer_;
+  Cursor cursor_{};
+  Counter sent_;
+  Counter unsent_;
+  Histogram lateness_;
+};
+
+}  // namespace headrace::traffic

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// Streams as the control protocol describes them.
+#pragma once
+
+#include <cstdint>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "traffic/frame_set.h"
+#include "traffic/header_stack.h"
+#include "traffic/size_profile.h"
+
+namespace headrace::traffic {
+
+/// One stream: packets of one shape from `tx_port`, expected at `rx_port`.
+struct Stream {
+  std::string name;
+  std::string tx_port;
+  std::string rx_port;
+  double share{1};  ///< weight of its part of the load
+  SizeProfile sizes;
+  FrameSet frames;
+};
+
+/// Reads a list of stream descriptions (docs/traffic.md) at `path` and computes their frames.
+/// Errors name the member: "/streams/0/size: ...".
+Result<std::vector<Stream>> read_streams(const nlohmann::json& list, const std::string& path);
+
+}  // namespace headrace::traffic

@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traffic/trial.h"
+
+#include <rte_cycles.h>
+#include <rte_ethdev.h>
+#include <sched.h>
+
+#include <algorithm>
+#include <array>
+#include <limits>
+
+namespace headrace::traffic {
+
+namespace {
+
+constexpr double kSettleS = 0.005;      ///< after the last packet came back, for copies
+constexpr double kStartAheadS = 50e-6;  ///< from the plan to the first packet's time
+constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max() / 2;
+
+std::vector<uint16_t> rx_ports(std::span<const Trial::Lane> lanes) {
+  std::vector<uint16_t> ports;
+  for (const Trial::Lane& lane : lanes) ports.push_back(lane.rx->id());
+  return ports;
+}
+
+}  // namespace
+
+Trial::Trial(std::span<const Lane> lanes, std::span<const TrafficPort* const> ports,
+             const TrialOptions& options, uint8_t run)
+    : lanes_(lanes.begin(), lanes.end()),
+      options_(options),
+      run_(run),
+      tsc_hz_(static_cast<double>(rte_get_tsc_hz())),
+      receiver_(rx_ports(lanes)) {
+  for (const TrafficPort* port : ports) polled_.push_back(port->id());
+  for (const Lane& lane : lanes_) {
+    total_share_ += lane.stream->share;
+    senders_.push_back(
+        std::make_unique<Sender>(*lane.stream, static_cast<uint16_t>(senders_.size()), *lane.tx));
+  }
+}
+
+uint64_t Trial::cycles(double seconds) const {
+  return static_cast<uint64_t>(seconds * tsc_hz_);
+}
+
+void Trial::run() {
+  discard_leftovers();
+  const auto warmup_run = static_cast<uint8_t>(run_ - 1);
+  const bool warm = options_.warmup_s > 0;
+  receiver_.start(run_, warm ? warmup_run : run_);
+  uint64_t begin = rte_rdtsc() + cycles(kStartAheadS);
+  if (warm) {
+    const uint64_t end = begin + cycles(options_.warmup_s);
+    start_senders(warmup_run, begin, end);
+    while (!stop_.load(std::memory_order_relaxed) && rte_rdtsc() < end) round(true);
+    begin = options_.load_pps ? end : rte_rdtsc();
+  }
+  busy_cycles_.set(0);
+  total_cycles_.set(0);
+  start_senders(run_, begin, options_.duration_s ? begin + cycles(*options_.duration_s) : kNever);
+  begin_.set(begin);
+  send_phase();
+  drain_phase();
+}
+
+void Trial::start_senders(uint8_t run, uint64_t begin, uint64_t end) {
+  for (size_t i = 0; i < senders_.size(); ++i) {
+    if (!options_.load_pps) {
+      senders_[i]->start_unpaced(run);
+      continue;
+    }
+    Pacer schedule;
+    // Streams of one rate take turns instead of being due together.
+    schedule.start(begin, end, *options_.load_pps * lanes_[i].stream->share / total_share_, tsc_hz_,
+                   static_cast<double>(i) / static_cast<double>(senders_.size()));
+    senders_[i]->start(run, schedule, cycles(options_.late_bound_us * 1e-6));
+  }
+}
+
+void Trial::send_phase() {
+  const uint64_t begin = begin_.get();
+  const uint64_t end = options_.duration_s ? begin + cycles(*options_.duration_s) : kNever;
+  uint64_t now = rte_rdtsc();
+  bool cut = false;
+  while (true) {
+    const bool worked = round(true);
+    const uint64_t after = rte_rdtsc();
+    total_cycles_.add(after - now);
+    if (worked) busy_cycles_.add(after - now);
+    if (options_.yield) sched_yield();
+    now = rte_rdtsc();
+    if (!cut && (stop_.load(std::memory_order_relaxed) || now >= end)) {
+      for (const auto& sender : senders_) sender->stop(std::min(now, end));
+      cut = true;
+    }
+    if (cut && all_sent()) break;
+  }
+  end_.set(now);
+}
+
+void Trial::drain_phase() {
+  const uint64_t end = rte_rdtsc() + cycles(options_.drain_s);
+  uint64_t settled = kNever;
+  for (uint64_t now = rte_rdtsc(); now < std::min(end, settled); now = rte_rdtsc()) {
+    round(false);
+    if (options_.yield) sched_yield();
+    if (settled == kNever && all_back()) settled = now + cycles(kSettleS);
+  }
+}
+
+void Trial::discard_leftovers() {
+  std::array<rte_mbuf*, Sender::kBurst> packets;
+  for (const uint16_t port : polled_) {
+    // A peer that floods would keep this going for ever; what is left is stale, and counted so.
+    for (int i = 0; i < 4096; ++i) {
+      const uint16_t count = rte_eth_rx_burst(port, 0, packets.data(), packets.size());
+      if (count == 0) break;
+      rte_pktmbuf_free_bulk(packets.data(), count);
+    }
+  }
+}
+
+bool Trial::round(bool send) noexcept {
+  unsigned moved = 0;
+  if (send) moved += pump_all(rte_rdtsc());
+  std::array<rte_mbuf*, Sender::kBurst> packets;
+  for (const uint16_t port : polled_) {
+    const uint16_t count = rte_eth_rx_burst(port, 0, packets.data(), packets.size());
+    if (count == 0) continue;
+    receiver_.take(port, std::span(packets.data(), count), rte_rdtsc());
+    moved += count;
+  }
+  return moved != 0;
+}
+
+unsigned Trial::pump_all(uint64_t now) noexcept {
+  unsigned moved = 0;
+  if (options_.load_pps) {
+    for (const auto& sender : senders_) moved += sender->pump(now);
+    return moved;
+  }
+  // Unpaced: of each port's streams, the one furthest behind its share.
+  for (size_t i = 0; i < senders_.size(); ++i) {
+    bool chosen = true;
+    const auto progress = [this](size_t j) {
+      return static_cast<double>(senders_[j]->sent()) / lanes_[j].stream->share;
+    };
+    for (size_t j = 0; j < senders_.size() && chosen; ++j) {
+      if (j == i || lanes_[j].tx != lanes_[i].tx) continue;
+      chosen = progress(i) < progress(j) || (progress(i) == progress(j) && i < j);
+    }
+    if (chosen) moved += senders_[i]->pump(now);
+  }
+  return moved;
+}
+
+bool Trial::all_sent() const {
+  return std::all_of(senders_.begin(), senders_.end(), [](const auto& s) { return s->done(); });
+}
+
+bool Trial::all_back() const {
+  for (size_t i = 0; i < senders_.size(); ++i) {
+    if (receiver_.stream(i).received.get() != senders_[i]->sent()) return false;
+  }
+  return true;
+}
+
+double Trial::sending_s() const {
+  const uint64_t begin = begin_.get();
+  if (begin == 0) return 0;
+  const uint64_t end = end_.get();
+  const uint64_t now = end != 0 ? end : rte_rdtsc();
+  return now > begin ? static_cast<double>(now - begin) / tsc_hz_ : 0;
+}
+
+double Trial::busy_share() const {
+  const uint64_t total = total_cycles_.get();
+  return total == 0 ? 0 : static_cast<double>(busy_cycles_.get()) / static_cast<double>(total);
+}
+
+}  // namespace headrace::traffic

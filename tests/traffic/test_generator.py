@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The real generator, looped to itself: every packet is counted."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from headrace.traffic import StreamSpec, TrafficError, TrafficProcess, TrialResult
+
+pytestmark = [pytest.mark.root, pytest.mark.dpdk]
+
+# Other processes may hold the core for long: nothing is given up in these tests.
+LATE_US = 5e6
+
+
+@pytest_asyncio.fixture
+async def traffic() -> AsyncIterator[TrafficProcess]:
+    async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as process:
+        yield process
+
+
+@pytest_asyncio.fixture
+async def ring(traffic: TrafficProcess) -> TrafficProcess:
+    port = await traffic.add_port("r", "net_ring0")
+    assert port.link
+    return traffic
+
+
+async def memif_pair(traffic: TrafficProcess, directory: Path) -> None:
+    socket = f"socket={directory}/memif.sock,socket-abstract=no,id=0"
+    await traffic.add_port("a", f"net_memif0,role=server,{socket}")
+    await traffic.add_port("b", f"net_memif1,role=client,{socket}", wait_link_s=10)
+    await traffic.wait_links(timeout_s=10)
+
+
+def assert_adds_up(result: TrialResult) -> None:
+    for counts in [result, *result.streams]:
+        assert counts.intended == counts.sent + counts.unsent
+        assert counts.sent == counts.received + counts.lost
+        assert counts.latency_ns.count == counts.received
+    for name in ("intended", "sent", "received", "lost", "misdelivered"):
+        assert getattr(result, name) == sum(getattr(s, name) for s in result.streams)
+
+
+async def test_ring_returns_exactly_what_the_rate_says(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r", flows=1000)])
+    result = await ring.trial(0.5, 20_001.5, warmup_s=0.1, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert result.intended == result.received == 10_001
+    assert result.lost == result.unsent == result.duplicated == result.reordered == 0
+    assert result.loss_ratio == 0
+    assert result.generator.stale == result.generator.foreign == 0
+    latency = result.latency_ns
+    assert latency.min and latency.p50 and latency.p99_9 and latency.max and latency.mean
+    assert 0 < latency.min <= latency.p50 <= latency.p99_9 <= latency.max
+    assert result.pdv_ns == pytest.approx(latency.p99_9 - latency.min)
+    assert result.streams[0].flows == 1000
+    assert result.streams[0].size is not None
+    assert result.streams[0].size.mean == 64
+
+
+async def test_imix_is_named_in_the_result(ring: TrafficProcess) -> None:
+    await ring.configure(
+        [StreamSpec(name="loop", tx_port="r", rx_port="r", size="imix-csit", flows=12)]
+    )
+    result = await ring.trial(0.2, 50_000, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert result.received == 10_000
+    size = result.streams[0].size
+    assert size is not None
+    assert (size.name, size.sizes, size.weights) == ("imix-csit", [64, 570, 1518], [7, 4, 1])
+    assert size.mean == pytest.approx(353.83, abs=0.01)
+
+
+async def test_memif_pair_both_directions(traffic: TrafficProcess, tmp_path: Path) -> None:
+    await memif_pair(traffic, tmp_path)
+    await traffic.configure(
+        [
+            StreamSpec(name="ab", tx_port="a", rx_port="b", size=64, share=3, flows=100),
+            StreamSpec(name="ba", tx_port="b", rx_port="a", size="imix-nfvbench", vlan=9),
+        ]
+    )
+    result = await traffic.trial(0.5, 40_000, yield_core=True, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert result.lost == result.misdelivered == 0
+    assert [stream.received for stream in result.streams] == [15_000, 5_000]
+
+
+async def test_a_stream_at_the_wrong_port_is_misdelivered(
+    traffic: TrafficProcess, tmp_path: Path
+) -> None:
+    await memif_pair(traffic, tmp_path)
+    await traffic.configure(
+        [
+            StreamSpec(name="right", tx_port="a", rx_port="b"),
+            StreamSpec(name="wrong", tx_port="a", rx_port="a"),
+        ]
+    )
+    result = await traffic.trial(0.2, 10_000, late_bound_us=LATE_US, drain_s=0.05)
+    assert_adds_up(result)
+    right, wrong = result.streams
+    assert (right.received, right.misdelivered, right.lost) == (1000, 0, 0)
+    assert (wrong.received, wrong.misdelivered, wrong.lost) == (0, 1000, 1000)
+    assert result.loss_ratio == 0.5
+
+
+async def test_as_fast_as_possible(ring: TrafficProcess) -> None:
+    await ring.configure(
+        [
+            StreamSpec(name="one", tx_port="r", rx_port="r", share=1),
+            StreamSpec(name="three", tx_port="r", rx_port="r", share=3),
+        ]
+    )
+    result = await ring.trial(0.3, None)
+    assert_adds_up(result)
+    assert result.unsent == result.lost == 0
+    assert result.sent > 100_000
+    assert result.streams[1].sent == pytest.approx(3 * result.streams[0].sent, abs=128)
+
+
+async def test_what_cannot_be_sent_in_time_is_unsent(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r", size=1518)])
+    result = await ring.trial(0.2, 900e6, late_bound_us=1000)
+    assert_adds_up(result)
+    assert result.intended == pytest.approx(180e6, rel=0.001)
+    assert result.unsent > 0
+    assert result.generator.limited
+    assert result.loss_ratio == pytest.approx((result.unsent + result.lost) / result.intended)
+
+
+async def test_start_read_stop(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+    await ring.start(10_000, late_bound_us=LATE_US)
+    with pytest.raises(TrafficError, match="busy"):
+        await ring.trial(1, 1)
+    with pytest.raises(TrafficError, match="busy"):
+        await ring.add_port("other", "net_ring1")
+    await asyncio.sleep(0.3)
+    first = await ring.read()
+    assert first.sent > 0
+    await asyncio.sleep(0.2)
+    second = await ring.read()
+    assert second.received > first.received
+    last = await ring.stop()
+    assert_adds_up(last)
+    assert last.sent >= second.sent
+    assert last.lost == 0
+    assert last.tx_pps == pytest.approx(10_000, rel=0.2)
+    again = await ring.trial(0.1, 10_000, late_bound_us=LATE_US)
+    assert again.received == 1000, "a new run counts from nothing"
+
+
+async def test_calibration_is_kept_in_later_results(ring: TrafficProcess) -> None:
+    calibration = await ring.calibrate(sizes=[64, 1518], duration_s=0.2, load_pps=100_000)
+    assert [ceiling.size for ceiling in calibration.ceilings] == [64, 1518]
+    for ceiling in calibration.ceilings:
+        assert ceiling.ceiling_pps > 100_000
+        assert ceiling.loss_ratio == 0
+    assert calibration.timing_error_ns.p50 is not None
+    assert calibration.latency_floor_ns.p50 is not None
+    assert calibration.latency_floor_ns.p50 >= calibration.timing_error_ns.p50
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+    result = await ring.trial(0.1, 10_000)
+    assert result.calibration == calibration
+
+
+async def test_no_link_is_an_error_that_names_the_port(
+    traffic: TrafficProcess, tmp_path: Path
+) -> None:
+    devargs = f"net_memif0,role=server,socket={tmp_path}/alone.sock,socket-abstract=no"
+    port = await traffic.add_port("a", devargs)
+    assert not port.link
+    await traffic.configure([StreamSpec(name="ab", tx_port="a", rx_port="a")])
+    with pytest.raises(TrafficError, match="port a has no link") as caught:
+        await traffic.trial(0.1, 100)
+    assert caught.value.code == "link_down"
+
+
+async def test_wrong_input_names_its_place(ring: TrafficProcess) -> None:
+    wrong: list[tuple[str, dict[str, Any], str]] = [
+        ("add_port", {"name": "x", "devargs": "net_nothing0"}, "/devargs"),
+        ("add_port", {"name": "r", "devargs": "net_ring7"}, "/name"),
+        ("add_port", {"name": "x", "devargs": "net_ring0"}, "/devargs"),
+        ("add_port", {"devargs": "net_ring7"}, "/name"),
+        ("remove_port", {"name": "zz"}, "/name"),
+        ("configure", {"streams": [{"name": "s", "tx_port": "r"}]}, "/streams/0/rx_port"),
+        (
+            "configure",
+            {"streams": [{"name": "s", "tx_port": "r", "rx_port": "q"}]},
+            "/streams/0/rx_port",
+        ),
+        (
+            "configure",
+            {"streams": [{"name": "s", "tx_port": "r", "rx_port": "r", "size": 9000}]},
+            "/streams/0/size",
+        ),
+        ("trial", {"duration_s": -1}, "/duration_s"),
+        ("trial", {"duration_s": 1, "load_pps": "all"}, "/load_pps"),
+        ("trial", {"duration_s": 1, "loda_pps": 5}, "/loda_pps"),
+        ("calibrate", {"sizes": [64, 5]}, "/sizes/1"),
+    ]
+    for call, params, place in wrong:
+        with pytest.raises(TrafficError) as caught:
+            await ring.call(call, **params)
+        assert place in caught.value.message, (call, params, caught.value.message)
+    with pytest.raises(TrafficError) as caught:
+        await ring.trial(1, 1)
+    assert caught.value.code == "no_streams"
+
+
+async def test_ports_come_and_go(traffic: TrafficProcess) -> None:
+    for _ in range(3):
+        await traffic.add_port("r", "net_ring0", n_descriptors=256)
+        assert [port.name for port in await traffic.ports()] == ["r"]
+        await traffic.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+        assert (await traffic.trial(0.05, 10_000, late_bound_us=LATE_US)).received == 500
+        await traffic.remove_port("r")
+        assert await traffic.ports() == []
+    with pytest.raises(TrafficError) as caught:
+        await traffic.trial(1, 1)
+    assert caught.value.code == "no_streams"
+
+
+async def test_shutdown_and_kill_end_a_run(tmp_path: Path) -> None:
+    async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic:
+        await traffic.add_port("r", "net_ring0")
+        await traffic.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+        await traffic.start(1000)
+        pid = traffic.pid
+        await traffic.shutdown()
+        for _ in range(100):
+            await asyncio.sleep(0.05)
+            if not traffic.control_path.exists():
+                break
+        assert not traffic.control_path.exists()
+    assert pid is not None
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
