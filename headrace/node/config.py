@@ -66,7 +66,7 @@ class PortConfig(_Strict):
 
 
 class NodeConfig(_Strict):
-    """The whole of node.yaml."""
+    """The whole of node.yaml. `vnf_ports` is preferred for ports to VNFs, where it is possible."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
     switch: SwitchName = SwitchName.HEADRACE
@@ -76,6 +76,7 @@ class NodeConfig(_Strict):
     switch_memory_mb: Annotated[int, Field(ge=64)] = 256
     oversubscribe: bool = False
     ports: list[PortConfig] | None = None
+    vnf_ports: PortKind | None = None
     templates: list[Path] = []
     log_level: str = "info"
 

@@ -272,7 +272,8 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
         raise GraphRefused("templates", f"{place}: {asked} is unknown; there are: {known}")
     for template in candidates:
         kinds = node.engine_kinds.get(template.engine, ())
-        for kind in node.capabilities.vnf_kinds:
+        preferred = node.config.vnf_ports
+        for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
             if kind in kinds:
                 _check_ports(vnf, number, template)
                 return template, kind
