@@ -47,7 +47,7 @@ class ProcessEngine:
             "cpu": vnf.cores[0],
             "idle": vnf.idle,
             "eal": {
-                "no_huge": not self._hugepages,
+                "hugepages": "auto" if self._hugepages else "off",
                 "memory_mb": vnf.memory_mb,
                 "file_prefix": f"hrvnf{digest}",
             },
