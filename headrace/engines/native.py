@@ -6,6 +6,9 @@ there by a Linux bridge that learns. Nothing polls; what it costs is part of the
 """
 
 import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 from pyroute2 import IPRoute, NetNS, netns
@@ -42,6 +45,7 @@ class NativeEngine:
     def _make(self, vnf: VnfSpec) -> None:
         if vnf.name not in netns.listnetns():
             netns.create(vnf.name)
+        _inside(vnf.name, _disable_ipv6)
         with NetNS(vnf.name) as inside:
             if not inside.link_lookup(ifname=_BRIDGE):
                 inside.link("add", ifname=_BRIDGE, kind="bridge", br_mcast_snooping=0)
@@ -53,7 +57,6 @@ class NativeEngine:
                 index = inside.link_lookup(ifname=device)[0]
                 if port.mac:
                     inside.link("set", index=index, address=port.mac)
-                # No addresses and no IPv6: the bridge sends nothing of its own.
                 inside.link("set", index=index, master=bridge, state="up")
             inside.link("set", index=bridge, state="up")
 
@@ -110,6 +113,25 @@ class NativeEngine:
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine: none."""
         return ()
+
+
+def _disable_ipv6() -> None:
+    """No IPv6, no addresses: the kernel sends no packet of its own into the VNF."""
+    for scope in ("all", "default"):
+        setting = Path("/proc/sys/net/ipv6/conf") / scope / "disable_ipv6"
+        if setting.exists():
+            setting.write_text("1")
+
+
+def _inside(namespace: str, work: Callable[[], None]) -> None:
+    """Runs `work` in a thread that has entered the namespace for good, and ends with it."""
+
+    def run() -> None:
+        netns.setns(namespace)
+        work()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        thread.submit(run).result()
 
 
 def remove_namespaces(prefix: str) -> None:

@@ -40,8 +40,8 @@ class PortSpec(_Frozen):
     """A port to be made. `name` is unique in the node and at most 12 characters long.
 
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
-    dpdk `devargs`; system `iface`; veth `iface` and `peer` (names of both ends). `labels` are for
-    people: whose port it is.
+    dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
+    ends). `labels` are for people: whose port it is.
     """
 
     name: str

@@ -19,7 +19,7 @@ from headrace.switches.base import (
     SwitchSettings,
     WorkerCycles,
 )
-from headrace.switches.ovs_common import OvsFamilyDriver
+from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
 
 
 class HeadraceDriver(OvsFamilyDriver):
@@ -75,7 +75,7 @@ class HeadraceDriver(OvsFamilyDriver):
             case PortKind.VHOST_USER:
                 return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
             case PortKind.DPDK:
-                return "dpdk", {"dpdk-devargs": port.options["devargs"]}
+                return "dpdk", dpdk_options(port)
             case PortKind.TAP:
                 return "internal", {}
             case _:

@@ -408,6 +408,12 @@ class OvsFamilyDriver:
         return Attach()
 
 
+def dpdk_options(port: PortSpec) -> dict[str, str]:
+    """Options of a `dpdk` interface: `devargs` under OVS's name, all others as they are."""
+    others = {key: value for key, value in port.options.items() if key != "devargs"}
+    return {"dpdk-devargs": port.options["devargs"], **others}
+
+
 def _mutate(table: str, where: list[list[object]], column: str, mutator: str, value: object) -> Row:
     return {
         "op": "mutate",

@@ -25,7 +25,7 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.jsonrpc import JsonRpc, RpcError
-from headrace.switches.ovs_common import OvsFamilyDriver
+from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
 from headrace.switches.tsc import tsc_hz
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
@@ -82,7 +82,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             case PortKind.VHOST_USER:
                 return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
             case _:
-                return "dpdk", {"dpdk-devargs": port.options["devargs"], "n_rxq": "1"}
+                return "dpdk", dpdk_options(port)
 
     def _programs(self) -> list[str]:
         return [PROGRAM]

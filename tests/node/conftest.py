@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A directory for a node, and nodes that are torn down whatever happens in the test."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.node.config import from_dict
+from headrace.node.node import Node, tear_down
+
+StartNode = Callable[..., Awaitable[Node]]
+
+
+@pytest.fixture
+def rundir() -> Iterator[Path]:
+    """A new directory with a short name, as Unix sockets need."""
+    directory = Path(tempfile.mkdtemp(prefix=f"hr{os.getpid()}-", dir="/tmp"))
+    yield directory
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+async def start_node(rundir: Path) -> AsyncIterator[StartNode]:
+    """Starts nodes of one directory; ends them and everything they made after the test."""
+    nodes: list[Node] = []
+
+    async def start(**settings: Any) -> Node:
+        node = Node(from_dict(settings), rundir)
+        nodes.append(node)
+        await node.start()
+        return node
+
+    yield start
+    for node in nodes:
+        await node.graphs.settle()
+    await tear_down(rundir)
