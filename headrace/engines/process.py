@@ -43,7 +43,7 @@ class ProcessEngine:
         """What headrace-vnf reads."""
         digest = hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()
         return {
-            **vnf.configuration,
+            "function": vnf.configuration,
             "cpu": vnf.cores[0],
             "idle": vnf.idle,
             "eal": {
@@ -78,7 +78,8 @@ class ProcessEngine:
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
         while True:
             try:
-                await call(self.control(vnf), "ping", timeout_s=2.0)
+                # Refused until the ports are open and the worker runs.
+                await call(self.control(vnf), "counters", timeout_s=2.0)
                 return
             except ControlError as error:
                 late = asyncio.get_running_loop().time() > deadline
@@ -87,8 +88,8 @@ class ProcessEngine:
                     continue
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
-                how = f"does not answer ({error})" if late else "ended while starting"
-                raise EngineError(f"VNF {vnf.vnf} {how}: {words}") from error
+                how = f"is {error}" if late else f"ended while starting: {words}"
+                raise EngineError(f"VNF {vnf.vnf} {how}") from error
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""

@@ -8,10 +8,11 @@ is `done` and equal is not touched. Everything it calls is idempotent, so a row 
 `removing` is simply tried again.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import asyncio
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from headrace.engines.base import Engine
+from headrace.engines.base import Engine, VnfSpec
 from headrace.node.resources import (
     LinkResource,
     LsiResource,
@@ -95,7 +96,7 @@ class Transition:
             case PortResource():
                 await self._driver.add_port(first.lsi, first.port)
             case VnfResource():
-                await self._engines[first.vnf.engine].ensure(first.vnf)
+                await _all(self._engines[vnf.engine].ensure(vnf) for vnf in _vnfs(batch))
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
@@ -109,9 +110,21 @@ class Transition:
             case PortResource():
                 await self._driver.remove_port(first.lsi, first.port)
             case VnfResource():
-                await self._engines[first.vnf.engine].stop(first.vnf)
+                await _all(self._engines[vnf.engine].stop(vnf) for vnf in _vnfs(batch))
             case RuleResource():
                 await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
+
+
+async def _all(work: Iterable[Coroutine[None, None, None]]) -> None:
+    """Does all at once and waits for all; raises the first failure."""
+    results = await asyncio.gather(*work, return_exceptions=True)
+    for result in results:
+        if result is not None:
+            raise result
+
+
+def _vnfs(batch: list[Resource]) -> Iterator[VnfSpec]:
+    return (r.vnf for r in batch if isinstance(r, VnfResource))
 
 
 def _rules(batch: list[Resource]) -> Iterator[Rule]:
@@ -119,12 +132,14 @@ def _rules(batch: list[Resource]) -> Iterator[Rule]:
 
 
 def _batches(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
-    """Single resources, but consecutive rules of one LSI together: they share a barrier."""
+    """Single resources, but VNFs together, and consecutive rules of one LSI: they share a barrier."""
 
     def group(pair: tuple[int, Resource]) -> tuple[str, object]:
         number, resource = pair
         if isinstance(resource, RuleResource):
             return "rules", resource.rule.lsi
+        if isinstance(resource, VnfResource):
+            return "vnfs", None
         return "single", number
 
     for _, members in groupby(enumerate(resources), group):

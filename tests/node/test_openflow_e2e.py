@@ -240,6 +240,32 @@ async def test_switch_that_dies_fails_a_deployment(bench: Bench) -> None:
     assert bench.node.graphs.record("g").state == "failed"
 
 
+async def test_chain_of_vnfs(bench: Bench) -> None:
+    try:
+        find_program("headrace-vnf")
+    except ProgramMissing as error:
+        pytest.skip(str(error))
+    bench.node.config.oversubscribe = True  # two VNFs on one core
+    await bench.node.graphs.create("g", graphs.chain("pass", 2))
+    frames = [udp(b"frame %3d" % n + bytes(20)) for n in range(50)]
+    for frame in frames:
+        bench.p0.send(frame)
+    assert await bench.p1.receive(50) == frames
+    for frame in frames:
+        bench.p1.send(frame)
+    assert await bench.p0.receive(50) == frames
+    for name in ("v0", "v1"):
+        spec, engine = bench.node.vnf("g", name)
+        ports = (await engine.counters(spec))["ports"]
+        assert [ports[port]["rx_packets"] for port in ("port:0", "port:1")] == [50, 50]
+        assert (await engine.cycles(spec))["packets"] == 100
+    running = bench.node.supervisor.all()
+    assert sum(name.startswith("vnf-") for name in running) == 2
+    await bench.node.graphs.delete("g")
+    assert not any(name.startswith("vnf-") for name in bench.node.supervisor.all())
+    assert list((bench.node.rundir / "vnf").iterdir()) == []
+
+
 async def test_cycles_count_up(bench: Bench) -> None:
     first = await bench.node.driver.cycles()
     await asyncio.sleep(0.3)
