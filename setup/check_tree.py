@@ -15,11 +15,12 @@ ROOT = Path(__file__).resolve().parent.parent
 CPP_ROOMS: dict[str, set[str]] = {
     "base": set(),
     "flowsource": set(),
+    "shm": {"base"},
     "packet": {"base"},
     "match": {"base", "packet"},
     "pipeline": {"base", "packet", "match"},
     "openflow": {"base", "packet", "match", "pipeline"},
-    "port": {"base", "packet", "match", "pipeline"},
+    "port": {"base", "shm", "packet", "match", "pipeline"},
     "ovsdb": {"base", "packet", "match", "pipeline", "openflow", "port"},
     "runtime": {"base", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
     "traffic": {"base", "packet", "runtime"},

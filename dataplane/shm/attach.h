@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a VNF and the switch say to each other when the VNF attaches: one request, one reply that
+// carries the region's file descriptor (SCM_RIGHTS), on a Unix stream socket. The connection stays
+// open as long as the VNF uses the port: its end, however it comes, tells the switch to take back
+// what the VNF held.
+#pragma once
+
+#include <cstdint>
+
+#include "shm/layout.h"
+
+namespace headrace::shm {
+
+struct AttachRequest {
+  uint64_t magic{kMagic};
+  uint16_t version_major{1};
+  uint16_t version_minor{0};
+  uint32_t process{0};
+  char name[kNameSize]{};
+};
+static_assert(sizeof(AttachRequest) == 56);
+
+struct AttachReply {
+  int32_t status{0};  ///< 0, or a negative errno; then no descriptor comes with it
+  uint32_t port{0};
+};
+static_assert(sizeof(AttachReply) == 8);
+
+}  // namespace headrace::shm

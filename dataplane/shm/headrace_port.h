@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * libheadrace-port: how a VNF reaches a Headrace switch through shared memory. C ABI, version 1.
+ *
+ * The memory. A region belongs to one trust group (a graph, unless told otherwise). It holds packet
+ * buffers of one size and, for each port, rings of buffer numbers. A packet moves by its number:
+ * from the switch to the VNF, on to the switch or, where the flow rules join two ports and nothing
+ * else, straight to the next VNF. Nobody copies it on the way.
+ *
+ * Owning. A buffer has one owner at a time. hrp_rx() and hrp_alloc() make the caller the owner;
+ * hrp_tx() and hrp_free() end that, for the numbers that they took. Touch only what you own.
+ *
+ * Threads. One thread at a time may use a port; different ports are independent. No call blocks,
+ * allocates or makes a system call but hrp_attach() and hrp_detach().
+ *
+ * A process attaches by the switch's Unix socket, and gets the region as a file descriptor. A VM
+ * maps the same region as the BAR of an ivshmem-plain device and calls hrp_attach_memory().
+ *
+ *     hrp_port *port;
+ *     int error = hrp_attach("/run/headrace/graph.shm", "vnf1:0", &port);
+ *     for (;;) {
+ *         uint32_t packets[32];
+ *         uint32_t count = hrp_rx(port, packets, 32);
+ *         for (uint32_t i = 0; i < count; ++i)
+ *             handle(hrp_data(port, packets[i]), hrp_length(port, packets[i]));
+ *         uint32_t sent = hrp_tx(port, packets, count);
+ *         hrp_free(port, packets + sent, count - sent);
+ *     }
+ */
+#ifndef HEADRACE_PORT_H
+#define HEADRACE_PORT_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define HRP_VERSION_MAJOR 1
+#define HRP_VERSION_MINOR 0
+
+#pragma GCC visibility push(default)
+
+typedef struct hrp_port hrp_port;
+
+/* Attaches to port `name` by the switch's socket for the region. 0, or a negative errno: -ENOENT no
+ * such port, -EBUSY it has a user, -EPROTO another major version of the ABI. */
+int hrp_attach(const char* socket_path, const char* name, hrp_port** port);
+
+/* The same for memory that is mapped already, as by ivshmem. */
+int hrp_attach_memory(void* memory, size_t size, const char* name, hrp_port** port);
+
+/* Gives back all that the port still holds, and frees `port`. */
+void hrp_detach(hrp_port* port);
+
+/* Takes up to `room` received packets; how many. The caller owns them. */
+uint32_t hrp_rx(hrp_port* port, uint32_t* packets, uint32_t room);
+
+/* Sends a prefix of `packets`; its length. The rest stays the caller's. */
+uint32_t hrp_tx(hrp_port* port, const uint32_t* packets, uint32_t count);
+
+/* Takes up to `count` fresh buffers; how many there were. Their length is 0. */
+uint32_t hrp_alloc(hrp_port* port, uint32_t* buffers, uint32_t count);
+
+/* Gives buffers back. */
+void hrp_free(hrp_port* port, const uint32_t* buffers, uint32_t count);
+
+/* The first octet of a packet. */
+uint8_t* hrp_data(hrp_port* port, uint32_t packet);
+
+/* Octets of a packet. */
+uint32_t hrp_length(const hrp_port* port, uint32_t packet);
+
+/* Sets where a packet begins, in octets from the start of its buffer, and its length. -EINVAL if it
+ * would not fit. Headers are added by beginning earlier: hrp_headroom() octets are free before. */
+int hrp_set(hrp_port* port, uint32_t packet, uint32_t begin, uint32_t length);
+uint32_t hrp_headroom(const hrp_port* port, uint32_t packet);
+uint32_t hrp_room(const hrp_port* port); /* octets of a buffer, headroom included */
+
+/* 1 while packets go straight to the next VNF, else 0. A VNF need not care. */
+int hrp_is_direct(const hrp_port* port);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

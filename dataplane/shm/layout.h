@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// What lies where in a region of shared memory: the ABI between the switch and VNFs.
+//
+// All places are octet offsets from the region's start; there are no pointers. All numbers are
+// little-endian, and a region's size and places never change. The switch writes the header once and
+// trusts nothing in the region afterwards: it keeps its own copies of all places and sizes, and
+// takes every number that a VNF can write (ring positions, buffer numbers, lengths) as hostile.
+//
+//   RegionHeader | PortBlock x n_ports | rings | BufferHeader + octets, x n_buffers
+//
+// A port has five rings. Each has one producer and one consumer:
+//
+//   to_vnf    switch -> VNF   packets
+//   from_vnf  VNF -> switch   packets
+//   fresh     switch -> VNF   empty buffers, to send from
+//   returned  VNF -> switch   buffers that the VNF is done with
+//   direct    VNF -> VNF      packets of a direct link; in the receiver's block (direct_link.h)
+//
+// held: one octet a buffer, 1 while this port's VNF owns it. The VNF writes it before it ends the
+// other's ownership and after it began its own, so at any moment of a kill -9 each buffer that the
+// VNF had is marked, or still in a ring.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace headrace::shm {
+
+inline constexpr uint64_t kMagic = 0x3154524f50415248;  // "HRAPORT1"
+inline constexpr uint32_t kMaxPorts = 64;
+inline constexpr uint32_t kNameSize = 40;
+inline constexpr uint32_t kHeadroom = 128;
+
+/// A counter or position that both sides see. Lock-free, so it means the same in any address space.
+using Shared32 = std::atomic<uint32_t>;
+using Shared64 = std::atomic<uint64_t>;
+static_assert(Shared32::is_always_lock_free && sizeof(Shared32) == 4);
+static_assert(Shared64::is_always_lock_free && sizeof(Shared64) == 8);
+
+/// A ring's positions; `capacity` slots of 4 octets follow. Positions count up and wrap at 2^32.
+struct RingHeader {
+  alignas(64) Shared32 head;  ///< the producer's: slots filled so far
+  alignas(64) Shared32 tail;  ///< the consumer's: slots emptied so far
+};
+static_assert(sizeof(RingHeader) == 128);
+
+struct RegionHeader {
+  uint64_t magic;
+  uint16_t version_major;
+  uint16_t version_minor;
+  uint32_t n_ports;
+  uint64_t size;
+  uint64_t ports_at;
+  uint64_t buffers_at;
+  uint32_t n_buffers;
+  uint32_t buffer_stride;  ///< BufferHeader included; a multiple of 64
+  uint32_t ring_capacity;  ///< slots of each ring but fresh and returned; a power of two
+  uint32_t pool_capacity;  ///< slots of fresh and returned; a power of two
+  uint8_t reserved[72];
+};
+static_assert(sizeof(RegionHeader) == 128);
+
+/// Octets of a ring of `capacity` slots.
+constexpr uint64_t ring_octets(uint32_t capacity) {
+  return sizeof(RingHeader) + uint64_t{capacity} * sizeof(uint32_t);
+}
+
+/// How a port's packets go; see direct_link.h for who writes what and when.
+struct LinkWords {
+  alignas(64) Shared32 tx_wanted;  ///< switch: 0, or 1 + the port whose direct ring to send to
+  Shared32 rx_wanted;              ///< switch: direct ring closed (0), opening (1) or open (2)
+  Shared32 rx_after;               ///< switch: to_vnf position to reach before reading direct
+  alignas(64) Shared32 tx_now;     ///< VNF: what of tx_wanted it acts on
+  Shared32 rx_now;                 ///< VNF: what of rx_wanted it acts on
+  Shared64 direct_packets;         ///< VNF: sent by a direct link, ever
+  Shared64 direct_octets;
+};
+static_assert(sizeof(LinkWords) == 128);
+
+struct PortBlock {
+  char name[kNameSize];
+  Shared32 user;       ///< VNF: process number while attached, else 0
+  Shared32 heartbeat;  ///< VNF: counts up now and then while it calls
+  uint64_t to_vnf_at;
+  uint64_t from_vnf_at;
+  uint64_t fresh_at;
+  uint64_t returned_at;
+  uint64_t direct_at;
+  uint64_t held_at;
+  uint8_t reserved[32];
+  LinkWords link;
+};
+static_assert(sizeof(PortBlock) == 256 && offsetof(PortBlock, link) == 128);
+
+/// Before each buffer's octets.
+struct BufferHeader {
+  uint32_t begin;   ///< where the packet begins, from the end of this header
+  uint32_t length;  ///< its octets
+  uint8_t reserved[56];
+};
+static_assert(sizeof(BufferHeader) == 64);
+
+}  // namespace headrace::shm

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// A region of shared memory, as the switch that makes it sees it.
+//
+// The switch creates a region for a trust group, lays it out (layout.h), and keeps what it needs to
+// know of it here, outside: whatever a VNF writes into the region, these numbers stay right. The
+// file is sealed against resizing, so that no peer can make the switch fault by truncating it.
+//
+// Threads: created and destroyed on the control thread; everything else is const.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/result.h"
+#include "shm/layout.h"
+
+namespace headrace::shm {
+
+/// A mapped file, unmapped and closed on destruction.
+class Mapping {
+ public:
+  Mapping() = default;
+  ~Mapping();
+  Mapping(Mapping&& other) noexcept { *this = std::move(other); }
+  Mapping& operator=(Mapping&& other) noexcept;
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+
+  /// An anonymous, sealed file of `size` octets (rounded up to whole pages): huge pages if there
+  /// are enough and they are wanted, else usual ones; uses_hugepages() says which.
+  static Result<Mapping> create(const std::string& name, size_t size, bool hugepages);
+  /// A file that a peer gave; takes over `fd`.
+  static Result<Mapping> open(int fd);
+
+  [[nodiscard]] std::span<uint8_t> octets() const { return octets_; }
+  [[nodiscard]] int fd() const { return fd_; }
+  [[nodiscard]] bool uses_hugepages() const { return hugepages_; }
+
+ private:
+  int fd_{-1};
+  std::span<uint8_t> octets_;
+  bool hugepages_{false};
+};
+
+struct RegionConfig {
+  std::string name;
+  uint32_t n_ports{8};
+  uint32_t n_buffers{8192};
+  uint32_t buffer_room{2048 + kHeadroom};  ///< octets of a packet and its headroom
+  uint32_t ring_capacity{1024};            ///< a power of two
+  bool hugepages{true};
+};
+
+class Region {
+ public:
+  /// Creates and lays out a region; fails with what is wrong in `config` or the kernel's word.
+  static Result<Region> create(const RegionConfig& config);
+
+  [[nodiscard]] const RegionConfig& config() const { return config_; }
+  [[nodiscard]] const Mapping& mapping() const { return mapping_; }
+  [[nodiscard]] uint32_t pool_capacity() const { return pool_capacity_; }
+  [[nodiscard]] uint32_t buffer_stride() const { return stride_; }
+
+  /// `port` and `buffer` are below n_ports and n_buffers.
+  [[nodiscard]] PortBlock& port(uint32_t port) const;
+  [[nodiscard]] BufferHeader& buffer(uint32_t buffer) const;
+  [[nodiscard]] uint8_t* octets(uint32_t buffer) const;
+  [[nodiscard]] std::span<uint8_t> held(uint32_t port) const;
+
+  /// The rings' places, from the switch's own books.
+  [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
+  [[nodiscard]] void* from_vnf(uint32_t port) const { return ring(port, 1); }
+  [[nodiscard]] void* direct(uint32_t port) const { return ring(port, 2); }
+  [[nodiscard]] void* fresh(uint32_t port) const;
+  [[nodiscard]] void* returned(uint32_t port) const;
+
+ private:
+  [[nodiscard]] void* ring(uint32_t port, uint32_t which) const;
+  [[nodiscard]] uint64_t port_rings_at(uint32_t port) const;
+  void lay_out();
+
+  RegionConfig config_;
+  Mapping mapping_;
+  uint32_t pool_capacity_{0};
+  uint32_t stride_{0};
+  uint64_t rings_at_{0};
+  uint64_t rings_of_port_{0};
+  uint64_t held_at_{0};
+  uint64_t buffers_at_{0};
+};
+
+}  // namespace headrace::shm

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <gtest/gtest.h>
+
+#include <array>
+#include <atomic>
+#include <numeric>
+#include <random>
+#include <thread>
+#include <vector>
+
+#include "shm/direct_link.h"
+#include "shm/region.h"
+#include "shm/switch_end.h"
+#include "shm/vnf_end.h"
+
+namespace headrace::shm {
+namespace {
+
+constexpr uint32_t kBuffers = 512;
+
+/// A region of four ports and, for each, a VNF's end through a mapping of its own.
+class SharedRegion : public testing::Test {
+ protected:
+  SharedRegion()
+      : region_(*Region::create({.name = "test",
+                                 .n_ports = 4,
+                                 .n_buffers = kBuffers,
+                                 .ring_capacity = 64,
+                                 .hugepages = false})),
+        ends_(region_),
+        mapping_(*Mapping::open(dup(region_.mapping().fd()))) {
+    for (uint32_t port = 0; port < vnf_.size(); ++port) vnf_[port].bind(mapping_.octets(), port);
+  }
+
+  /// Sends one packet of `length` octets, each of value `mark`, to a VNF.
+  void send_to(uint32_t port, uint8_t mark, uint32_t length) {
+    std::array<uint32_t, 1> buffer{};
+    ASSERT_EQ(ends_.take(buffer), 1u);
+    region_.buffer(buffer[0]).begin = kHeadroom;
+    region_.buffer(buffer[0]).length = length;
+    std::fill_n(region_.octets(buffer[0]) + kHeadroom, length, mark);
+    ASSERT_EQ(ends_.send(port, buffer), 1u);
+  }
+
+  Region region_;
+  SwitchEnd ends_;
+  Mapping mapping_;
+  std::array<VnfEnd, 4> vnf_;
+};
+
+TEST_F(SharedRegion, CarriesAPacketThereAndBack) {
+  send_to(1, 0x5a, 60);
+  std::array<uint32_t, 8> got{};
+  ASSERT_EQ(vnf_[1].rx(got), 1u);
+  EXPECT_EQ(vnf_[1].header(got[0]).length, 60u);
+  EXPECT_EQ(vnf_[1].data(got[0])[59], 0x5a);
+  ASSERT_EQ(vnf_[1].tx(std::span(got).first(1)), 1u);
+  std::array<Sent, 8> sent{};
+  ASSERT_EQ(ends_.receive(1, sent), 1u);
+  EXPECT_EQ(sent[0].begin, kHeadroom);
+  EXPECT_EQ(sent[0].length, 60u);
+  EXPECT_FALSE(ends_.is_out(sent[0].buffer));
+}
+
+TEST_F(SharedRegion, GivesAVnfBuffersAndTakesThemBack) {
+  ends_.refill(0, 16);
+  std::array<uint32_t, 32> buffers{};
+  ASSERT_EQ(vnf_[0].alloc(buffers), 16u);
+  EXPECT_EQ(ends_.free_buffers(), kBuffers - 16);
+  vnf_[0].free(std::span(buffers).first(16));
+  ends_.refill(0, 0);
+  EXPECT_EQ(ends_.free_buffers(), kBuffers);
+}
+
+TEST_F(SharedRegion, RefusesNumbersThatAreNotTheVnfs) {
+  send_to(1, 1, 60);
+  std::array<uint32_t, 1> got{};
+  ASSERT_EQ(vnf_[1].rx(got), 1u);
+  // The same twice, one out of range, one that the switch owns.
+  const std::array<uint32_t, 4> hostile = {got[0], got[0], kBuffers, (got[0] + 1) % kBuffers};
+  ASSERT_EQ(vnf_[1].tx(hostile), 4u);
+  std::array<Sent, 8> sent{};
+  EXPECT_EQ(ends_.receive(1, sent), 1u);
+  EXPECT_EQ(ends_.offences(1).number, 3u);
+}
+
+TEST_F(SharedRegion, RefusesPacketsOutsideTheirBuffer) {
+  for (const auto& [begin, length] : {std::pair{0u, 1u << 31},
+                                      {1u << 31, 1u},
+                                      {~0u, ~0u},
+                                      {kHeadroom, region_.buffer_stride()},
+                                      {0u, 0u}}) {
+    send_to(1, 1, 60);
+    std::array<uint32_t, 1> got{};
+    ASSERT_EQ(vnf_[1].rx(got), 1u);
+    vnf_[1].header(got[0]).begin = begin;
+    vnf_[1].header(got[0]).length = length;
+    vnf_[1].tx(got);
+    std::array<Sent, 8> sent{};
+    EXPECT_EQ(ends_.receive(1, sent), 0u) << begin << " " << length;
+  }
+  EXPECT_EQ(ends_.offences(1).length, 5u);
+  EXPECT_EQ(ends_.free_buffers(), kBuffers) << "no buffer leaks";
+}
+
+TEST_F(SharedRegion, StopsReadingARingWithImpossiblePositions) {
+  auto* header = static_cast<RingHeader*>(region_.from_vnf(1));
+  header->head.store(100'000);
+  std::array<Sent, 8> sent{};
+  EXPECT_EQ(ends_.receive(1, sent), 0u);
+  EXPECT_EQ(ends_.offences(1).ring, 1u);
+  header->head.store(1);
+  EXPECT_EQ(ends_.receive(1, sent), 0u) << "broken for good, until reclaim()";
+}
+
+TEST_F(SharedRegion, TakesBackAllThatADeadVnfHad) {
+  ends_.refill(1, 40);
+  std::array<uint32_t, 32> buffers{};
+  ASSERT_EQ(vnf_[1].alloc(std::span(buffers).first(20)), 20u);
+  vnf_[1].tx(std::span(buffers).first(5));         // waits for the switch
+  vnf_[1].free(std::span(buffers).subspan(5, 5));  // returned, not yet seen
+  for (int i = 0; i < 7; ++i) send_to(1, 1, 60);   // waits for the VNF
+  ends_.refill(2, 10);                             // another VNF's are left alone
+  ASSERT_EQ(vnf_[2].alloc(std::span(buffers).first(3)), 3u);
+  ends_.reclaim(1);
+  EXPECT_EQ(ends_.free_buffers(), kBuffers - 10);
+  // The port works again for the next VNF.
+  vnf_[1].bind(mapping_.octets(), 1);
+  send_to(1, 7, 60);
+  EXPECT_EQ(vnf_[1].rx(buffers), 1u);
+}
+
+TEST_F(SharedRegion, RandomGarbageNeverLeaksOrCrashes) {
+  std::mt19937 random(7);
+  const std::span<uint8_t> all = mapping_.octets();
+  for (int round = 0; round < 200; ++round) {
+    for (int i = 0; i < 64; ++i) all[random() % all.size()] = static_cast<uint8_t>(random());
+    for (uint32_t port = 0; port < 4; ++port) {
+      std::array<Sent, 32> sent{};
+      const uint32_t count = ends_.receive(port, sent);
+      for (uint32_t i = 0; i < count; ++i) {
+        ASSERT_LT(sent[i].buffer, kBuffers);
+        ASSERT_LE(sent[i].begin + sent[i].length, region_.buffer_stride() - sizeof(BufferHeader));
+        const std::array<uint32_t, 1> back = {sent[i].buffer};
+        ends_.give(back);
+      }
+      ends_.refill(port, 8);
+    }
+  }
+  // With every VNF dead, what none of their marks or rings claims for another comes back in turn.
+  for (uint32_t port = 0; port < 4; ++port) {
+    std::ranges::fill(region_.held(port), uint8_t{1});
+  }
+  for (uint32_t port = 0; port < 4; ++port) ends_.reclaim(port);
+  EXPECT_EQ(ends_.free_buffers(), kBuffers);
+}
+
+TEST(RegionConfig, SaysWhatIsWrong) {
+  EXPECT_FALSE(Region::create({.name = "x", .n_ports = 0}).has_value());
+  EXPECT_FALSE(Region::create({.name = "x", .n_ports = kMaxPorts + 1}).has_value());
+  EXPECT_FALSE(Region::create({.name = "x", .ring_capacity = 100}).has_value());
+  EXPECT_FALSE(Region::create({.name = "x", .buffer_room = 1 << 20}).has_value());
+}
+
+/// A sends numbered packets for ever, B checks that none is missing or out of order, and the switch
+/// between them makes and breaks their direct link over and over.
+TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
+  constexpr uint32_t kPackets = 300'000;
+  constexpr uint32_t kA = 0;
+  constexpr uint32_t kB = 1;
+  std::atomic<uint32_t> received{0};
+  std::atomic<uint32_t> first_wrong{0};
+  std::thread sender([this, &received, &first_wrong] {
+    std::array<uint32_t, 16> buffers{};
+    for (uint32_t next = 1; next <= kPackets;) {
+      const uint32_t want = std::min<uint32_t>(buffers.size(), kPackets - next + 1);
+      const uint32_t count = vnf_[kA].alloc(std::span(buffers).first(want));
+      for (uint32_t i = 0; i < count; ++i) {
+        const uint32_t number = next + i;
+        std::memcpy(vnf_[kA].data(buffers[i]), &number, sizeof number);
+        vnf_[kA].header(buffers[i]).length = 60;
+      }
+      next += count;
+      for (uint32_t sent = 0; sent < count;) {
+        sent += vnf_[kA].tx(std::span(buffers).subspan(sent, count - sent));
+        if (sent < count) std::this_thread::yield();
+      }
+      if (count == 0) std::this_thread::yield();
+    }
+    // An idle sender still answers: it calls tx with nothing to send.
+    while (received.load() < kPackets && first_wrong.load() == 0) {
+      vnf_[kA].tx({});
+      std::this_thread::yield();
+    }
+  });
+  std::thread receiver([this, &received, &first_wrong] {
+    std::array<uint32_t, 32> packets{};
+    uint32_t expected = 1;
+    while (expected <= kPackets) {
+      const uint32_t count = vnf_[kB].rx(packets);
+      for (uint32_t i = 0; i < count; ++i, ++expected) {
+        uint32_t number = 0;
+        std::memcpy(&number, vnf_[kB].data(packets[i]), sizeof number);
+        if (number != expected) {
+          first_wrong.store(expected);
+          return;
+        }
+      }
+      vnf_[kB].free(std::span(packets).first(count));
+      received.store(expected - 1);
+      if (count == 0) std::this_thread::yield();
+    }
+  });
+  DirectLink link(kA, kB);
+  std::vector<uint32_t> waiting;  // received from A, not yet taken by B
+  uint64_t through_switch = 0;
+  uint32_t times_on = 0;
+  for (uint64_t round = 0; received.load() < kPackets && first_wrong.load() == 0; ++round) {
+    if (round % 64 == 0) link.want((round / 64) % 2 == 0);
+    ends_.refill(kA, 64);
+    ends_.refill(kB, 0);
+    const auto before = link.state();
+    const bool poll = link.step(ends_);
+    if (before != link.state() && link.state() == DirectLink::State::on) ++times_on;
+    bool drained = false;
+    if (poll && waiting.empty()) {
+      std::array<Sent, 32> sent{};
+      const uint32_t count = ends_.receive(kA, sent);
+      for (uint32_t i = 0; i < count; ++i) waiting.push_back(sent[i].buffer);
+      drained = count == 0;
+      through_switch += count;
+    }
+    const uint32_t handed = ends_.send(kB, waiting);
+    waiting.erase(waiting.begin(), waiting.begin() + handed);
+    link.polled(ends_, drained && waiting.empty());
+    if (round % 16 == 0) std::this_thread::yield();
+  }
+  sender.join();
+  receiver.join();
+  EXPECT_EQ(first_wrong.load(), 0u);
+  EXPECT_EQ(received.load(), kPackets);
+  EXPECT_GT(times_on, 1u) << "the link was never used: the test shows nothing";
+  const LinkWords& words = region_.port(kA).link;
+  EXPECT_EQ(through_switch + words.direct_packets.load(), kPackets);
+  EXPECT_EQ(words.direct_octets.load(), 60 * words.direct_packets.load());
+}
+
+}  // namespace
+}  // namespace headrace::shm

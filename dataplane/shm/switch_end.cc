@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shm/switch_end.h"
+
+#include <algorithm>
+#include <new>
+
+namespace headrace::shm {
+namespace {
+
+constexpr uint32_t kBurst = 32;
+
+/// Calls `visit` for each number that waits in a ring, reading what a VNF may have written.
+template <typename Visit>
+void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
+  const auto* header = static_cast<const RingHeader*>(at);
+  const auto* slots = reinterpret_cast<const uint32_t*>(header + 1);
+  const uint32_t tail = header->tail.load(std::memory_order_acquire);
+  const uint32_t head = header->head.load(std::memory_order_acquire);
+  const uint32_t count = std::min(head - tail, capacity);
+  for (uint32_t i = 0; i < count; ++i) visit(slots[(tail + i) & (capacity - 1)]);
+}
+
+void reset_ring(void* at) {
+  auto* header = static_cast<RingHeader*>(at);
+  header->head.store(0, std::memory_order_relaxed);
+  header->tail.store(0, std::memory_order_release);
+}
+
+}  // namespace
+
+SwitchEnd::SwitchEnd(Region& region)
+    : region_(&region), ports_(region.config().n_ports), out_(region.config().n_buffers, 0) {
+  free_.reserve(region.config().n_buffers);
+  for (uint32_t buffer = region.config().n_buffers; buffer > 0; --buffer) {
+    free_.push_back(buffer - 1);
+  }
+  for (uint32_t port = 0; port < region.config().n_ports; ++port) open_rings(port);
+}
+
+void SwitchEnd::open_rings(uint32_t number) {
+  Port& port = ports_[number];
+  const uint32_t capacity = region_->config().ring_capacity;
+  const uint32_t pool = region_->pool_capacity();
+  port.to_vnf = Producer(region_->to_vnf(number), capacity);
+  port.from_vnf = Consumer(region_->from_vnf(number), capacity);
+  port.fresh = Producer(region_->fresh(number), pool);
+  port.returned = Consumer(region_->returned(number), pool);
+  port.fresh_given = 0;
+}
+
+uint32_t SwitchEnd::take(std::span<uint32_t> buffers) {
+  const auto count = std::min(buffers.size(), free_.size());
+  std::copy_n(free_.end() - static_cast<ptrdiff_t>(count), count, buffers.begin());
+  free_.resize(free_.size() - count);
+  return static_cast<uint32_t>(count);
+}
+
+void SwitchEnd::give(std::span<const uint32_t> buffers) {
+  free_.insert(free_.end(), buffers.begin(), buffers.end());
+}
+
+bool SwitchEnd::accept(Port& port, uint32_t buffer) {
+  if (buffer >= out_.size() || out_[buffer] == 0) {
+    ++port.offences.number;
+    return false;
+  }
+  out_[buffer] = 0;
+  return true;
+}
+
+uint32_t SwitchEnd::receive(uint32_t number, std::span<Sent> packets) {
+  Port& port = ports_[number];
+  if (port.from_vnf.broken()) return 0;
+  std::array<uint32_t, kBurst> numbers;
+  const size_t room = std::min<size_t>(packets.size(), kBurst);
+  const uint32_t count = port.from_vnf.take(std::span(numbers).first(room));
+  if (port.from_vnf.broken()) ++port.offences.ring;
+  const uint32_t octets = region_->buffer_stride() - sizeof(BufferHeader);
+  uint32_t received = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    if (!accept(port, numbers[i])) continue;
+    // Read once: the VNF may write again at any moment.
+    const auto& header = region_->buffer(numbers[i]);
+    const uint32_t begin = __atomic_load_n(&header.begin, __ATOMIC_RELAXED);
+    const uint32_t length = __atomic_load_n(&header.length, __ATOMIC_RELAXED);
+    if (begin > octets || length > octets - begin || length == 0) {
+      ++port.offences.length;
+      free_.push_back(numbers[i]);
+      continue;
+    }
+    packets[received++] = {numbers[i], begin, length};
+  }
+  return received;
+}
+
+uint32_t SwitchEnd::send(uint32_t number, std::span<const uint32_t> packets) {
+  Port& port = ports_[number];
+  if (port.to_vnf.broken()) return 0;
+  // Out before the VNF can see them; those that found no slot come back.
+  for (const uint32_t packet : packets) out_[packet] = 1;
+  const uint32_t count = port.to_vnf.put(packets);
+  if (port.to_vnf.broken()) ++port.offences.ring;
+  for (const uint32_t packet : packets.subspan(count)) out_[packet] = 0;
+  return count;
+}
+
+void SwitchEnd::refill(uint32_t number, uint32_t level) {
+  Port& port = ports_[number];
+  std::array<uint32_t, kBurst> numbers;
+  if (!port.returned.broken()) {
+    const uint32_t count = port.returned.take(numbers);
+    if (port.returned.broken()) ++port.offences.ring;
+    for (uint32_t i = 0; i < count; ++i) {
+      if (accept(port, numbers[i])) free_.push_back(numbers[i]);
+    }
+  }
+  const auto& fresh = *static_cast<const RingHeader*>(region_->fresh(number));
+  const uint32_t taken = fresh.tail.load(std::memory_order_acquire);
+  const uint32_t waiting = port.fresh.position() - taken;
+  if (waiting >= level || port.fresh.broken()) return;
+  const uint32_t count = take(std::span(numbers).first(std::min(kBurst, level - waiting)));
+  for (uint32_t i = 0; i < count; ++i) out_[numbers[i]] = 1;
+  const uint32_t put = port.fresh.put(std::span(numbers).first(count));
+  if (port.fresh.broken()) ++port.offences.ring;
+  for (uint32_t i = put; i < count; ++i) {
+    out_[numbers[i]] = 0;
+    free_.push_back(numbers[i]);
+  }
+}
+
+std::vector<uint8_t> SwitchEnd::claimed_by_others(uint32_t number) const {
+  std::vector<uint8_t> claimed(out_.size(), 0);
+  const uint32_t capacity = region_->config().ring_capacity;
+  const auto claim = [&claimed](uint32_t buffer) {
+    if (buffer < claimed.size()) claimed[buffer] = 1;
+  };
+  for (uint32_t other = 0; other < ports_.size(); ++other) {
+    if (other == number) continue;
+    const std::span<uint8_t> held = region_->held(other);
+    for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
+      if (held[buffer] != 0) claimed[buffer] = 1;
+    }
+    for_each_waiting(region_->to_vnf(other), capacity, claim);
+    for_each_waiting(region_->from_vnf(other), capacity, claim);
+    for_each_waiting(region_->direct(other), capacity, claim);
+    for_each_waiting(region_->fresh(other), region_->pool_capacity(), claim);
+    for_each_waiting(region_->returned(other), region_->pool_capacity(), claim);
+  }
+  return claimed;
+}
+
+void SwitchEnd::reclaim(uint32_t number) {
+  const std::vector<uint8_t> claimed = claimed_by_others(number);
+  const uint32_t capacity = region_->config().ring_capacity;
+  const auto take_back = [this, &claimed](uint32_t buffer) {
+    if (buffer >= out_.size() || out_[buffer] == 0 || claimed[buffer] != 0) return;
+    out_[buffer] = 0;
+    free_.push_back(buffer);
+  };
+  const std::span<uint8_t> held = region_->held(number);
+  for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
+    if (held[buffer] != 0) take_back(buffer);
+    held[buffer] = 0;
+  }
+  for_each_waiting(region_->to_vnf(number), capacity, take_back);
+  for_each_waiting(region_->from_vnf(number), capacity, take_back);
+  for_each_waiting(region_->direct(number), capacity, take_back);
+  for_each_waiting(region_->fresh(number), region_->pool_capacity(), take_back);
+  for_each_waiting(region_->returned(number), region_->pool_capacity(), take_back);
+  for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->direct(number),
+                     region_->fresh(number), region_->returned(number)}) {
+    reset_ring(ring);
+  }
+  region_->port(number).user.store(0, std::memory_order_release);
+  open_rings(number);
+}
+
+}  // namespace headrace::shm

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The switch's end of a region's ports: buffers, their owners, and every check of what VNFs write.
+//
+// Owners. For each buffer the switch keeps, in its own memory, whether it is the switch's or out
+// with the group's VNFs. A number that a VNF sends or returns is taken only if it is below
+// n_buffers and out; then the switch owns it. So a VNF can't send what the switch is using, nor the
+// same buffer twice; what it does to the buffers of its own group's VNFs harms that group alone, by
+// design. Lengths and places are read once, checked, and used from the copy.
+//
+// A dead VNF. reclaim() takes back what a port's VNF held (its marks, layout.h) and what waits in
+// the port's rings, unless another port marks it or another ring holds it; then empties the rings.
+//
+// Threads: one worker uses a region's ports at a time, or the control thread while none does.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "shm/region.h"
+#include "shm/ring.h"
+
+namespace headrace::shm {
+
+/// A packet that a VNF sent, checked: the octets [begin, begin + length) are inside its buffer.
+struct Sent {
+  uint32_t buffer;
+  uint32_t begin;
+  uint32_t length;
+};
+
+/// What was wrong with what a VNF wrote.
+struct Offences {
+  uint64_t number{0};  ///< a buffer number out of range or not the VNF's to send
+  uint64_t length{0};  ///< a packet that is not inside its buffer
+  uint64_t ring{0};    ///< ring positions that can't be; the ring is not read any more
+};
+
+class SwitchEnd {
+ public:
+  /// `region` must outlive it.
+  explicit SwitchEnd(Region& region);
+
+  [[nodiscard]] Region& region() const { return *region_; }
+
+  /// Free buffers for the switch to fill: a prefix of `buffers`; how many.
+  uint32_t take(std::span<uint32_t> buffers);
+  /// Gives back buffers that the switch owns.
+  void give(std::span<const uint32_t> buffers);
+
+  /// Packets that the port's VNF sent: a prefix of `packets`; how many. The switch owns them now.
+  uint32_t receive(uint32_t port, std::span<Sent> packets);
+  /// Hands packets to the port's VNF: a prefix; its length. Places and lengths are in the buffers.
+  uint32_t send(uint32_t port, std::span<const uint32_t> packets);
+  /// Takes what the VNF is done with, and keeps `level` empty buffers ready for it.
+  void refill(uint32_t port, uint32_t level);
+  /// Takes back all that a VNF held, or that waits for it, and resets the port's rings.
+  void reclaim(uint32_t port);
+
+  [[nodiscard]] const Offences& offences(uint32_t port) const { return ports_[port].offences; }
+  [[nodiscard]] uint32_t free_buffers() const { return static_cast<uint32_t>(free_.size()); }
+  /// True if the buffer is out with the VNFs.
+  [[nodiscard]] bool is_out(uint32_t buffer) const { return out_[buffer] != 0; }
+  /// Numbers handed to the port's VNF so far, wrapping: for LinkWords::rx_after.
+  [[nodiscard]] uint32_t sent_position(uint32_t port) const {
+    return ports_[port].to_vnf.position();
+  }
+
+ private:
+  struct Port {
+    Producer to_vnf;
+    Consumer from_vnf;
+    Producer fresh;
+    Consumer returned;
+    uint32_t fresh_given{0};
+    Offences offences;
+  };
+
+  void open_rings(uint32_t port);
+  bool accept(Port& port, uint32_t buffer);
+  std::vector<uint8_t> claimed_by_others(uint32_t port) const;
+
+  Region* region_;
+  std::vector<Port> ports_;
+  std::vector<uint8_t> out_;
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace headrace::shm

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "shm/vnf_end.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+namespace headrace::shm {
+namespace {
+
+constexpr uint32_t kFreeBurst = 64;
+
+const RegionHeader& header_of(std::span<uint8_t> memory) {
+  return *reinterpret_cast<const RegionHeader*>(memory.data());
+}
+
+}  // namespace
+
+int VnfEnd::find(std::span<uint8_t> memory, const char* name, uint32_t& port) {
+  if (memory.size() < sizeof(RegionHeader)) return -EINVAL;
+  const RegionHeader& header = header_of(memory);
+  if (header.magic != kMagic) return -EINVAL;
+  if (header.version_major != 1) return -EPROTO;
+  if (header.size > memory.size()) return -EINVAL;
+  const auto* blocks = reinterpret_cast<const PortBlock*>(memory.data() + header.ports_at);
+  for (uint32_t i = 0; i < header.n_ports; ++i) {
+    if (std::strncmp(blocks[i].name, name, kNameSize) == 0) {
+      port = i;
+      return 0;
+    }
+  }
+  return -ENOENT;
+}
+
+void VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
+  const RegionHeader& header = header_of(memory);
+  memory_ = memory;
+  block_ = &block_of(port);
+  buffers_ = memory.data() + header.buffers_at;
+  stride_ = header.buffer_stride;
+  n_buffers_ = header.n_buffers;
+  ring_capacity_ = header.ring_capacity;
+  held_ = memory.data() + block_->held_at;
+  to_vnf_ = Consumer(memory.data() + block_->to_vnf_at, header.ring_capacity);
+  from_vnf_ = Producer(memory.data() + block_->from_vnf_at, header.ring_capacity);
+  direct_in_ = Consumer(memory.data() + block_->direct_at, header.ring_capacity);
+  fresh_ = Consumer(memory.data() + block_->fresh_at, header.pool_capacity);
+  returned_ = Producer(memory.data() + block_->returned_at, header.pool_capacity);
+  to_vnf_.resume();
+  from_vnf_.resume();
+  direct_in_.resume();
+  fresh_.resume();
+  returned_.resume();
+  direct_packets_ = block_->link.direct_packets.load(std::memory_order_relaxed);
+  direct_octets_ = block_->link.direct_octets.load(std::memory_order_relaxed);
+}
+
+PortBlock& VnfEnd::block_of(uint32_t port) const {
+  return reinterpret_cast<PortBlock*>(memory_.data() + header_of(memory_).ports_at)[port];
+}
+
+uint32_t VnfEnd::take(Consumer& ring, std::span<uint32_t> packets) {
+  const uint32_t count = ring.peek(packets);
+  if (count == 0) return 0;
+  for (uint32_t i = 0; i < count; ++i) held_[packets[i]] = 1;
+  ring.release(count);
+  return count;
+}
+
+uint32_t VnfEnd::rx(std::span<uint32_t> packets) {
+  if (rx_now_ == Reading::open) {
+    const auto wanted = Reading{block_->link.rx_wanted.load(std::memory_order_acquire)};
+    const uint32_t count = take(direct_in_, packets);
+    if (count > 0) return count;
+    // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
+    if (wanted == Reading::closed) {
+      rx_now_ = Reading::closed;
+      block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
+    }
+    return take(to_vnf_, packets);
+  }
+  const uint32_t count = take(to_vnf_, packets);
+  if (count == 0) follow_rx();
+  return count;
+}
+
+void VnfEnd::follow_rx() {
+  if (Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::closed) return;
+  if (to_vnf_.position() != block_->link.rx_after.load(std::memory_order_relaxed)) return;
+  rx_now_ = Reading::open;
+  direct_in_.resume();
+  block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
+}
+
+void VnfEnd::follow_tx(uint32_t wanted) {
+  if (wanted > header_of(memory_).n_ports) return;
+  if (wanted != 0) {
+    direct_out_ = Producer(memory_.data() + block_of(wanted - 1).direct_at, ring_capacity_);
+    direct_out_.resume();
+  }
+  tx_now_ = wanted;
+  block_->link.tx_now.store(wanted, std::memory_order_release);
+}
+
+uint32_t VnfEnd::tx(std::span<const uint32_t> packets) {
+  const uint32_t wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
+  if (wanted != tx_now_) follow_tx(wanted);
+  if (tx_now_ == 0) {
+    const uint32_t count = from_vnf_.put(packets);
+    unmark(packets.first(count));
+    return count;
+  }
+  // Lengths are read before the receiver may change them.
+  uint64_t octets = 0;
+  for (const uint32_t packet : packets) octets += header(packet).length;
+  const uint32_t count = direct_out_.put(packets);
+  for (const uint32_t packet : packets.subspan(count)) octets -= header(packet).length;
+  unmark(packets.first(count));
+  direct_packets_ += count;
+  direct_octets_ += octets;
+  block_->link.direct_packets.store(direct_packets_, std::memory_order_relaxed);
+  block_->link.direct_octets.store(direct_octets_, std::memory_order_relaxed);
+  return count;
+}
+
+uint32_t VnfEnd::alloc(std::span<uint32_t> buffers) {
+  const uint32_t count = take(fresh_, buffers);
+  for (const uint32_t buffer : buffers.first(count)) {
+    header(buffer).begin = kHeadroom;
+    header(buffer).length = 0;
+  }
+  return count;
+}
+
+void VnfEnd::free(std::span<const uint32_t> buffers) {
+  // There is a slot for every buffer of the region.
+  const uint32_t count = returned_.put(buffers);
+  unmark(buffers.first(count));
+}
+
+void VnfEnd::free_all() {
+  std::array<uint32_t, kFreeBurst> found{};
+  uint32_t count = 0;
+  for (uint32_t buffer = 0; buffer < n_buffers_; ++buffer) {
+    if (held_[buffer] == 0) continue;
+    found[count++] = buffer;
+    if (count == found.size()) {
+      free(found);
+      count = 0;
+    }
+  }
+  free(std::span(found).first(count));
+}
+
+void VnfEnd::unmark(std::span<const uint32_t> buffers) {
+  for (const uint32_t buffer : buffers) held_[buffer] = 0;
+}
+
+}  // namespace headrace::shm
