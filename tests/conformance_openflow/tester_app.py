@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""os-ken's switch tester with three changes: it records, it can be cut short, it keeps its pace.
+
+* Each test's outcome is appended to a file as one line of JSON.
+* A selection of tests can be run, and the duration of the throughput tests can be lowered.
+* Packets of throughput tests are serialised once and sent by an absolute schedule. The original
+  serialises each again and sleeps between, and does not reach the rates that it asks for.
+
+What is tested, and what passes, is os-ken's alone. Run as a program by run.py:
+`python -m tests.conformance_openflow.tester_app CONFIG.json`.
+"""
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ["OSKEN_HUB_TYPE"] = "eventlet"
+
+import eventlet  # type: ignore[import-untyped]
+
+eventlet.monkey_patch()
+
+# isort: split
+from os_ken import cfg, log  # noqa: E402
+from os_ken.base.app_manager import AppManager  # noqa: E402
+from os_ken.lib import hub  # noqa: E402
+from os_ken.tests.switch import tester  # noqa: E402
+
+RANDOM_PACKETS = 3000
+TICK_S = 0.005
+
+
+def settings() -> dict[str, Any]:
+    """The program's configuration file: port, dir, results, tests, throughput_seconds."""
+    return dict(json.loads(Path(sys.argv[1]).read_text()))
+
+
+class RecordingTester(tester.OfTester):  # type: ignore[misc]
+    """The tester; see the module."""
+
+    OFP_VERSIONS = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._file = ""
+        self._settings = settings()
+        self._results = Path(self._settings["results"]).open("a")  # noqa: SIM115 - lives as long as we
+        super().__init__(*args, **kwargs)
+
+    def _test_file_execute(self, testfile: Any) -> Any:
+        self._file = testfile.description
+        wanted = self._settings["tests"]
+        if wanted is not None:
+            keep = wanted.get(self._file, [])
+            testfile.tests = [test for test in testfile.tests if test.description in keep]
+        return super()._test_file_execute(testfile)
+
+    def _test_execute(self, test: Any, description: str | None) -> Any:
+        began = time.monotonic()
+        failures: list[str] = []
+        original = self.logger.info
+
+        def watch(text: str, *words: Any) -> None:
+            if text == "        %s":
+                failures.append(str(words[0]))
+            original(text, *words)
+
+        self.logger.info = watch
+        try:
+            result = super()._test_execute(test, description)
+        finally:
+            self.logger.info = original
+        record = {
+            "file": self._file,
+            "test": test.description,
+            "ok": result == tester.TEST_OK,
+            "error": None if result == tester.TEST_OK else " ".join(failures) or str(result),
+            "seconds": round(time.monotonic() - began, 3),
+        }
+        self._results.write(json.dumps(record) + "\n")
+        self._results.flush()
+        return result
+
+    def _continuous_packet_send(self, pkt: dict[str, Any]) -> None:
+        load = pkt[tester.KEY_PACKETS]
+        duration = self._settings["throughput_seconds"] or load[tester.KEY_DURATION_TIME]
+        messages = [self._packet_out(data) for data in _packets(load)]
+        began = time.monotonic()
+        sent = 0
+        while (elapsed := time.monotonic() - began) < duration:
+            due = int(elapsed * load[tester.KEY_PKTPS])
+            if due > sent:
+                self.tester_sw.dp.send(
+                    b"".join(messages[number % len(messages)] for number in range(sent, due))
+                )
+                sent = due
+            hub.sleep(TICK_S)
+
+    def _packet_out(self, data: bytes) -> bytes:
+        datapath = self.tester_sw.dp
+        protocol, parser = datapath.ofproto, datapath.ofproto_parser
+        message = parser.OFPPacketOut(
+            datapath,
+            buffer_id=protocol.OFP_NO_BUFFER,
+            in_port=protocol.OFPP_CONTROLLER,
+            actions=[parser.OFPActionOutput(self.tester_send_port)],
+            data=data,
+        )
+        datapath.set_xid(message)
+        message.serialize()
+        return bytes(message.buf)
+
+    def _test_end(self, msg: str | None = None, report: Any = None) -> None:
+        self._results.close()
+        os._exit(0 if report is not None else 1)
+
+
+def _packets(load: dict[str, Any]) -> list[bytes]:
+    """The packet of a throughput test, or many if it has random fields."""
+    if not load["randomize"]:
+        return [bytes(load["packet_binary"])]
+    source = compile("/".join(load["packet_text"]), "packet", "eval")
+    packets = []
+    for _ in range(RANDOM_PACKETS):
+        # The text is the test suite's own notation of a packet: constructor calls.
+        packet = eval(source, vars(tester))
+        packet.serialize()
+        packets.append(bytes(packet.data))
+    return packets
+
+
+def main() -> None:
+    """Runs the suite as CONFIG says; exits 0 at its end."""
+    config = settings()
+    cfg.CONF(
+        args=[
+            "--ofp-listen-host=127.0.0.1",
+            f"--ofp-tcp-listen-port={config['port']}",
+            f"--test-switch-dir={config['dir']}",
+        ],
+        project="os_ken",
+    )
+    log.init_log()
+    manager = AppManager.get_instance()
+    manager.load_apps([__spec__.name if __spec__ else __name__])
+    contexts = manager.create_contexts()
+    services = manager.instantiate_apps(**contexts)
+    hub.joinall(services)
+
+
+if __name__ == "__main__":
+    main()
