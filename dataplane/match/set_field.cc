@@ -39,6 +39,14 @@ bool set_and_refresh(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values
   return true;
 }
 
+/// The type of an ICMPv6 message decides whether it has a neighbour discovery target and options.
+bool set_icmpv6_type(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
+                     const uint8_t* value) noexcept {
+  if (!packet::set_icmp_type(packet, parsed, packet::kProtoIcmpv6, value)) return false;
+  refresh(Depth::full, packet, values, parsed);
+  return true;
+}
+
 /// OFPVID_PRESENT stays set in the FieldValues, whatever the value says (7.2.3.7).
 bool set_vid(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
              const uint8_t* value) noexcept {
@@ -95,7 +103,7 @@ SetField set_field_for(Field field) noexcept {
     case Field::icmpv4_code:
       return set<Field::icmpv4_code, kProtoIcmp, set_icmp_code>;
     case Field::icmpv6_type:
-      return set<Field::icmpv6_type, kProtoIcmpv6, set_icmp_type>;
+      return set_icmpv6_type;
     case Field::icmpv6_code:
       return set<Field::icmpv6_code, kProtoIcmpv6, set_icmp_code>;
     case Field::arp_op:
