@@ -61,6 +61,8 @@ class ConfigReader {
 
   /// Notes a mistake of this object's member that only the caller can see.
   void complain(const char* key, const std::string& what);
+  /// Whether any mistake has been noted so far, here or elsewhere.
+  [[nodiscard]] bool failed() const { return !errors_->empty(); }
   /// Notes members that nobody asked for. Call once all getters were.
   void finish();
 

@@ -5,6 +5,7 @@
 #include <array>
 
 #include "vnf/pass.h"
+#include "vnf/router.h"
 
 namespace headrace::vnf {
 namespace {
@@ -12,6 +13,7 @@ namespace {
 constexpr std::array kFunctions = {
     FunctionEntry{"pass", "forward between pairs of ports, MAC addresses kept, swapped or set",
                   make_pass},
+    FunctionEntry{"router", "IPv4 router: longest prefix match, ARP, TTL, ICMP", make_router},
 };
 
 }  // namespace

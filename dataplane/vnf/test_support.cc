@@ -13,7 +13,7 @@ class EalEnvironment final : public ::testing::Environment {
  public:
   void SetUp() override {
     auto eal =
-        runtime::Eal::init({.memory_mb = 64, .allow_hugepages = false, .log_level = "warning"});
+        runtime::Eal::init({.memory_mb = 192, .allow_hugepages = false, .log_level = "warning"});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = *std::move(eal);
   }

@@ -14,11 +14,10 @@
 #include "runtime/mempool.h"
 #include "vnf/function.h"
 #include "vnf/output.h"
+#include "vnf/packet_builder.h"
 #include "vnf/registry.h"
 
 namespace headrace::vnf {
-
-using Bytes = std::vector<uint8_t>;
 
 /// A frame and the port that it went out of.
 struct SentPacket {

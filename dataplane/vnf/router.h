@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// `router`: an IPv4 router (RFC 1812). Longest prefix match, ARP with resolution and ageing, TTL,
+// ICMP errors and echo. Configuration:
+//
+//   {"interfaces": [{"port": "0", "address": "10.0.0.1/24"}, ...],
+//    "routes": [{"prefix": "10.2.0.0/16", "via": "10.0.0.2"}],
+//    "neighbours": [{"address": "10.0.0.2", "mac": "02:00:00:00:00:02"}],
+//    "mtu": 1500, "arp_timeout_s": 300, "icmp_errors_per_s": 1000, "neighbour_capacity": 4096}
+//
+// A burst goes through in three passes: headers are checked and what isn't plain forwarding set
+// aside; all destinations are looked up at once; each packet gets its new header. Packets for
+// next hops not known yet wait for ARP.
+#pragma once
+
+#include <memory>
+
+#include "vnf/function.h"
+
+namespace headrace::vnf {
+
+std::unique_ptr<Function> make_router(ConfigReader& config, const FunctionContext& context);
+
+}  // namespace headrace::vnf
