@@ -168,6 +168,9 @@ class Lsi {
   void remove_observer(LsiObserver& observer);
 
  private:
+  void publish();
+  void publish_if_needed();
+
   struct State;  // the control side's own books: flow tables, groups, meters, ports
 
   LsiConfig config_;

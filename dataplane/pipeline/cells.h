@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cells: what compiled rules refer to ports, groups and meters by.
+//
+// A rule outlives changes of what it points to: a port may come and go, a group be given other
+// buckets. So a rule refers to a cell, which stands for a number and lives as long as its LSI; and
+// the cell holds the present port, group or meter, or null. The control thread swaps the pointer
+// and reclaims the old object after a grace period; no rule is touched.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+#include "pipeline/action_program.h"
+#include "pipeline/counters.h"
+#include "pipeline/flow_types.h"
+#include "pipeline/port_io.h"
+
+namespace headrace::pipeline {
+
+class Lsi;
+struct GroupCell;
+
+/// A port as workers see it. All but the atomics is fixed while it is published.
+struct Port {
+  PortNo number{0};
+  uint32_t egress{0};   ///< its transmit buffer in every executor; unique in the process
+  PortIo* io{nullptr};  ///< null: a patch port
+  uint16_t n_tx_queues{1};
+  /// Why packets may not be sent to it, or DropReason::none.
+  std::atomic<DropReason> send_refusal{DropReason::none};
+  /// Why packets received on it are dropped, or DropReason::none.
+  std::atomic<DropReason> receive_refusal{DropReason::none};
+  std::atomic<bool> packet_in{true};  ///< without OFPPC_NO_PACKET_IN
+  std::atomic<bool> live{true};       ///< for fast failover
+  /// A patch port's other end: which port of which LSI packets come in by; null: unconnected.
+  std::atomic<Lsi*> peer{nullptr};
+  std::atomic<PortNo> peer_port{0};
+  VirtualArray<PortCounts> counts{kMaxWorkers};
+};
+
+struct PortCell {
+  PortNo number{0};
+  std::atomic<const Port*> port{nullptr};
+};
+
+/// A bucket of a group.
+struct BucketProgram {
+  std::vector<Op> ops;  ///< an action set, in its order of execution
+  uint16_t weight{0};
+  const PortCell* watch_port{nullptr};    ///< null: none
+  const GroupCell* watch_group{nullptr};  ///< null: none
+  CounterIndex counter{0};
+};
+
+struct GroupProgram {
+  GroupMod::Type type{};
+  CounterIndex counter{0};
+  std::vector<BucketProgram> buckets;
+  /// Of a select group: bucket indices in proportion to the weights; the flow hash picks.
+  std::vector<uint16_t> wheel;
+};
+
+struct GroupCell {
+  uint32_t id{0};
+  std::atomic<const GroupProgram*> group{nullptr};
+};
+
+struct MeterProgram;
+
+struct MeterCell {
+  uint32_t id{0};
+  std::atomic<const MeterProgram*> meter{nullptr};
+};
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/executor.h"
+
+#include <emmintrin.h>
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <array>
+
+#include "packet/edit.h"
+#include "pipeline/action_runner.h"
+#include "pipeline/lsi.h"
+#include "pipeline/program.h"
+#include "pipeline/tx_buffers.h"
+
+namespace headrace::pipeline {
+namespace {
+
+using match::FieldValues;
+using packet::ParsedPacket;
+
+/// Packets of a burst, by position.
+using PacketSet = uint32_t;
+static_assert(kBurst <= 32);
+
+constexpr PacketSet first_packets(size_t count) {
+  return count >= 32 ? ~PacketSet{0} : (PacketSet{1} << count) - 1;
+}
+
+constexpr std::array<uint8_t, kBurst> make_identity() {
+  std::array<uint8_t, kBurst> identity{};
+  for (uint8_t i = 0; i < kBurst; ++i) identity[i] = i;
+  return identity;
+}
+constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
+
+/// Replaces the first 16 bytes of a frame under a mask: both MAC addresses in one store.
+inline void rewrite_l2(uint8_t* frame, const Rule& rule) {
+  const __m128i now = _mm_loadu_si128(reinterpret_cast<const __m128i*>(frame));
+  const __m128i mask = _mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask));
+  const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(frame),
+                   _mm_or_si128(_mm_andnot_si128(mask, now), value));
+}
+
+/// True if dec_ttl would not let this packet pass.
+inline bool ttl_expires(const uint8_t* frame, const ParsedPacket& parsed) {
+  if (parsed.has(packet::kIpv4)) return frame[parsed.l3 + 8] <= 1;
+  if (parsed.has(packet::kIpv6)) return frame[parsed.l3 + 7] <= 1;
+  return false;
+}
+
+}  // namespace
+
+struct Executor::Context {
+  Context(unsigned worker, PuntQueue& punts)
+      : worker(worker), tx(worker), runner(worker, punts, tx) {}
+
+  void run_burst(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
+                 std::span<rte_mbuf*> packets, bool received) noexcept;
+  void run_tables() noexcept;
+  void run_table(uint8_t table, PacketSet members) noexcept;
+  void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
+  template <bool one_rule>
+  void forward(std::span<const uint8_t> active) noexcept;
+  void run_rule(uint8_t i, const Rule& rule) noexcept;
+  void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
+             packet::Depth parse_depth) noexcept;
+  void run_patches() noexcept;
+  void wait_at(uint8_t table, PacketSet members) noexcept {
+    waiting[table] |= members;
+    tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
+  }
+
+  unsigned worker;
+  TxBuffers tx;
+  ActionRunner runner;
+  uint32_t tick{1};
+
+  // The burst that is being run.
+  BurstContext burst;
+  size_t count{0};
+  rte_mbuf* const* packets{nullptr};
+  PacketSet with_set{0};    ///< whose action set is not empty
+  PacketSet had_output{0};  ///< that went somewhere already
+  std::array<uint64_t, 4> tables_waiting{};
+  alignas(64) std::array<uint32_t, kBurst> rules;  ///< by position in `active`
+  alignas(64) std::array<uint32_t, kBurst> lengths;
+  alignas(64) std::array<ParsedPacket, kBurst> parsed;
+  alignas(64) std::array<FieldValues, kBurst> values;
+  std::array<PacketSet, 256> waiting{};
+  std::array<ActionSet, kBurst> sets;
+  PatchBurst patch;
+};
+
+void Executor::Context::begin(const LsiProgram& program, const Port* in_port, PortNo number,
+                              unsigned depth, packet::Depth parse_depth) noexcept {
+  burst.program = &program;
+  burst.in_port = in_port;
+  burst.in_port_number = number;
+  burst.depth = depth;
+  burst.parse_depth = parse_depth;
+  burst.counts = program.counters->of_worker(worker);
+  burst.worker = &program.counters->worker_counts(worker);
+  with_set = 0;
+  had_output = 0;
+}
+
+void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port, PortNo number,
+                                  unsigned depth, std::span<rte_mbuf*> burst_packets,
+                                  bool received) noexcept {
+  begin(program, in_port, number, depth, program.depth);
+  packets = burst_packets.data();
+  count = burst_packets.size();
+  program.extract({packets, count}, {number, number}, values.data(), parsed.data());
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    lengths[i] = packets[i]->pkt_len;
+    bytes += lengths[i];
+  }
+  if (received) {
+    PortCounts& counts = const_cast<Port*>(in_port)->counts[worker];
+    add(counts.rx_packets, count);
+    add(counts.rx_bytes, bytes);
+  }
+  wait_at(0, first_packets(count));
+  run_tables();
+}
+
+void Executor::Context::run_tables() noexcept {
+  for (size_t word = 0; word < tables_waiting.size(); ++word) {
+    while (tables_waiting[word] != 0) {
+      const auto table = static_cast<uint8_t>(
+          word * 64 + static_cast<size_t>(__builtin_ctzll(tables_waiting[word])));
+      tables_waiting[word] &= tables_waiting[word] - 1;
+      run_table(table, std::exchange(waiting[table], 0));
+    }
+  }
+}
+
+void Executor::Context::run_table(uint8_t table, PacketSet members) noexcept {
+  if (members == first_packets(count)) {
+    run_members(table, {kIdentity.data(), count}, members);
+    return;
+  }
+  std::array<uint8_t, kBurst> active;
+  size_t n = 0;
+  for (PacketSet rest = members; rest != 0; rest &= rest - 1) {
+    active[n++] = static_cast<uint8_t>(__builtin_ctz(rest));
+  }
+  run_members(table, {active.data(), n}, members);
+}
+
+void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> active,
+                                    PacketSet members) noexcept {
+  const size_t n = active.size();
+  TableCount& table_count = burst.worker->tables[table];
+  add(table_count.lookups, n);
+  const match::CompiledTable* compiled = burst.program->tables[table];
+  if (compiled == nullptr) {
+    std::fill_n(rules.begin(), n, kNoRule);
+  } else {
+    compiled->lookup(values.data(), active, rules.data());
+  }
+  static_assert(match::kMiss == ~0u);
+  uint32_t matched = 0;
+  uint32_t differ = 0;
+  for (size_t k = 0; k < n; ++k) {
+    const uint32_t rule = rules[k] == match::kMiss ? kNoRule : rules[k];
+    rules[k] = rule;
+    matched += rule != kNoRule ? 1 : 0;
+    differ |= rule ^ rules[0];
+  }
+  add(table_count.matched, matched);
+
+  const Rule* all_rules = burst.program->rules;
+  if (differ == 0) {
+    // All packets hit the same rule: counted at once, and no look at other rules.
+    const Rule& rule = all_rules[rules[0]];
+    uint64_t bytes = 0;
+    for (size_t k = 0; k < n; ++k) bytes += lengths[active[k]];
+    add(burst.counts[rule.counter], n, bytes);
+    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+    if (rule.shape == RuleShape::go) {
+      wait_at(rule.next_table, members);
+    } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
+      forward<true>(active);
+    } else {
+      for (uint8_t i : active) run_rule(i, rule);
+    }
+    return;
+  }
+
+  for (size_t k = 0; k < n; ++k) rte_prefetch0(&all_rules[rules[k]]);
+  bool same = true;
+  const RuleShape shape = all_rules[rules[0]].shape;
+  const uint8_t next = all_rules[rules[0]].next_table;
+  for (size_t k = 0; k < n; ++k) {
+    const Rule& rule = all_rules[rules[k]];
+    add(burst.counts[rule.counter], 1, lengths[active[k]]);
+    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+    same &= rule.shape == shape && rule.next_table == next;
+  }
+  if (same && shape == RuleShape::forward && (with_set & members) == 0) {
+    forward<false>(active);
+  } else if (same && shape == RuleShape::go) {
+    wait_at(next, members);
+  } else {
+    for (size_t k = 0; k < n; ++k) run_rule(active[k], all_rules[rules[k]]);
+  }
+}
+
+/// Rewrites, decrements and sends packets whose rules all have the forward shape.
+template <bool one_rule>
+void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  const Rule* rule = &all_rules[rules[0]];
+  const PortCell* cell = nullptr;
+  const Port* port = nullptr;
+  DropReason refusal = DropReason::none;
+  for (size_t k = 0; k < active.size(); ++k) {
+    const uint8_t i = active[k];
+    rte_mbuf* packet = packets[i];
+    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
+    if constexpr (!one_rule) rule = &all_rules[rules[k]];
+    if (rule->dec_ttl != 0) {
+      if (ttl_expires(frame, parsed[i])) [[unlikely]] {
+        run_rule(i, *rule);
+        continue;
+      }
+      packet::dec_nw_ttl(packet, parsed[i]);
+    }
+    rewrite_l2(frame, *rule);
+    if (rule->out != cell) {
+      cell = rule->out;
+      port = cell->port.load(std::memory_order_acquire);
+      refusal = port == nullptr         ? DropReason::port_missing
+                : port == burst.in_port ? DropReason::input_port
+                                        : port->send_refusal.load(std::memory_order_relaxed);
+    }
+    if (refusal != DropReason::none) [[unlikely]] {
+      runner.drop(burst, packet, refusal);
+    } else {
+      tx.push(*port, packet, burst.depth + 1, *burst.worker);
+    }
+  }
+}
+
+/// Runs any rule on one packet, in the order of instructions (section 5.9).
+void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
+  const PacketSet self = PacketSet{1} << i;
+  const RuleBody& body = *rule.body;
+  const PacketView view{packets[i], &values[i], &parsed[i]};
+  if (&rule == burst.program->rules + kNoRule) {
+    runner.drop(burst, view.packet, DropReason::table_miss);
+    return;
+  }
+  if (body.meter != nullptr && !runner.meter(burst, view, *body.meter)) return;
+  const bool final = rule.next_table == kNoTable;
+  ActionSet& set = sets[i];
+  if (!body.apply.empty()) {
+    const bool set_follows = !body.write.empty() || (!body.clear_actions && (with_set & self) != 0);
+    const Outcome outcome = runner.run(burst, view, body.apply, body, final && !set_follows);
+    if (runner.take_any_output()) had_output |= self;
+    if (outcome == Outcome::consumed) return;
+    lengths[i] = view.packet->pkt_len;
+  }
+  if (body.clear_actions) with_set &= ~self;
+  if (!body.write.empty()) {
+    if ((with_set & self) == 0) set.clear();
+    with_set |= self;
+    for (const Op& op : body.write) set.write(op);
+  }
+  if (!final) {
+    values[i].metadata = (values[i].metadata & ~body.metadata_mask) | body.metadata;
+    wait_at(rule.next_table, self);
+  } else if ((with_set & self) != 0) {
+    runner.run_set(burst, view, set, body, (had_output & self) != 0);
+  } else if ((had_output & self) != 0) {
+    tx.free(view.packet);
+  } else {
+    runner.drop(burst, view.packet, DropReason::no_output);
+  }
+}
+
+void Executor::Context::run_patches() noexcept {
+  while (tx.take_patch(patch)) {
+    const Lsi* peer = patch.port->peer.load(std::memory_order_acquire);
+    const PortNo number = patch.port->peer_port.load(std::memory_order_relaxed);
+    const LsiProgram* program = peer == nullptr ? nullptr : &peer->program();
+    const Port* in_port = program == nullptr ? nullptr : program->port(number);
+    const std::span<rte_mbuf*> packets(patch.packets.data(), patch.count);
+    const DropReason refusal = in_port == nullptr
+                                   ? DropReason::patch_unconnected
+                                   : in_port->receive_refusal.load(std::memory_order_relaxed);
+    if (refusal != DropReason::none) {
+      PortCounts& counts =
+          const_cast<Port*>(in_port == nullptr ? patch.port : in_port)->counts[worker];
+      add(in_port == nullptr ? counts.tx_dropped : counts.rx_dropped, packets.size());
+      for (rte_mbuf* packet : packets) runner.drop(burst, packet, refusal);
+      continue;
+    }
+    run_burst(*program, in_port, number, patch.depth, packets, true);
+  }
+}
+
+Executor::Executor(unsigned worker, PuntQueue& punts)
+    : worker_(worker), context_(std::make_unique<Context>(worker, punts)) {}
+
+Executor::~Executor() = default;
+
+void Executor::set_time(uint64_t tsc) noexcept {
+  context_->runner.set_time(tsc);
+  // 0 means "never used".
+  context_->tick = std::max<uint32_t>(1, static_cast<uint32_t>(tsc >> kTickShift));
+}
+
+void Executor::run(const LsiProgram& program, PortNo in_port,
+                   std::span<rte_mbuf*> packets) noexcept {
+  if (packets.empty()) return;
+  Context& context = *context_;
+  const Port* port = program.port(in_port);
+  const DropReason refusal = port == nullptr
+                                 ? DropReason::port_missing
+                                 : port->receive_refusal.load(std::memory_order_relaxed);
+  if (refusal != DropReason::none) [[unlikely]] {
+    context.begin(program, port, in_port, 0, program.depth);
+    if (port != nullptr) add(const_cast<Port*>(port)->counts[worker_].rx_dropped, packets.size());
+    for (rte_mbuf* packet : packets) context.runner.drop(context.burst, packet, refusal);
+    return;
+  }
+  context.run_burst(program, port, in_port, 0, packets, true);
+  context.run_patches();
+}
+
+void Executor::packet_out(const LsiProgram& program, PortNo in_port, const ActionProgram& actions,
+                          rte_mbuf* packet) noexcept {
+  static const RuleBody kPacketOut = [] {
+    RuleBody body;
+    body.cookie = ~uint64_t{0};
+    return body;
+  }();
+  Context& context = *context_;
+  const Port* port = program.port(in_port);
+  context.begin(program, port, in_port, 0, packet::Depth::full);
+  const match::Extractor extract = match::extractor_for(packet::Depth::full);
+  extract({&packet, 1}, {in_port, in_port}, context.values.data(), context.parsed.data());
+  if (context.runner.run(context.burst, {packet, &context.values[0], &context.parsed[0]},
+                         actions.ops(), kPacketOut, true) == Outcome::kept) {
+    if (context.runner.take_any_output()) {
+      context.tx.free(packet);
+    } else {
+      context.runner.drop(context.burst, packet, DropReason::no_output);
+    }
+  }
+  (void)context.runner.take_any_output();
+  const std::span<rte_mbuf*> to_tables = context.runner.take_table_packets();
+  if (!to_tables.empty()) {
+    std::array<rte_mbuf*, kBurst> taken;
+    std::copy(to_tables.begin(), to_tables.end(), taken.begin());
+    context.run_burst(program, port, in_port, 0, {taken.data(), to_tables.size()}, false);
+  }
+  context.run_patches();
+}
+
+void Executor::flush() noexcept {
+  context_->tx.flush();
+}
+
+}  // namespace headrace::pipeline

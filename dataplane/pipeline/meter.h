@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meters: token buckets that several workers share without a lock.
+//
+// A band is a leaky bucket in its "virtual scheduling" form (GCRA, ITU-T I.371): one number, the
+// time at which the bucket will be empty again. A packet that comes when that time is no more than
+// the burst tolerance ahead conforms, and pushes it by the packet's cost. So a band is one atomic
+// word and a meter costs a load and a compare-exchange per packet and band; no tokens are ever
+// refilled, and rates are exact over any period.
+//
+// Of the bands that a packet exceeds, the one with the highest rate acts (section 5.7).
+//
+// Source: OpenFlow Switch Specification 1.3.5, sections 5.7 and 6.6; default burst: a tenth of a
+// second of the rate, as the specification leaves it open.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pipeline/cells.h"
+#include "pipeline/flow_types.h"
+
+namespace headrace::pipeline {
+
+inline constexpr uint16_t kMeterKbps = 1 << 0;
+inline constexpr uint16_t kMeterPktps = 1 << 1;
+inline constexpr uint16_t kMeterBurst = 1 << 2;
+inline constexpr uint16_t kMeterStatsFlag = 1 << 3;
+
+/// One band, as workers use it. Times are TSC cycles in units of 1/256.
+struct BandProgram {
+  MeterBand::Type type{};
+  uint8_t prec_level{0};
+  CounterIndex counter{0};
+  uint64_t cost{0};   ///< of one byte or one packet, in 1/65536 of a time unit
+  uint64_t burst{0};  ///< how far ahead of now the bucket may be
+  mutable std::atomic<uint64_t> empty_at{0};
+};
+
+struct MeterProgram {
+  bool by_packets{false};
+  CounterIndex counter{0};
+  std::vector<std::unique_ptr<BandProgram>> bands;  ///< highest rate first
+
+  /// The band that a packet of `bytes` exceeds at `now` (TSC), or null if it conforms to all.
+  const BandProgram* charge(uint64_t now, uint32_t bytes) const noexcept {
+    const BandProgram* exceeded = nullptr;
+    const uint64_t units = by_packets ? 1 : bytes;
+    for (const std::unique_ptr<BandProgram>& band : bands) {
+      if (!conforms(*band, now << 8, units) && exceeded == nullptr) exceeded = band.get();
+    }
+    return exceeded;
+  }
+
+ private:
+  static bool conforms(const BandProgram& band, uint64_t now, uint64_t units) noexcept {
+    uint64_t empty_at = band.empty_at.load(std::memory_order_relaxed);
+    for (;;) {
+      if (empty_at > now + band.burst) return false;
+      const uint64_t next =
+          (empty_at > now ? empty_at : now) +
+          static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
+      if (band.empty_at.compare_exchange_weak(empty_at, next, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+  }
+};
+
+}  // namespace headrace::pipeline

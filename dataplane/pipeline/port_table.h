@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ports of one LSI: their descriptions, configuration and link, and what workers see of them.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/cells.h"
+#include "pipeline/lsi.h"
+#include "pipeline/stats.h"
+
+namespace headrace::pipeline {
+
+/// Transmit buffers that an executor has, and so ports that a process can have at once.
+inline constexpr uint32_t kMaxEgress = 4096;
+
+class PortTable {
+ public:
+  PortTable() = default;
+  ~PortTable();
+
+  /// The cell of a number; made at first mention.
+  PortCell* cell(PortNo number);
+
+  Result<> add(const PortSpec& spec, bool patch, uint64_t now);
+  /// Takes the port out and hands over what workers may still be reading.
+  Result<> remove(PortNo number, std::shared_ptr<const Port>& gone);
+
+  /// Sets or clears (null) the peer of a patch port.
+  Result<> set_peer(PortNo number, Lsi* peer, PortNo peer_port);
+  /// The LSI and port at the other end of a patch; null if unconnected.
+  [[nodiscard]] std::pair<Lsi*, PortNo> peer(PortNo number) const;
+
+  /// True if something that a controller sees has changed.
+  bool set_link(PortNo number, bool up, uint32_t speed_kbps);
+  OfResult<> configure(PortNo number, const MacAddress& mac, uint32_t config, uint32_t mask);
+
+  [[nodiscard]] std::optional<PortDesc> desc(PortNo number) const;
+  [[nodiscard]] std::vector<PortDesc> descs() const;
+  [[nodiscard]] OfResult<std::vector<PortStats>> stats(PortNo number, uint64_t now,
+                                                       uint64_t hz) const;
+  /// The ports for a program, ascending by number.
+  [[nodiscard]] std::vector<const Port*> published() const;
+
+ private:
+  struct Entry {
+    std::shared_ptr<Port> port;
+    PortDesc desc;
+    bool patch{false};
+    uint64_t created{0};
+  };
+
+  static void refresh(Entry& entry);
+
+  std::map<PortNo, std::unique_ptr<PortCell>> cells_;
+  std::map<PortNo, Entry> ports_;
+};
+
+/// `cycles` of TSC as a duration.
+[[nodiscard]] Duration to_duration(uint64_t cycles, uint64_t hz);
+
+}  // namespace headrace::pipeline

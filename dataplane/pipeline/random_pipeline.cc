@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/random_pipeline.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace headrace::pipeline::test {
+namespace {
+
+using match::Field;
+
+/// Few addresses, close together: prefixes of all lengths tell some of them apart.
+uint32_t choose_address(const Choose& choose) {
+  constexpr uint32_t kBases[] = {0x0a000000, 0x0a010000, 0xc0a80000, 0x0a000100};
+  return kBases[choose(4)] + static_cast<uint32_t>(choose(6));
+}
+
+uint64_t choose_mac(const Choose& choose) {
+  return 0x020000000000 + choose(5);
+}
+
+uint64_t choose_port(const Choose& choose) {
+  return 1000 + choose(5);
+}
+
+SetFieldAction choose_set_field(const Choose& choose) {
+  switch (choose(10)) {
+    case 0:
+      return set_field(Field::eth_src, choose_mac(choose));
+    case 1:
+      return set_field(Field::eth_dst, choose_mac(choose));
+    case 2:
+      return set_field(Field::ipv4_src, choose_address(choose));
+    case 3:
+      return set_field(Field::ipv4_dst, choose_address(choose));
+    case 4:
+      return set_field(Field::udp_dst, choose_port(choose));
+    case 5:
+      return set_field(Field::tcp_src, choose_port(choose));
+    case 6:
+      return set_field(Field::vlan_vid, 0x1000 + choose(4));
+    case 7:
+      return set_field(Field::ip_dscp, choose(64));
+    case 8:
+      return set_field(Field::vlan_pcp, choose(8));
+    default:
+      return set_field(Field::mpls_label, choose(5));
+  }
+}
+
+Action choose_edit(const Choose& choose) {
+  using Header = PushAction::Header;
+  switch (choose(12)) {
+    case 0:
+      return PushAction{Header::vlan, static_cast<uint16_t>(choose(2) != 0 ? 0x8100 : 0x88a8)};
+    case 1:
+      return PopAction{Header::vlan, 0};
+    case 2:
+      return PushAction{Header::mpls, 0x8847};
+    case 3:
+      return PopAction{Header::mpls, 0x0800};
+    case 4:
+    case 5:
+      return SimpleAction{SimpleAction::Kind::dec_nw_ttl};
+    case 6:
+      return SetNwTtlAction{static_cast<uint8_t>(choose(3))};
+    case 7:
+      return PushAction{Header::pbb, 0x88e7};
+    default:
+      return choose_set_field(choose);
+  }
+}
+
+Action choose_output(const Choose& choose, size_t n_groups) {
+  switch (choose(12)) {
+    case 0:
+      return OutputAction{kPortController};
+    case 1:
+      return OutputAction{kPortInPort};
+    case 2:
+      return OutputAction{kPortFlood};
+    case 3:
+      return OutputAction{kRandomPorts + 5};  // not there
+    case 4:
+    case 5:
+      if (n_groups != 0) return GroupAction{static_cast<uint32_t>(choose(n_groups))};
+      [[fallthrough]];
+    default:
+      return OutputAction{static_cast<PortNo>(1 + choose(kRandomPorts))};
+  }
+}
+
+ActionList choose_actions(const Choose& choose, size_t n_groups, size_t most) {
+  ActionList actions;
+  // The shape of a router's rule, often: it has a path of its own.
+  if (choose(3) == 0) {
+    actions = {set_field(Field::eth_src, choose_mac(choose)),
+               set_field(Field::eth_dst, choose_mac(choose)),
+               SimpleAction{SimpleAction::Kind::dec_nw_ttl},
+               OutputAction{static_cast<PortNo>(1 + choose(kRandomPorts))}};
+    return actions;
+  }
+  for (size_t left = choose(most + 1); left > 0; --left) {
+    actions.push_back(choose(2) != 0 ? choose_edit(choose) : choose_output(choose, n_groups));
+  }
+  return actions;
+}
+
+GroupMod choose_group(const Choose& choose, uint32_t id) {
+  GroupMod group;
+  group.group_id = id;
+  group.type = static_cast<GroupMod::Type>(choose(4));
+  const size_t buckets = group.type == GroupMod::Type::indirect ? 1 : choose(4);
+  for (size_t i = 0; i < buckets; ++i) {
+    Bucket bucket;
+    bucket.weight = static_cast<uint16_t>(choose(4));
+    if (group.type == GroupMod::Type::fast_failover) {
+      bucket.watch_port = static_cast<PortNo>(1 + choose(kRandomPorts + 2));
+    }
+    bucket.actions = choose_actions(choose, id, 3);  // earlier groups only: no loops
+    group.buckets.push_back(bucket);
+  }
+  return group;
+}
+
+match::Match choose_match(const Choose& choose) {
+  std::vector<FieldValue> fields;
+  if (choose(3) == 0) fields.push_back({Field::in_port, 1 + choose(kRandomPorts)});
+  if (choose(3) == 0) {
+    fields.push_back(
+        {Field::eth_dst, choose_mac(choose), choose(3) == 0 ? 0xff00000000ff : ~uint64_t{0}});
+  }
+  if (choose(4) == 0) {
+    fields.push_back(choose(3) == 0 ? FieldValue{Field::vlan_vid, 0x1000, 0x1000}
+                                    : FieldValue{Field::vlan_vid, 0x1000 + choose(4)});
+  }
+  if (choose(5) == 0) fields.push_back({Field::metadata, choose(4), choose(2) != 0 ? 3u : 1u});
+  if (choose(2) == 0) {
+    fields.push_back({Field::eth_type, 0x0800});
+    if (choose(2) == 0) {
+      const uint64_t mask = 0xffffffffull << choose(25) & 0xffffffff;
+      fields.push_back({Field::ipv4_dst, choose_address(choose) & mask, mask});
+    }
+    if (choose(3) == 0) fields.push_back({Field::ipv4_src, choose_address(choose)});
+    if (choose(3) == 0) {
+      fields.push_back({Field::ip_proto, 17});
+      fields.push_back({Field::udp_dst, choose_port(choose)});
+    }
+  } else if (choose(6) == 0) {
+    fields.push_back({Field::eth_type, choose(2) != 0 ? 0x86ddu : 0x8847u});
+  }
+  for (FieldValue& field : fields) {
+    if (field.mask != ~uint64_t{0}) field.value &= field.mask;
+  }
+  return make_match(fields);
+}
+
+}  // namespace
+
+InstructionList make_instructions(const Choose& choose, uint8_t table, size_t n_groups) {
+  InstructionList instructions;
+  if (choose(3) != 0) instructions.push_back(ApplyActions{choose_actions(choose, n_groups, 4)});
+  if (choose(8) == 0) instructions.push_back(ClearActions{});
+  if (choose(3) == 0) instructions.push_back(WriteActions{choose_actions(choose, n_groups, 3)});
+  if (choose(4) == 0) instructions.push_back(WriteMetadata{choose(4), choose(4)});
+  if (table < 3 && choose(5) < 3) {
+    instructions.push_back(GotoTable{static_cast<uint8_t>(table + 1 + choose(3u - table))});
+  }
+  return instructions;
+}
+
+RandomPipeline make_pipeline(const Choose& choose) {
+  RandomPipeline made;
+  for (uint32_t id = 0; id < 3; ++id) made.groups.push_back(choose_group(choose, id));
+  const size_t n_groups = made.groups.size();
+  for (uint8_t table = 0; table < 4; ++table) {
+    const auto add = [&](uint16_t priority, match::Match match) {
+      FlowMod mod =
+          add_flow(table, priority, std::move(match), make_instructions(choose, table, n_groups));
+      mod.cookie = choose(1000);
+      made.flows.push_back(std::move(mod));
+    };
+    switch (choose(4)) {
+      case 0:  // a few rules of any kind
+        for (uint16_t i = static_cast<uint16_t>(choose(7)); i > 0; --i)
+          add(i, choose_match(choose));
+        break;
+      case 1:  // one mask
+        for (size_t i = choose(40); i > 0; --i) {
+          add(7, make_match({{Field::eth_dst, choose_mac(choose)},
+                             {Field::in_port, 1 + choose(kRandomPorts)}}));
+        }
+        break;
+      case 2:  // prefixes
+        for (size_t i = choose(60); i > 0; --i) {
+          const uint64_t length = choose(33);
+          const uint64_t mask = length == 0 ? 0 : 0xffffffffull << (32 - length) & 0xffffffff;
+          add(static_cast<uint16_t>(100 + length),
+              make_match({{Field::eth_type, 0x0800},
+                          {Field::ipv4_dst, choose_address(choose) & mask, mask}}));
+        }
+        break;
+      default:  // anything
+        for (auto i = static_cast<uint16_t>(choose(60)); i > 0; --i) add(i, choose_match(choose));
+        break;
+    }
+    if (choose(2) == 0) add(0, {});
+  }
+  return made;
+}
+
+Bytes make_random_frame(const Choose& choose) {
+  FrameSpec spec;
+  const uint64_t dst = choose_mac(choose);
+  const uint64_t src = choose_mac(choose);
+  for (size_t i = 0; i < 6; ++i) {
+    spec.dst[i] = static_cast<uint8_t>(dst >> 8 * (5 - i));
+    spec.src[i] = static_cast<uint8_t>(src >> 8 * (5 - i));
+  }
+  spec.vlan = choose(3) == 0 ? static_cast<int>(choose(4)) : -1;
+  constexpr uint16_t kTypes[] = {0x0800, 0x0800, 0x0800, 0x0800, 0x0800, 0x86dd, 0x0806, 0x8847};
+  spec.eth_type = kTypes[choose(8)];
+  spec.ip_src = choose_address(choose);
+  spec.ip_dst = choose_address(choose);
+  spec.ttl = static_cast<uint8_t>(choose(8) == 0 ? choose(3) : 64);
+  spec.proto = choose(3) == 0 ? 6 : 17;
+  spec.dscp = static_cast<uint8_t>(choose(64));
+  spec.l4_src = static_cast<uint16_t>(choose_port(choose));
+  spec.l4_dst = static_cast<uint16_t>(choose_port(choose));
+  spec.size = 60 + choose(5) * 17;
+  Bytes frame = make_frame(spec);
+  if (choose(10) == 0) frame.resize(14 + choose(frame.size() - 14));
+  if (choose(10) == 0) frame[choose(frame.size())] = static_cast<uint8_t>(choose(256));
+  return frame;
+}
+
+}  // namespace headrace::pipeline::test
