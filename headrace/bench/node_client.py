@@ -3,6 +3,7 @@
 
 import asyncio
 import json
+from collections.abc import Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -157,6 +158,26 @@ class NodeClient:
     async def vnf_cycles(self, graph: str, vnf: str) -> VnfCycles:
         """What one VNF has spent so far."""
         return VnfCycles.model_validate(await self._call("GET", f"/node/vnfs/{graph}/{vnf}/cycles"))
+
+    async def wait_forwarding(self, graph: str, vnfs: Sequence[str], timeout_s: float) -> None:
+        """Waits until VNFs that poll have opened their ports and count cycles.
+
+        A virtio-user server port opens only when the switch has connected, which the switch tries
+        about once a second; a graph can be complete before.
+
+        Raises:
+            DeviceError: the last refusal, if one is not ready within `timeout_s`.
+        """
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        for vnf in vnfs:
+            while True:
+                try:
+                    await self.vnf_cycles(graph, vnf)
+                    break
+                except DeviceError:
+                    if asyncio.get_running_loop().time() > deadline:
+                        raise
+                    await asyncio.sleep(0.05)
 
     async def pause(self, paused: bool) -> None:
         """Stops or continues the switch's and the VNFs' processes."""

@@ -68,7 +68,7 @@ class Block:
 
 
 def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
-    """Groups all cases of the scenarios by the graph that they need."""
+    """Groups all cases of the scenarios by the graph that they need, the simplest first."""
     blocks: dict[tuple[Shape, int, int], Block] = {}
     for scenario in scenarios:
         for case in scenario.cases():
@@ -76,7 +76,7 @@ def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
             key = (shape, case.vnfs, case.prefixes)
             block = blocks.setdefault(key, Block(*key))
             block.jobs.append(Job(case, scenario.measure))
-    return list(blocks.values())
+    return [blocks[key] for key in sorted(blocks, key=lambda key: (key[1], key[2], key[0]))]
 
 
 class Clock:

@@ -259,6 +259,9 @@ class Testbed:
         stand.deployed = GRAPH
         graph = build(block.shape, block.vnfs, case.function, *PORTS, prefixes=block.prefixes)
         await stand.node.client.deploy(GRAPH, graph)
+        if case.engine == "process":
+            names = [f"vnf{index}" for index in range(block.vnfs)]
+            await stand.node.client.wait_forwarding(GRAPH, names, LINK_S)
 
     async def withdraw(self, block: Block, subject: str) -> None:
         """Deletes the block's graph on the subject's node, if it is there."""
