@@ -11,15 +11,13 @@ from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
-from rich.table import Table
 
 from headrace.bench.plan import Block, Clock
-from headrace.results import UNITS, Case, Sample, Skip
-from headrace.store import Store
-from headrace.summary import RATE_METRICS, Row, ratios_of, rows_of
+from headrace.results import Case, Sample, Skip
+from headrace.summary import RATE_METRICS
 from headrace.units import quantity, rate, seconds
 
-SHOWN = ("mrr", "ndr", "pdr", "latency_p50", "latency_p99", "cpu_percent", "loss_ratio")
+WIDTH = 132
 
 
 class ConsoleProgress:
@@ -115,75 +113,7 @@ def _point(point: str) -> str:
     return rate(float(point.split()[0])) if point.endswith(" pps") else point
 
 
-def _interval(row: Row) -> str:
-    unit = UNITS.get(row.metric, "")
-    if row.summary.low is not None and row.summary.high is not None:
-        return f"{quantity(row.summary.low, unit)} .. {quantity(row.summary.high, unit)}"
-    if row.summary.count > 1:
-        low, high = quantity(row.summary.minimum, unit), quantity(row.summary.maximum, unit)
-        return f"({low} .. {high})"
-    return ""
-
-
-def result_table(store: Store, campaign: int) -> Table:
-    """Medians and intervals of all cases."""
-    table = Table(title="Medians with 95 % intervals (in brackets: range of fewer than 3 samples)")
-    for name in ("scenario", "case", "metric"):
-        table.add_column(name, overflow="fold")
-    for name in ("median", "interval", "n"):
-        table.add_column(name, justify="right", no_wrap=True)
-    previous = ""
-    for row in rows_of(store, campaign):
-        if row.metric not in SHOWN:
-            continue
-        if previous and row.case.scenario != previous:
-            table.add_section()
-        at = f" at {_point(row.point)}" if row.point and row.metric != "mrr" else ""
-        table.add_row(
-            row.case.scenario if row.case.scenario != previous else "",
-            row.case.name,
-            f"{row.metric}{at}",
-            quantity(row.summary.median, row.unit) + ("*" if row.generator_limited else ""),
-            _interval(row),
-            str(row.summary.count),
-        )
-        previous = row.case.scenario
-    return table
-
-
-def ratio_table(store: Store, campaign: int) -> Table:
-    """Headrace over OVS-DPDK, on the same ports and in the same rounds."""
-    table = Table(title="headrace / ovs-dpdk on the same ports, side by side")
-    for name in ("scenario", "case", "metric"):
-        table.add_column(name, overflow="fold")
-    for name in ("ratio", "interval", "pairs"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for entry in ratios_of(store, campaign):
-        if entry.metric not in (*RATE_METRICS, "cpu_percent"):
-            continue
-        case, ratio = entry.ours, entry.ratio
-        span = "" if ratio.low is None else f"{ratio.low:.2f} .. {ratio.high:.2f}"
-        table.add_row(
-            case.scenario,
-            f"{case.frames}-{case.flows}f-{case.graph} {case.ports}",
-            entry.metric + (f" at {_point(entry.point)}" if entry.metric == "cpu_percent" else ""),
-            f"{ratio.value:.2f}",
-            span,
-            str(ratio.pairs),
-            ratio.verdict,
-        )
-    return table
-
-
-def skip_table(store: Store, campaign: int) -> Table | None:
-    """What could not be measured, or None if everything was."""
-    skips = store.skips(campaign)
-    if not skips:
-        return None
-    table = Table(title="Skipped")
-    for name in ("scenario", "case", "reason"):
-        table.add_column(name, overflow="fold")
-    for skip in skips:
-        table.add_row(skip.scenario, skip.what, skip.reason)
-    return table
+def make_console(stderr: bool = False) -> Console:
+    """A console; where there is no terminal (a pipe, CI) it is wide enough for the tables."""
+    console = Console(stderr=stderr)
+    return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)

@@ -16,6 +16,7 @@ from headrace.bench.core_plan import CorePlan, plan_cores
 from headrace.bench.device import DeviceError
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
+from headrace.bench.priority import raise_priority
 from headrace.bench.scenario import Measure, Scenario, Subject
 from headrace.bench.simulated import Laws
 from headrace.bench.steps import Timing
@@ -85,6 +86,7 @@ async def _bed(
         manifest["simulated"] = True
         yield SimulatedBed(SIMULATED, options.seed)
         return
+    manifest["priority"] = raise_priority()
     testbed = Testbed(subjects_of(scenarios), options.plan, options.quick)
     try:
         await testbed.up()

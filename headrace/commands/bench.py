@@ -11,10 +11,11 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.bench.compare import compare
-from headrace.bench.console import ConsoleProgress, ratio_table, result_table, skip_table
+from headrace.bench.console import ConsoleProgress, make_console
 from headrace.bench.device import DeviceError
 from headrace.bench.scenario import FOLDER, ScenarioError, find
 from headrace.bench.session import DEFAULT_MINUTES, QUICK_MINUTES, Options, measure
+from headrace.bench.tables import print_tables
 from headrace.store import Store, StoreError
 from headrace.summary import json_rows
 from headrace.units import quantity
@@ -104,7 +105,7 @@ def register(app: typer.Typer) -> None:
         options = Options(
             QUICK_MINUTES if quick else minutes, quick, 1 if quick else rounds, seed, simulate
         )
-        console = Console(stderr=as_json)
+        console = make_console(as_json)
         try:
             scenarios = find(names or [], folder)
             with Store(results) as store, ConsoleProgress(console) as progress:
@@ -112,13 +113,7 @@ def register(app: typer.Typer) -> None:
                 if as_json:
                     print(json.dumps(json_rows(store, number)))
                     return
-                for table in (
-                    result_table(store, number),
-                    ratio_table(store, number),
-                    skip_table(store, number),
-                ):
-                    if table is not None and table.row_count:
-                        console.print(table)
+                print_tables(console, store, number)
                 console.print(f"campaign {number} in {results}")
         except (ScenarioError, StoreError, DeviceError) as error:
             raise fail(error) from error

@@ -10,27 +10,18 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headrace.bench.console import ConsoleProgress, ratio_table, result_table, skip_table
+from headrace.bench.console import ConsoleProgress, make_console
 from headrace.bench.device import DeviceError
 from headrace.bench.preflight import preflight
 from headrace.bench.scenario import FOLDER, ScenarioError, find
 from headrace.bench.session import DEFAULT_MINUTES, QUICK_MINUTES, Options, measure
+from headrace.bench.tables import print_tables
 from headrace.model.campaign import model_of
 from headrace.store import Store, StoreError
 from headrace.summary import json_rows
 from headrace.units import seconds
 
 INTERRUPTED = 130
-
-
-def _print_tables(console: Console, store: Store, number: int) -> None:
-    for table in (
-        result_table(store, number),
-        ratio_table(store, number),
-        skip_table(store, number),
-    ):
-        if table is not None and table.row_count:
-            console.print(table)
 
 
 def _fit(console: Console, store: Store, number: int) -> None:
@@ -68,7 +59,7 @@ def register(app: typer.Typer) -> None:
         from headrace.report.html import write
 
         begun = time.monotonic()
-        console = Console(stderr=as_json, soft_wrap=False)
+        console = make_console(as_json)
         options = Options(
             QUICK_MINUTES if quick else minutes, quick, 1 if quick else 1000, seed, simulate
         )
@@ -80,7 +71,7 @@ def register(app: typer.Typer) -> None:
             with Store(results) as store:
                 with ConsoleProgress(console) as progress:
                     number = asyncio.run(measure(scenarios, store, options, progress))
-                _print_tables(console, store, number)
+                print_tables(console, store, number)
                 _fit(console, store, number)
                 index = write(store, report, number)
                 if as_json:

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables at the end of a campaign: one for each scenario, its subjects side by side."""
+
+from collections.abc import Iterable
+
+from rich.console import Console
+from rich.table import Table
+
+from headrace.results import Case
+from headrace.store import Store
+from headrace.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
+from headrace.units import digits
+
+_SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
+_SHOWN = (*RATE_METRICS, "latency_p50", "latency_p99", "cpu_percent")
+
+Key = tuple[str, str, str]
+
+
+def _what(case: Case, many_flows: bool) -> str:
+    flows = f" {case.flows:,} flows" if many_flows else ""
+    graph = case.graph
+    if case.shape == "chain" and case.vnfs > 1:
+        graph = f"chain of {case.vnfs}"
+    elif case.shape == "parallel" and case.vnfs > 1:
+        graph = f"{case.vnfs} in parallel"
+    elif case.vnfs == 1:
+        graph = "one VNF"
+    elif case.prefixes:
+        graph = f"{case.prefixes} prefixes"
+    return f"{graph}, {case.frames}{flows}"
+
+
+def _point_order(point: str) -> float:
+    return float(point.split()[0].rstrip("%")) if point[:1].isdigit() else 0.0
+
+
+def _metric(row: Row) -> str:
+    unit = _SCALE.get(row.unit, (1.0, row.unit))[1]
+    name = row.metric.removeprefix("latency_")
+    if row.point.endswith(" pps"):
+        return f"busy at {float(row.point.split()[0]) / 1e3:g} kpps, {unit}"
+    if row.point and row.metric not in RATE_METRICS:
+        return f"{name} at {row.point.replace('% pdr', ' % PDR')}, {unit}"
+    return f"{name.upper()}, {unit}"
+
+
+def _cell(row: Row | None) -> str:
+    if row is None:
+        return "–"
+    factor = _SCALE.get(row.unit, (1.0, ""))[0]
+    summary = row.summary
+    text = digits(factor * summary.median) + ("*" if row.generator_limited else "")
+    if summary.low is not None and summary.high is not None:
+        return f"{text} [{digits(factor * summary.low)}..{digits(factor * summary.high)}]"
+    if summary.count > 1:
+        low, high = digits(factor * summary.minimum), digits(factor * summary.maximum)
+        return f"{text} ({low}..{high})"
+    return text
+
+
+def _ratio(entry: RatioRow | None) -> str:
+    if entry is None:
+        return ""
+    ratio = entry.ratio
+    if ratio.low is None or ratio.high is None:
+        return digits(ratio.value)
+    mark = {"higher": "▲", "lower": "▼"}.get(ratio.verdict, "≈")
+    return f"{digits(ratio.value)} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
+
+
+def _kept(rows: Iterable[Row]) -> list[Row]:
+    """The shown metrics; of several loads only the lowest and the highest."""
+    found = [row for row in rows if row.metric in _SHOWN]
+    loads = [_point_order(row.point) for row in found if row.metric == "cpu_percent"]
+    ends = {min(loads), max(loads)} if loads else set()
+    return [r for r in found if r.metric != "cpu_percent" or _point_order(r.point) in ends]
+
+
+def scenario_tables(store: Store, campaign: int) -> list[Table]:
+    """One table for each scenario of the campaign, in the order of measuring."""
+    rows = rows_of(store, campaign)
+    ratios = {
+        (entry.ours, entry.metric, entry.point): entry for entry in ratios_of(store, campaign)
+    }
+    return [
+        _scenario_table(name, [row for row in rows if row.case.scenario == name], ratios)
+        for name in dict.fromkeys(row.case.scenario for row in rows)
+    ]
+
+
+def _scenario_table(
+    name: str, rows: list[Row], ratios: dict[tuple[Case, str, str], RatioRow]
+) -> Table:
+    subjects = list(dict.fromkeys(row.case.subject for row in rows))
+    compared = any(key[0].scenario == name for key in ratios)
+    many_flows = len({row.case.flows for row in rows}) > 1
+    table = Table(title=name, title_justify="left", title_style="bold")
+    table.add_column("case", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for subject in subjects:
+        table.add_column(subject, justify="right")
+    if compared:
+        table.add_column(f"{OURS} / {PEER}", justify="right")
+    cells: dict[Key, dict[str, Row]] = {}
+    best: dict[Key, RatioRow] = {}
+    for row in _kept(rows):
+        key = (_what(row.case, many_flows), row.metric, row.point)
+        cells.setdefault(key, {})[row.case.subject] = row
+        ratio = ratios.get((row.case, row.metric, row.point))
+        if ratio is not None:
+            best[key] = ratio
+    whats = list(dict.fromkeys(key[0] for key in cells))
+    order = sorted(cells, key=lambda k: (whats.index(k[0]), _SHOWN.index(k[1]), _point_order(k[2])))
+    previous = ""
+    for key in order:
+        if previous and key[0] != previous:
+            table.add_section()
+        found = cells[key]
+        line = [key[0] if key[0] != previous else "", _metric(next(iter(found.values())))]
+        line += [_cell(found.get(subject)) for subject in subjects]
+        table.add_row(*line, *([_ratio(best.get(key))] if compared else []))
+        previous = key[0]
+    return table
+
+
+def skip_table(store: Store, campaign: int) -> Table | None:
+    """What could not be measured, one line for each subject and reason; None if nothing was."""
+    grouped: dict[tuple[str, str, str], list[str]] = {}
+    for skip in store.skips(campaign):
+        grouped.setdefault((skip.scenario, skip.switch, skip.reason), []).append(skip.what)
+    if not grouped:
+        return None
+    table = Table(title="skipped", title_justify="left", title_style="bold")
+    table.add_column("scenario", no_wrap=True)
+    table.add_column("subject", no_wrap=True)
+    table.add_column("cases", justify="right")
+    table.add_column("reason", overflow="fold")
+    for (scenario, switch, reason), whats in grouped.items():
+        table.add_row(scenario, switch, str(len(whats)), reason)
+    return table
+
+
+LEGEND = (
+    "median [95 % interval], (range) of fewer than 3 rounds; * the generator was the limit; "
+    "▲ higher, ▼ lower, ≈ no difference shown"
+)
+
+
+def print_tables(console: Console, store: Store, campaign: int) -> None:
+    """Prints the tables of a campaign, the legend, and what was skipped."""
+    tables = scenario_tables(store, campaign)
+    for table in tables:
+        console.print(table)
+    if tables:
+        console.print(LEGEND, highlight=False, markup=False)
+    skipped = skip_table(store, campaign)
+    if skipped is not None:
+        console.print(skipped)

@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pieces that meet the node and the generator, against a node of a few lines."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from headrace.bench.core_plan import plan_cores
+from headrace.bench.device import DeviceError, TrialRequest
+from headrace.bench.node_client import Cycles, NodeClient
+from headrace.bench.node_process import free_port, node_config, run_folder
+from headrace.bench.scenario import Subject
+from headrace.bench.testbed import AttachedDevice, Stand, trial_of
+from headrace.results import Case
+from headrace.traffic import TrafficError, TrialResult
+
+SUBJECT = Subject(switch="headrace", ports="memif")
+CASE = Case("s", "chain", 2, "gather", "headrace", "memif", "memif", "pass", "process", "64", 9)
+
+
+class FakeNode:
+    """A node as httpx sees it: it deploys in two steps, and every reading costs 1000 cycles."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[str, Any] = {}
+        self.paused: list[bool] = []
+        self.status_calls = 0
+        self.cycles = 0
+        self.vnf_refusals = 2
+
+    def __call__(self, request: httpx.Request) -> httpx.Response:
+        path, method = request.url.path, request.method
+        if path == "/node/switch/cycles":
+            self.cycles += 1000
+            worker = {"core": 1, "busy_cycles": self.cycles, "idle_cycles": 5, "packets": 7}
+            return httpx.Response(200, json={"tsc_hz": 2e9, "workers": [worker], "source": "x"})
+        if path.startswith("/node/vnfs/"):
+            self.vnf_refusals -= 1
+            if self.vnf_refusals >= 0:
+                return httpx.Response(500, json={"message": "the ports are still being opened"})
+            return httpx.Response(200, json={"busy_cycles": 10})
+        if path == "/node/paused":
+            self.paused.append(json.loads(request.content)["paused"])
+            return httpx.Response(200, json={})
+        if path.startswith("/NF-FG/status/"):
+            self.status_calls += 1
+            done = self.status_calls > 2
+            return httpx.Response(200, json={"status": "complete" if done else "in_progress"})
+        if path.startswith("/NF-FG/") and method == "PUT":
+            graph = json.loads(request.content)
+            if not graph:
+                return httpx.Response(400, json={"module": "nffg", "message": "no graph in it"})
+            self.graphs[path] = graph
+            return httpx.Response(201)
+        if path.startswith("/NF-FG/") and method == "DELETE":
+            del self.graphs[path]
+            return httpx.Response(204)
+        if path == "/node/ports":
+            rows = [{"name": "in0", "kind": "memif", "ofport": 1, "attach": {"devargs": "d{n}"}}]
+            return httpx.Response(200, json=rows)
+        return httpx.Response(404, text="nothing here")
+
+
+@pytest.fixture
+def fake() -> FakeNode:
+    return FakeNode()
+
+
+def client_of(fake: FakeNode) -> NodeClient:
+    return NodeClient("http://node", httpx.MockTransport(fake))
+
+
+async def test_a_graph_is_deployed_waited_for_and_deleted(fake: FakeNode) -> None:
+    async with client_of(fake) as client:
+        await client.deploy("g", {"forwarding-graph": {}})
+        assert fake.status_calls == 3 and "/NF-FG/g" in fake.graphs
+        await client.wait_forwarding("g", ["vnf0"], timeout_s=5)
+        assert fake.vnf_refusals == -1
+        await client.delete("g")
+        assert not fake.graphs
+        assert (await client.ports())[0].attach.devargs == "d{n}"
+        await client.pause(True)
+        assert fake.paused == [True]
+
+
+async def test_refusals_carry_the_nodes_own_words(fake: FakeNode) -> None:
+    async with client_of(fake) as client:
+        with pytest.raises(DeviceError, match=r"PUT /NF-FG/g: 400 no graph in it"):
+            await client.deploy("g", {})
+        with pytest.raises(DeviceError, match="404 nothing here"):
+            await client.info()
+        fake.vnf_refusals = 10**6
+        with pytest.raises(DeviceError, match="still being opened"):
+            await client.wait_forwarding("g", ["vnf0"], timeout_s=0.1)
+
+
+async def test_a_node_that_is_not_there_is_an_error_in_time() -> None:
+    async with NodeClient(f"http://127.0.0.1:{free_port()}") as client:
+        with pytest.raises(DeviceError, match="GET /node"):
+            await client.wait_up(0.2)
+
+
+def answer(sent: int = 1000, lost: int = 10, unsent: int = 0) -> TrialResult:
+    latency = {"count": 990, "min": 1.0, "mean": 2.0, "p50": 2.0, "p90": 3.0, "p99": 4.0,
+               "p99_9": 5.0, "max": 6.0}  # fmt: skip
+    return TrialResult.model_validate(
+        {"intended": sent + unsent, "sent": sent, "unsent": unsent, "received": sent - lost,
+         "lost": lost, "duplicated": 0, "reordered": 0, "misdelivered": 0, "tx_pps": 1e4,
+         "rx_pps": 9.9e3, "loss_ratio": 0.0, "latency_ns": latency, "duration_s": 0.1,
+         "generator": {"busy_share": 0.5}}
+    )  # fmt: skip
+
+
+class FakeTraffic:
+    def __init__(self, broken: bool = False) -> None:
+        self.broken = broken
+        self.yields: list[bool] = []
+
+    async def trial(self, duration_s: float, load_pps: float | None, **more: Any) -> TrialResult:
+        self.yields.append(more["yield_core"])
+        if self.broken:
+            raise TrafficError("port_gone", "the peer went away")
+        return answer()
+
+
+class FakeProcess:
+    def __init__(self, client: NodeClient) -> None:
+        self.client = client
+
+
+def device_of(fake: FakeNode, traffic: FakeTraffic) -> AttachedDevice:
+    fake.vnf_refusals = 0
+    stand = Stand(SUBJECT, FakeProcess(client_of(fake)))  # type: ignore[arg-type]
+    return AttachedDevice(CASE, stand, traffic, 1e6, share_core=True)  # type: ignore[arg-type]
+
+
+async def test_cycles_are_read_around_a_cost_trial_and_not_in_a_search(fake: FakeNode) -> None:
+    traffic = FakeTraffic()
+    device = device_of(fake, traffic)
+    trial = await device.trial(TrialRequest(0, "cost", 0.1, 1e4))
+    assert trial.busy_cycles == 1000 and trial.vnf_busy_cycles == 0 and trial.tsc_hz == 2e9
+    assert trial.cpu_percent == pytest.approx(100 * 1000 / (2e9 * 0.1))
+    assert trial.loss_ratio == pytest.approx(0.01) and trial.latency_ns["p99_9"] == 5.0
+    assert traffic.yields == [True]
+    search = await device.trial(TrialRequest(0, "search", 0.1, 1e4))
+    assert search.busy_cycles is None and search.cpu_percent is None
+
+
+async def test_a_lost_generator_is_a_device_error(fake: FakeNode) -> None:
+    with pytest.raises(DeviceError, match="peer went away"):
+        await device_of(fake, FakeTraffic(broken=True)).trial(TrialRequest(0, "search", 0.1, 1e4))
+
+
+def test_unsent_frames_count_as_lost_and_mark_the_generator() -> None:
+    request = TrialRequest(2, "overload", 0.1, 1e4)
+    trial = trial_of(request, answer(unsent=250), 0.0, None, None)
+    assert trial.loss_ratio == pytest.approx(260 / 1250)
+    assert trial.generator_limited and trial.round == 2
+    assert not trial_of(request, answer(unsent=5), 0.0, None, None).generator_limited
+
+
+def test_approximate_cycles_stay_marked() -> None:
+    reading = {"tsc_hz": 1e9, "workers": [], "approximate": True}
+    cycles = Cycles.model_validate(reading)
+    trial = trial_of(TrialRequest(0, "cost", 0.1, 1e4), answer(), 0.0, (cycles, cycles), None)
+    assert trial.approximate
+
+
+def test_core_plans_and_what_they_lack() -> None:
+    two = plan_cores([0, 1])
+    assert (two.switch, two.generator, two.vnf) == ([1], [0], [0])
+    assert two.oversubscribed(0) and "3 VNFs" in str(two.oversubscribed(3))
+    eight = plan_cores(list(range(8)))
+    assert eight.oversubscribed(5) is None and eight.generator == [1]
+    assert not set(eight.vnf) & {*eight.switch, *eight.generator, *eight.control}
+    with pytest.raises(ValueError, match="no core"):
+        plan_cores([])
+
+
+def test_node_configs_are_what_the_node_reads(tmp_path: Path) -> None:
+    from headrace.node.config import from_dict
+
+    config = from_dict(node_config(SUBJECT, plan_cores(), 8123))
+    assert config.switch == "headrace" and config.vnf_ports == "memif"
+    assert [port.name for port in config.ports or []] == ["in0", "out0"]
+    folder = run_folder()
+    try:
+        assert len(str(folder)) < 40
+    finally:
+        folder.rmdir()
