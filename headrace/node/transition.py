@@ -132,7 +132,7 @@ def _rules(batch: list[Resource]) -> Iterator[Rule]:
 
 
 def _batches(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
-    """Single resources, but VNFs together, and consecutive rules of one LSI: they share a barrier."""
+    """Single resources, but VNFs together, and the rules of one LSI: they share a barrier."""
 
     def group(pair: tuple[int, Resource]) -> tuple[str, object]:
         number, resource = pair
