@@ -8,6 +8,7 @@
 #include "openflow/meters.h"
 #include "openflow/packet_out.h"
 #include "openflow/ports.h"
+#include "pipeline/action_program.h"
 
 namespace headrace::openflow {
 namespace {

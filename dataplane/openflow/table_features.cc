@@ -94,7 +94,10 @@ void encode_table_features(Writer& writer, const pipeline::TableStats& table) {
     field_list(out, true, [](const match::FieldInfo&) { return true; });
   };
   property(writer, static_cast<uint16_t>(Property::match), all);
-  property(writer, static_cast<uint16_t>(Property::wildcards), all);
+  // A wildcard has no mask; ovs-ofctl refuses a list that says otherwise.
+  property(writer, static_cast<uint16_t>(Property::wildcards), [](Writer& out) {
+    field_list(out, false, [](const match::FieldInfo&) { return true; });
+  });
   const auto settable = [](Writer& out) {
     field_list(out, false, [](const match::FieldInfo& entry) { return entry.settable; });
   };
