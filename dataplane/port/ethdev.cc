@@ -4,8 +4,12 @@
 #include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 
@@ -41,6 +45,20 @@ Result<uint16_t> plug(const std::string& port, const std::string& devargs) {
     }
   }
   return fail("{}: the device '{}' is no Ethernet device", port, device);
+}
+
+/// Clears IFF_UP of a kernel interface, which net_tap sets.
+Result<> take_down(const std::string& interface) {
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  ifreq request{};
+  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
+  bool done = fd >= 0 && ::ioctl(fd, SIOCGIFFLAGS, &request) == 0;
+  request.ifr_flags = static_cast<short>(request.ifr_flags & ~IFF_UP);
+  done = done && ::ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (!done) return fail("{}: cannot be taken down: {}", interface, std::strerror(error));
+  return {};
 }
 
 }  // namespace
@@ -150,6 +168,9 @@ Result<> EthdevPort::start() {
   // A switch wants every frame. Devices without filters say they cannot: that is as good.
   if (const int error = rte_eth_promiscuous_enable(port_id_); error != 0 && error != -ENOTSUP) {
     return fail("{}: the device does not go promiscuous: {}", name_, rte_strerror(-error));
+  }
+  if (request_.leave_down) {
+    if (Result<> down = take_down(request_.kernel_interface); !down) return down;
   }
   rte_eth_stats_reset(port_id_);
   io_.open();

@@ -22,6 +22,7 @@ struct EthdevRequest {
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
   bool start_may_wait{false};    ///< the device starts only once its peer is there: link() retries
+  bool leave_down{false};        ///< the kernel interface is the operator's to bring up
   std::string kernel_interface;  ///< for ifindex(); "" = none
   StringMap status;              ///< the kind's own facts
 };

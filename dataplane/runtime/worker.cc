@@ -70,7 +70,7 @@ template <bool kTimed>
 unsigned Worker::poll(const PollPlan& plan) noexcept {
   rte_mbuf* burst[pipeline::kBurst];
   unsigned received = 0;
-  for (const PollEntry& entry : plan) {
+  for (const PollEntry& entry : plan.queues) {
     const uint64_t begin = kTimed ? rte_rdtsc() : 0;
     const uint16_t count = entry.io->rx(entry.queue, burst);
     if (count == 0) continue;
@@ -113,6 +113,7 @@ void Worker::loop() noexcept {
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
     executor_.flush();
+    for (const DrainEntry& drain : plan.drains) drain.port->drain(drain.queue);
     if (timed && received > 0) counters_.transmit_cycles.add(rte_rdtsc() - flush_begin);
     packet_outs_->give_back();
     qsbr_.quiescent(number());

@@ -25,6 +25,7 @@
 #include "runtime/packet_out_ring.h"
 #include "runtime/punt_ring.h"
 #include "runtime/qsbr.h"
+#include "runtime/shared_tx.h"
 
 namespace headrace::runtime {
 
@@ -37,7 +38,17 @@ struct PollEntry {
   QueueCounters* counters;
 };
 
-using PollPlan = std::vector<PollEntry>;
+/// A transmit queue on which this worker sends for others too.
+struct DrainEntry {
+  SharedTx* port;
+  uint16_t queue;
+};
+
+/// All that a worker does in a round.
+struct PollPlan {
+  std::vector<PollEntry> queues;
+  std::vector<DrainEntry> drains;
+};
 
 class Worker {
  public:

@@ -7,6 +7,7 @@ Everything is in a directory of its own with names of its own, so that runs do n
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 import os
 import shutil
@@ -21,7 +22,14 @@ from headrace.control import call
 from headrace.programs import find_program
 from tests.support.daemon import Daemon
 
+_numbers = itertools.count()
+
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
+
+
+def unique_bridge() -> str:
+    """A name for a bridge: its LOCAL port becomes a kernel interface, unique on the machine."""
+    return f"hr{os.getpid() % 100000}{next(_numbers):x}b"
 
 
 class Switch:

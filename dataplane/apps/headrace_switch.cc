@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// headrace-switch: an OpenFlow switch that stock OVS tools manage through a stock ovsdb-server.
+#include <rte_eal.h>
+
+#include <CLI/CLI.hpp>
+#include <asio/io_context.hpp>
+#include <asio/signal_set.hpp>
+#include <bit>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+#include <thread>
+
+#include "base/control_server.h"
+#include "base/log.h"
+#include "base/version.h"
+#include "ovsdb/client.h"
+#include "runtime/eal.h"
+#include "runtime/switch.h"
+#include "runtime/switch_report.h"
+
+namespace headrace {
+namespace {
+
+struct Arguments {
+  std::string db;
+  std::string rundir;
+  std::string control;
+  std::string cpu_mask;
+  uint32_t control_cpu = 0;
+  bool no_huge = false;
+  bool pci = false;
+  uint32_t memory_mb = 256;
+  std::string log_level = "info";
+  std::string eal_log_level = "notice";
+  std::string file_prefix;
+};
+
+/// The CPUs of a hexadecimal mask, as pmd-cpu-mask is written.
+Result<std::vector<unsigned>> parse_mask(const std::string& mask) {
+  size_t end = 0;
+  uint64_t bits = 0;
+  try {
+    bits = std::stoull(mask, &end, 16);
+  } catch (const std::exception&) {
+    end = 0;
+  }
+  if (end != mask.size() || bits == 0) {
+    return fail("--cpu-mask '{}': give a hexadecimal mask of CPUs, 2 for CPU 1", mask);
+  }
+  std::vector<unsigned> cpus;
+  for (; bits != 0; bits &= bits - 1) cpus.push_back(static_cast<unsigned>(std::countr_zero(bits)));
+  return cpus;
+}
+
+void add_methods(ControlServer& server, runtime::Switch& the_switch) {
+  using nlohmann::json;
+  using Report = json (*)(const runtime::Switch&);
+  const auto report = [&](const char* method, Report make) {
+    server.on(method,
+              [&the_switch, make](const json&) -> Result<json> { return make(the_switch); });
+  };
+  report("show", runtime::report_show);
+  report("tables", runtime::report_tables);
+  report("drops", runtime::report_drops);
+  server.on("cycles", [&the_switch](const json& params) -> Result<json> {
+    if (params.contains("stages")) {
+      the_switch.workers().set_stage_timing(params.at("stages").get<bool>());
+    }
+    return runtime::report_cycles(the_switch);
+  });
+}
+
+Result<> run(const Arguments& arguments) {
+  std::vector<unsigned> cpus{std::max(std::thread::hardware_concurrency(), 1u) - 1};
+  if (!arguments.cpu_mask.empty()) {
+    Result<std::vector<unsigned>> parsed = parse_mask(arguments.cpu_mask);
+    if (!parsed) return tl::unexpected(parsed.error());
+    cpus = std::move(*parsed);
+  }
+  std::error_code error;
+  std::filesystem::create_directories(arguments.rundir, error);
+  if (error) return fail("--rundir {}: {}", arguments.rundir, error.message());
+
+  const auto eal = runtime::Eal::init({.file_prefix = arguments.file_prefix,
+                                       .main_cpu = arguments.control_cpu,
+                                       .memory_mb = arguments.memory_mb,
+                                       .allow_hugepages = !arguments.no_huge,
+                                       .pci = arguments.pci,
+                                       .log_level = arguments.eal_log_level});
+  if (!eal) return tl::unexpected(eal.error());
+
+  asio::io_context io(1);
+  asio::signal_set signals(io, SIGTERM, SIGINT);
+  signals.async_wait([&io](const asio::error_code& aborted, int signal) {
+    if (aborted) return;
+    log::info("signal {}: leaving", signal);
+    io.stop();
+  });
+
+  auto the_switch = runtime::Switch::make(
+      io, {.rundir = arguments.rundir, .memory_mb = arguments.memory_mb, .default_cpus = cpus});
+  if (!the_switch) return tl::unexpected(the_switch.error());
+
+  const std::string control =
+      arguments.control.empty() ? arguments.rundir + "/headrace-switch.ctl" : arguments.control;
+  auto server = ControlServer::open(
+      io, control, {"headrace-switch", [&eal] { return (*eal)->status(); }, [&io] { io.stop(); }});
+  if (!server) return tl::unexpected(server.error());
+  add_methods(**server, **the_switch);
+
+  ovsdb::Client client(io, arguments.db, **the_switch);
+  (*the_switch)->on_status_change([&client] { client.refresh_soon(); });
+  if (Result<> started = client.start(); !started) return started;
+
+  io.run();
+  (*the_switch)->on_status_change(nullptr);
+  client.stop();
+  return {};
+}
+
+}  // namespace
+}  // namespace headrace
+
+int main(int argc, char** argv) {
+  headrace::Arguments arguments;
+  CLI::App app("An OpenFlow switch for NFV, managed like Open vSwitch by an ovsdb-server.");
+  app.set_version_flag("--version",
+                       std::string("headrace-switch ") + std::string(headrace::kVersion));
+  app.add_option("--db", arguments.db, "the ovsdb-server: unix:PATH or tcp:IP:PORT")->required();
+  app.add_option("--rundir", arguments.rundir, "where sockets go")->required();
+  app.add_option("--ctl", arguments.control, "control socket [RUNDIR/headrace-switch.ctl]");
+  app.add_option("--cpu-mask", arguments.cpu_mask,
+                 "hexadecimal mask of the workers' CPUs, while pmd-cpu-mask is not set [last CPU]");
+  app.add_option("--control-cpu", arguments.control_cpu, "CPU of all else [0]");
+  app.add_flag("--no-huge", arguments.no_huge, "do without hugepages");
+  app.add_flag("--pci", arguments.pci, "scan the PCI bus, for ports of physical devices");
+  app.add_option("--mem", arguments.memory_mb, "memory for DPDK, MiB")->capture_default_str();
+  app.add_option("--log-level", arguments.log_level, "trace, debug, info, warning, error, off")
+      ->capture_default_str();
+  app.add_option("--dpdk-log-level", arguments.eal_log_level, "DPDK's own log level")
+      ->capture_default_str();
+  app.add_option("--file-prefix", arguments.file_prefix, "DPDK's file prefix [headrace-PID]");
+  CLI11_PARSE(app, argc, argv);
+
+  headrace::Result<> result = headrace::log::init("headrace-switch", arguments.log_level);
+  if (result) result = headrace::run(arguments);
+  if (!result) {
+    std::fprintf(stderr, "headrace-switch: %s\n", result.error().message.c_str());
+    return EXIT_FAILURE;
+  }
+  return EXIT_SUCCESS;
+}
