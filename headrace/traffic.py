@@ -9,7 +9,7 @@ already:
         await traffic.add_port("a", "net_memif0,role=client,socket=/run/x.sock,id=0")
         await traffic.add_port("b", "net_memif1,role=client,socket=/run/x.sock,id=1")
         await traffic.configure([StreamSpec(name="ab", tx_port="a", rx_port="b", flows=100)])
-        result = await traffic.trial(duration_s=1.0, load_pps=1e6)
+        result = await traffic.trial(duration_s=1.0, load=1e6)
         print(result.loss_ratio, result.latency_ns.p50)
 
 Units are in the names. Sizes count the frame check sequence, as in RFC 2544: 64 is a buffer of
@@ -39,11 +39,13 @@ from headrace.traffic_models import (
     FrameSizes,
     GeneratorHealth,
     LatencyNs,
+    Load,
     PortInfo,
     StreamResult,
     StreamSpec,
     TrialResult,
-    Varied,
+    Variation,
+    Zipf,
 )
 
 __all__ = [
@@ -53,6 +55,7 @@ __all__ = [
     "FrameSizes",
     "GeneratorHealth",
     "LatencyNs",
+    "Load",
     "PortInfo",
     "StreamResult",
     "StreamSpec",
@@ -60,7 +63,8 @@ __all__ = [
     "TrafficError",
     "TrafficProcess",
     "TrialResult",
-    "Varied",
+    "Variation",
+    "Zipf",
     "find_program",
 ]
 
@@ -181,14 +185,23 @@ class TrafficClient:
         *,
         mac: str | None = None,
         n_descriptors: int | None = None,
+        max_frame: int | None = None,
+        wait_s: float | None = None,
         wait_link_s: float = 0.0,
     ) -> PortInfo:
-        """Makes a port from DPDK vdev arguments; waits up to `wait_link_s` for its link."""
-        params: dict[str, Any] = {"name": name, "devargs": devargs}
-        if mac is not None:
-            params["mac"] = mac
-        if n_descriptors is not None:
-            params["n_descriptors"] = n_descriptors
+        """Makes a port from DPDK vdev arguments; waits up to `wait_link_s` for its link.
+
+        A virtio-user server port is not made before its peer connects; after `wait_s` (default 30)
+        that is the error `no_peer`. `max_frame` (with FCS, default 1518) is the largest frame.
+        """
+        options = {
+            "mac": mac,
+            "n_descriptors": n_descriptors,
+            "max_frame": max_frame,
+            "wait_s": wait_s,
+        }
+        params = {key: value for key, value in options.items() if value is not None}
+        params |= {"name": name, "devargs": devargs}
         port = _parse(PortInfo, await self.call("add_port", **params))
         if not port.link and wait_link_s > 0:
             port = (await self.wait_links([name], timeout_s=wait_link_s))[0]
@@ -234,8 +247,8 @@ class TrafficClient:
 
     async def trial(
         self,
-        duration_s: float,
-        load_pps: float | None,
+        duration_s: float | None,
+        load: Load | float | None,
         *,
         warmup_s: float = 0.0,
         drain_s: float = 0.1,
@@ -244,8 +257,9 @@ class TrafficClient:
     ) -> TrialResult:
         """Runs one trial and returns its result.
 
-        `load_pps` is the sum over all streams; None sends as fast as the ports take it. Packets
-        of the warm-up are not counted; those that come within `drain_s` after the last one sent
+        `load` is the sum over all streams; a number is packets per second, None as fast as the
+        ports take it. `duration_s` may be None if the load says how many packets. Packets of the
+        warm-up are not counted; those that come within `drain_s` after the last one sent
         are. `yield_core` gives the core to others between rounds. A packet that the port would
         not take within `late_bound_us` of its time counts as unsent.
         """
@@ -253,13 +267,13 @@ class TrafficClient:
             TrialResult,
             await self.call(
                 "trial",
-                **_load(duration_s, load_pps, warmup_s, drain_s, yield_core, late_bound_us),
+                **_load(duration_s, load, warmup_s, drain_s, yield_core, late_bound_us),
             ),
         )
 
     async def start(
         self,
-        load_pps: float | None,
+        load: Load | float | None,
         *,
         duration_s: float | None = None,
         warmup_s: float = 0.0,
@@ -269,7 +283,7 @@ class TrafficClient:
     ) -> None:
         """Starts sending and returns; `read` while it runs, `stop` for the result."""
         await self.call(
-            "start", **_load(duration_s, load_pps, warmup_s, drain_s, yield_core, late_bound_us)
+            "start", **_load(duration_s, load, warmup_s, drain_s, yield_core, late_bound_us)
         )
 
     async def read(self) -> TrialResult:
@@ -305,18 +319,14 @@ class TrafficClient:
 
 def _load(
     duration_s: float | None,
-    load_pps: float | None,
+    load: Load | float | None,
     warmup_s: float,
     drain_s: float,
     yield_core: bool,
     late_bound_us: float | None,
 ) -> dict[str, Any]:
-    params: dict[str, Any] = {
-        "load_pps": load_pps,
-        "warmup_s": warmup_s,
-        "drain_s": drain_s,
-        "yield": yield_core,
-    }
+    params: dict[str, Any] = load.params() if isinstance(load, Load) else {"load_pps": load}
+    params |= {"warmup_s": warmup_s, "drain_s": drain_s, "yield": yield_core}
     if duration_s is not None:
         params["duration_s"] = duration_s
     if late_bound_us is not None:

@@ -7,11 +7,11 @@ the frame check sequence, as in RFC 2544: 64 is a buffer of 60 bytes.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Varied = Literal[
+VariedField = Literal[
     "eth_src",
     "eth_dst",
     "vlan_vid",
@@ -25,6 +25,17 @@ Varied = Literal[
     "tcp_src",
     "tcp_dst",
     "tunnel_id",
+    "outer_eth_src",
+    "outer_eth_dst",
+    "outer_vlan_vid",
+    "outer_mpls_label",
+    "outer_ipv4_src",
+    "outer_ipv4_dst",
+    "outer_ipv6_src",
+    "outer_ipv6_dst",
+    "outer_udp_src",
+    "outer_udp_dst",
+    "outer_tunnel_id",
 ]
 
 
@@ -92,6 +103,8 @@ class StreamResult(Counts):
     name: str
     size: FrameSizes | None = None
     flows: int | None = None
+    popularity: Literal["uniform"] | Zipf | None = None
+    ancient: int = 0
 
 
 class GeneratorHealth(_Reply):
@@ -126,17 +139,40 @@ class TrialResult(Counts):
     """The outcome of one trial."""
 
     duration_s: float
+    load_pps: float | None = None
     generator: GeneratorHealth
     streams: list[StreamResult] = Field(default_factory=list)
     calibration: Calibration | None = None
+
+
+class Variation(BaseModel):
+    """A field in which flows differ: flow i has the base value + step * (i mod count)."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    field: VariedField
+    step: int = Field(default=1, ge=1)
+    count: int | None = Field(default=None, ge=1)
+
+
+class Zipf(BaseModel):
+    """Popularity of flows: the k-th in proportion to 1/k^zipf, drawn from `seed`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    zipf: float = Field(gt=0, le=10)
+    seed: int = Field(default=1, ge=0)
 
 
 class StreamSpec(BaseModel):
     """A stream: packets of one shape from `tx_port`, expected at `rx_port`.
 
     `size` counts the FCS: 64..9018, or an IMIX by name (`imix-nfvbench`, `imix-csit`,
-    `imix-genome:<letters>`, RFC 6985). `flows` packets differ in the fields of `vary`. `share`
-    weighs the stream's part of the load.
+    `imix-genome:<letters>`, RFC 6985). `flows` packets differ in the fields of `vary` (default:
+    the innermost IP destination). `share` weighs the stream's part of the load. `layers` are the
+    headers from the outside in, e.g. `["ethernet", {"vlan": {"vid": 7}}, "ipv4", "udp"]`
+    (default: Ethernet, VLAN if `vlan` is set, IPv4 or IPv6 after the addresses, UDP); the
+    addresses and ports beside them set those of the innermost layers.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -154,4 +190,33 @@ class StreamSpec(BaseModel):
     src_port: int | None = None
     dst_port: int | None = None
     vlan: int | None = None
-    vary: list[Varied] | None = None
+    vary: list[VariedField | Variation] | None = None
+    layers: list[str | dict[str, dict[str, Any]]] | None = None
+    popularity: Literal["uniform"] | Zipf | None = None
+
+
+class Load(BaseModel):
+    """How much a trial sends, in one unit, over all streams.
+
+    `pps`, or `bps` on the line (layer 1: each frame counts 20 bytes more), or `percent` of
+    `line_rate_bps` (default 10 Gbit/s). None of them: as fast as the ports take it; then `packets`
+    ends the sending after that many per stream. `burst` packets share one time, at the same mean
+    rate.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    pps: float | None = Field(default=None, gt=0)
+    bps: float | None = Field(default=None, gt=0)
+    percent: float | None = Field(default=None, gt=0)
+    line_rate_bps: float | None = Field(default=None, gt=0)
+    packets: int | None = Field(default=None, ge=1)
+    burst: int | None = Field(default=None, ge=1)
+
+    def params(self) -> dict[str, float | int]:
+        """The members of the control protocol."""
+        members = self.model_dump(exclude_none=True)
+        for unit in ("pps", "bps", "percent"):
+            if unit in members:
+                members["load_" + unit] = members.pop(unit)
+        return members

@@ -5,6 +5,9 @@
 // right to 2^-64 and does not drift. The pacer knows no clock: the caller says what time it is,
 // which is how tests simulate it.
 //
+// Packets may be meant in bursts: then `burst` of them share a time and the bursts are that many
+// intervals apart, so the mean rate stays.
+//
 // A schedule does not wait. When the generator or the device falls behind, packets become due and
 // are sent late; their latency still counts from the time meant (so a stall shows in all the
 // latencies that it caused: no coordinated omission). Those that are later than a bound are given
@@ -20,15 +23,18 @@ namespace headrace::traffic {
 class Pacer {
  public:
   /// Packets at `pps` from `begin` until before `end` (TSC), the first at `begin` + `phase` of an
-  /// interval (0 <= phase < 1). `pps` <= 0: none.
-  void start(uint64_t begin, uint64_t end, double pps, double tsc_hz, double phase) noexcept {
+  /// interval (0 <= phase < 1), `burst` (at least 1) at a time. `pps` <= 0: none.
+  void start(uint64_t begin, uint64_t end, double pps, double tsc_hz, double phase,
+             uint32_t burst = 1) noexcept {
     end_ = end;
+    burst_ = burst;
+    left_ = burst;
     if (!(pps > 0)) {
       next_ = static_cast<Fixed>(end) << 64;
       interval_ = 1;
       return;
     }
-    interval_ = static_cast<Fixed>(static_cast<long double>(tsc_hz) / pps * 0x1p64L);
+    interval_ = static_cast<Fixed>(static_cast<long double>(tsc_hz) / pps * burst * 0x1p64L);
     if (interval_ == 0) interval_ = 1;
     next_ =
         (static_cast<Fixed>(begin) << 64) +
@@ -46,15 +52,21 @@ class Pacer {
     if (now < end_) end_ = now;
   }
   /// Goes on to the packet after it.
-  void advance() noexcept { next_ += interval_; }
+  void advance() noexcept {
+    if (--left_ != 0) return;
+    left_ = burst_;
+    next_ += interval_;
+  }
 
   /// Gives up all packets meant for before `time`; returns how many that were.
   uint64_t skip_before(uint64_t time) noexcept {
     if (time > end_) time = end_;
     if (next() >= time) return 0;
     const Fixed missing = (static_cast<Fixed>(time) << 64) - next_;
-    const auto count = static_cast<uint64_t>((missing + interval_ - 1) / interval_);
-    next_ += interval_ * count;
+    const auto bursts = static_cast<uint64_t>((missing + interval_ - 1) / interval_);
+    const uint64_t count = left_ + (bursts - 1) * burst_;
+    next_ += interval_ * bursts;
+    left_ = burst_;
     return count;
   }
 
@@ -62,7 +74,9 @@ class Pacer {
   using Fixed = unsigned __int128;
 
   Fixed next_{0};
-  Fixed interval_{1};
+  Fixed interval_{1};  ///< from one burst to the next
+  uint32_t burst_{1};
+  uint32_t left_{1};  ///< of the burst whose time next_ is
   uint64_t end_{0};
 };
 

@@ -58,6 +58,20 @@ TEST(Pacer, AStallIsCaughtUpOrGivenUp) {
   EXPECT_TRUE(pacer.done());
 }
 
+TEST(Pacer, BurstsShareATimeAndKeepTheRate) {
+  Pacer pacer;
+  pacer.start(kBegin, kBegin + 2'000'000'000, 1e6, kHz, 0, 100);
+  EXPECT_EQ(count_due(pacer, kBegin), 100U);
+  EXPECT_EQ(count_due(pacer, kBegin + 199'999), 0U);
+  EXPECT_EQ(count_due(pacer, kBegin + 200'000), 100U);
+  // Part of a burst sent, the rest of it and the next three given up.
+  EXPECT_TRUE(pacer.due(kBegin + 400'000));
+  pacer.advance();
+  EXPECT_EQ(pacer.skip_before(kBegin + 1'000'001), 99U + 300U);
+  EXPECT_EQ(pacer.next(), kBegin + 1'200'000);
+  EXPECT_EQ(count_due(pacer, ~uint64_t{0}), 1'000'000U - 600);
+}
+
 TEST(Pacer, NoRateIsNoPackets) {
   Pacer pacer;
   pacer.start(kBegin, kBegin + 2'000'000'000, 0, kHz, 0);

@@ -91,9 +91,7 @@ json trial_json(const Trial& trial) {
     latency->merge(trial.arrivals(i).latency);
     lateness->merge(trial.sender(i).lateness());
     json stream = counts_json(counts, trial.arrivals(i).latency, seconds, tsc_hz);
-    stream["name"] = trial.stream(i).name;
-    stream["size"] = trial.stream(i).sizes.to_json();
-    stream["flows"] = trial.stream(i).frames.flows();
+    stream.update(trial.stream(i).to_json());
     stream["ancient"] = trial.arrivals(i).ancient.get();
     streams.push_back(std::move(stream));
   }

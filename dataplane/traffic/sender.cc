@@ -5,6 +5,7 @@
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <array>
 
 namespace headrace::traffic {
@@ -21,17 +22,22 @@ void Sender::start(uint8_t run, const Pacer& schedule, uint64_t late_bound) {
   reset(run);
   pacer_ = schedule;
   late_bound_ = late_bound;
-  unpaced_ = false;
+  unpaced_left_ = 0;
 }
 
-void Sender::start_unpaced(uint8_t run) {
+void Sender::start_unpaced(uint8_t run, uint64_t packets) {
   reset(run);
   pacer_ = Pacer{};
-  unpaced_ = true;
+  unpaced_left_ = packets;
 }
 
 unsigned Sender::pump(uint64_t now) noexcept {
-  if (unpaced_) return send(now, kBurst);
+  if (unpaced_left_ != 0) {
+    const unsigned sent =
+        send(now, static_cast<unsigned>(std::min<uint64_t>(kBurst, unpaced_left_)));
+    unpaced_left_ -= sent;
+    return sent;
+  }
   if (now > late_bound_) {
     if (const uint64_t given_up = pacer_.skip_before(now - late_bound_); given_up != 0) {
       unsent_.add(given_up);
@@ -49,15 +55,17 @@ unsigned Sender::send(uint64_t now, unsigned count) noexcept {
   std::array<uint64_t, kBurst> meant;
   // All buffers in use is the device's backlog: the packets stay due.
   if (rte_pktmbuf_alloc_bulk(port_.pool(), packets.data(), count) != 0) return 0;
+  const bool unpaced = unpaced_left_ != 0;
   Cursor cursor = cursor_;
   Pacer pacer = pacer_;
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* const packet = packets[i];
     auto* const frame = rte_pktmbuf_mtod(packet, uint8_t*);
     const unsigned size = pattern_[cursor.size];
-    const uint16_t length = frames_.write(frame, size, cursor.flow);
+    const uint16_t length =
+        frames_.write(frame, size, order_.empty() ? cursor.turn : order_[cursor.turn]);
     if (frames_.needs_finish()) frames_.clear_payload(frame, size);
-    meant[i] = unpaced_ ? now : pacer.next();
+    meant[i] = unpaced ? now : pacer.next();
     Signature{.stream = number_, .sequence = cursor.sequence, .time = meant[i], .run = run_}.write(
         frame + length - Signature::kBytes);
     if (frames_.needs_finish()) frames_.finish(frame, size);

@@ -30,22 +30,27 @@ class Sender {
 
   /// Sends `stream`, known as `number` in its signatures, to `port`. Both must outlive the sender.
   Sender(const Stream& stream, uint16_t number, const TrafficPort& port)
-      : frames_(stream.frames), pattern_(stream.sizes.pattern), number_(number), port_(port) {}
+      : frames_(stream.frames),
+        pattern_(stream.sizes.pattern),
+        order_(stream.order),
+        turns_(order_.empty() ? frames_.flows() : static_cast<uint32_t>(order_.size())),
+        number_(number),
+        port_(port) {}
 
   /// Begins a run with a schedule (Pacer::start). `late_bound` in cycles.
   void start(uint8_t run, const Pacer& schedule, uint64_t late_bound);
-  /// Begins a run without one.
-  void start_unpaced(uint8_t run);
+  /// Begins a run without one, of at most `packets`.
+  void start_unpaced(uint8_t run, uint64_t packets);
   /// No packet is meant for after `now`.
   void stop(uint64_t now) {
     pacer_.stop(now);
-    unpaced_ = false;
+    unpaced_left_ = 0;
   }
 
   /// Sends what is due at `now` (TSC). Returns how many packets the device took.
   unsigned pump(uint64_t now) noexcept;
   /// Nothing is left to send.
-  [[nodiscard]] bool done() const { return !unpaced_ && pacer_.done(); }
+  [[nodiscard]] bool done() const { return unpaced_left_ == 0 && pacer_.done(); }
 
   [[nodiscard]] uint64_t sent() const { return sent_.get(); }
   [[nodiscard]] uint64_t unsent() const { return unsent_.get(); }
@@ -56,14 +61,14 @@ class Sender {
   /// Which packet comes next.
   struct Cursor {
     uint32_t sequence;
-    uint32_t flow;
+    uint32_t turn;  ///< index into the order of flows
     uint32_t size;  ///< index into the pattern
   };
   void advance(Cursor& cursor) const noexcept {
     ++cursor.sequence;
     if (++cursor.size == pattern_.size()) cursor.size = 0;
-    if (++cursor.flow == frames_.flows()) {
-      cursor.flow = 0;
+    if (++cursor.turn == turns_) {
+      cursor.turn = 0;
       // Or a flow count with a factor in common with the pattern's length would give some flows
       // only some of the sizes.
       if (++cursor.size == pattern_.size()) cursor.size = 0;
@@ -74,10 +79,12 @@ class Sender {
 
   const FrameSet& frames_;
   const std::vector<uint8_t>& pattern_;
+  const std::vector<uint32_t>& order_;
+  uint32_t turns_;
   uint16_t number_;
   const TrafficPort& port_;
   uint8_t run_{0};
-  bool unpaced_{false};
+  uint64_t unpaced_left_{0};  ///< packets still to send without a schedule
   uint64_t late_bound_{0};
   Pacer pacer_;
   Cursor cursor_{};

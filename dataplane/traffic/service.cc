@@ -2,12 +2,12 @@
 #include "traffic/service.h"
 
 #include <asio/post.hpp>
-#include <cmath>
 
 #include "base/log.h"
 #include "traffic/calibration.h"
 #include "traffic/params.h"
 #include "traffic/report.h"
+#include "traffic/trial_options.h"
 
 namespace headrace::traffic {
 
@@ -27,7 +27,7 @@ void Service::serve(ControlServer& server) {
       (this->*method)(params, reply);
     });
   };
-  on("add_port", &Service::add_port);
+  on_async("add_port", &Service::add_port);
   on("remove_port", &Service::remove_port);
   on("ports", &Service::list_ports);
   on("configure", &Service::configure);
@@ -44,13 +44,15 @@ void Service::stop_trial() {
 
 Result<> Service::idle() const {
   if (calibrating_) return fail_as("busy", "a calibration runs; wait for its end");
+  if (opener_.busy()) return fail_as("busy", "a port is being added; wait for its peer");
   if (running_) return fail_as("busy", "a trial runs; wait for its end or stop it");
   return {};
 }
 
-Result<json> Service::add_port(const json& params) {
-  if (auto ok = idle(); !ok) return tl::unexpected(ok.error());
+void Service::add_port(const json& params, const Reply& reply) {
+  if (auto ok = idle(); !ok) return reply(tl::unexpected(ok.error()));
   PortOptions options;
+  double wait_s = 30;
   ParamReader reader(params, "");
   reader.required("name", options.name);
   reader.required("devargs", options.devargs);
@@ -63,14 +65,22 @@ Result<json> Service::add_port(const json& params) {
     reader.reject("max_frame", "must be from {} to {}", SizeProfile::kSmallest,
                   SizeProfile::kLargest);
   }
-  if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
-  if (ports_.contains(options.name)) {
-    return fail_as("exists", "/name: there is a port {} already; remove it first", options.name);
+  if (reader.optional("wait_s", wait_s) && !(wait_s > 0 && wait_s <= 3600)) {
+    reader.reject("wait_s", "must be above 0 and at most 3600");
   }
-  auto port = TrafficPort::open(options);
-  if (!port) return tl::unexpected(port.error());
-  log::info("port {}: {}", options.name, options.devargs);
-  return ports_.emplace(options.name, std::move(*port)).first->second->to_json();
+  if (auto ok = reader.finish(); !ok) return reply(tl::unexpected(ok.error()));
+  if (ports_.contains(options.name)) {
+    return reply(
+        fail_as("exists", "/name: there is a port {} already; remove it first", options.name));
+  }
+  const auto wait = std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000));
+  opener_.open(options, wait, [this, reply](Result<std::unique_ptr<TrafficPort>> port) {
+    if (!port) return reply(tl::unexpected(port.error()));
+    json answer = (*port)->to_json();
+    log::info("port {}: {}", (*port)->name(), answer["devargs"].get<std::string>());
+    ports_.emplace((*port)->name(), std::move(*port));
+    reply(std::move(answer));
+  });
 }
 
 Result<json> Service::remove_port(const json& params) {
@@ -123,41 +133,9 @@ Result<json> Service::configure(const json& params) {
   streams_ = std::move(*streams);
   json described = json::array();
   for (const Stream& stream : streams_) {
-    described.push_back({{"name", stream.name},
-                         {"size", stream.sizes.to_json()},
-                         {"flows", stream.frames.flows()}});
+    described.push_back(stream.to_json());
   }
   return json{{"streams", std::move(described)}};
-}
-
-Result<TrialOptions> Service::read_options(const json& params, bool needs_duration) const {
-  TrialOptions options;
-  ParamReader reader(params, "");
-  double duration = 0;
-  if (reader.optional("duration_s", duration)) {
-    options.duration_s = duration;
-    if (!(duration > 0 && duration <= 86400)) {
-      reader.reject("duration_s", "must be above 0 and at most 86400");
-    }
-  } else if (needs_duration) {
-    reader.reject("duration_s", "is missing");
-  }
-  double load = 0;
-  if (reader.optional("load_pps", load)) {
-    options.load_pps = load;
-    if (!(load > 0 && load <= 1e9)) reader.reject("load_pps", "must be above 0 and at most 1e9");
-  }
-  const auto bounded = [&reader](const char* key, double largest, double& out) {
-    if (reader.optional(key, out) && !(out >= 0 && out <= largest)) {
-      reader.reject(key, "must be from 0 to {}", largest);
-    }
-  };
-  bounded("warmup_s", 3600, options.warmup_s);
-  bounded("drain_s", 60, options.drain_s);
-  bounded("late_bound_us", 1e7, options.late_bound_us);
-  reader.optional("yield", options.yield);
-  if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
-  return options;
 }
 
 Result<> Service::check_links() const {
@@ -208,7 +186,7 @@ json Service::result() const {
 }
 
 void Service::trial(const json& params, const Reply& reply) {
-  const auto options = read_options(params, /*needs_duration=*/true);
+  const auto options = read_trial_options(params, streams_, /*needs_end=*/true);
   if (!options) return reply(tl::unexpected(options.error()));
   if (auto launched = launch(*options); !launched) {
     return reply(tl::unexpected(launched.error()));
@@ -217,7 +195,7 @@ void Service::trial(const json& params, const Reply& reply) {
 }
 
 Result<json> Service::start(const json& params) {
-  const auto options = read_options(params, /*needs_duration=*/false);
+  const auto options = read_trial_options(params, streams_, /*needs_end=*/false);
   if (!options) return tl::unexpected(options.error());
   if (auto launched = launch(*options); !launched) return tl::unexpected(launched.error());
   return json::object();

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "base/control_server.h"
+#include "traffic/port_opener.h"
 #include "traffic/traffic_port.h"
 #include "traffic/trial.h"
 #include "traffic/worker.h"
@@ -25,7 +26,7 @@ namespace headrace::traffic {
 class Service {
  public:
   /// `io` and `worker` must outlive the service.
-  Service(asio::io_context& io, Worker& worker) : io_(io), worker_(worker) {}
+  Service(asio::io_context& io, Worker& worker) : io_(io), worker_(worker), opener_(io) {}
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -39,7 +40,7 @@ class Service {
   using json = nlohmann::json;
   using Reply = ControlServer::Reply;
 
-  Result<json> add_port(const json& params);
+  void add_port(const json& params, const Reply& reply);
   Result<json> remove_port(const json& params);
   Result<json> list_ports(const json& params);
   Result<json> configure(const json& params);
@@ -50,7 +51,6 @@ class Service {
   void calibrate(const json& params, const Reply& reply);
 
   [[nodiscard]] Result<> idle() const;
-  [[nodiscard]] Result<TrialOptions> read_options(const json& params, bool needs_duration) const;
   [[nodiscard]] Result<> check_links() const;
   Result<> launch(const TrialOptions& options);
   void finished();
@@ -58,6 +58,7 @@ class Service {
 
   asio::io_context& io_;
   Worker& worker_;
+  PortOpener opener_;
   std::map<std::string, std::unique_ptr<TrafficPort>> ports_;
   std::vector<Stream> streams_;
   std::shared_ptr<Trial> trial_;  ///< the running one, or the last

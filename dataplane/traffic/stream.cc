@@ -136,6 +136,7 @@ Result<Stream> read_stream(const json& description, const std::string& path) {
   json size = 64;
   json layers;
   json vary;
+  json popularity = "uniform";
   reader.required("name", name);
   reader.required("tx_port", tx_port);
   reader.required("rx_port", rx_port);
@@ -143,6 +144,7 @@ Result<Stream> read_stream(const json& description, const std::string& path) {
   reader.optional("flows", flows);
   if (reader.optional("share", share) && !(share > 0)) reader.reject("share", "must be above 0");
   const bool has_layers = reader.optional("layers", layers);
+  reader.optional("popularity", popularity);
   const bool has_vary = reader.optional("vary", vary);
 
   auto stack = !has_layers && description.is_object()
@@ -167,15 +169,26 @@ Result<Stream> read_stream(const json& description, const std::string& path) {
   }
   auto frames = FrameSet::build(*stack, *sizes, flows, variations);
   if (!frames) return fail_as("bad_params", "{}/{}", path, frames.error().message);
+  const auto law = Popularity::read(popularity, path + "/popularity");
+  if (!law) return tl::unexpected(law.error());
   return Stream{.name = std::move(name),
                 .tx_port = std::move(tx_port),
                 .rx_port = std::move(rx_port),
                 .share = share,
                 .sizes = std::move(*sizes),
-                .frames = std::move(*frames)};
+                .frames = std::move(*frames),
+                .popularity = *law,
+                .order = law->order(flows)};
 }
 
 }  // namespace
+
+json Stream::to_json() const {
+  return {{"name", name},
+          {"size", sizes.to_json()},
+          {"flows", frames.flows()},
+          {"popularity", popularity.to_json()}};
+}
 
 Result<std::vector<Stream>> read_streams(const json& list, const std::string& path) {
   if (!list.is_array() || list.empty() || list.size() > kMaxStreams) {

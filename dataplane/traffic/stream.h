@@ -10,6 +10,7 @@
 #include "base/result.h"
 #include "traffic/frame_set.h"
 #include "traffic/header_stack.h"
+#include "traffic/popularity.h"
 #include "traffic/size_profile.h"
 
 namespace headrace::traffic {
@@ -22,6 +23,11 @@ struct Stream {
   double share{1};  ///< weight of its part of the load
   SizeProfile sizes;
   FrameSet frames;
+  Popularity popularity;
+  std::vector<uint32_t> order;  ///< of the flows; empty: round robin
+
+  /// {"name","size","flows","popularity"}: what a result must state to be comparable.
+  [[nodiscard]] nlohmann::json to_json() const;
 };
 
 /// Reads a list of stream descriptions (docs/traffic.md) at `path` and computes their frames.

@@ -67,13 +67,13 @@ void Trial::run() {
 void Trial::start_senders(uint8_t run, uint64_t begin, uint64_t end) {
   for (size_t i = 0; i < senders_.size(); ++i) {
     if (!options_.load_pps) {
-      senders_[i]->start_unpaced(run);
+      senders_[i]->start_unpaced(run, run == run_ ? options_.packets.value_or(kNever) : kNever);
       continue;
     }
     Pacer schedule;
     // Streams of one rate take turns instead of being due together.
     schedule.start(begin, end, *options_.load_pps * lanes_[i].stream->share / total_share_, tsc_hz_,
-                   static_cast<double>(i) / static_cast<double>(senders_.size()));
+                   static_cast<double>(i) / static_cast<double>(senders_.size()), options_.burst);
     senders_[i]->start(run, schedule, cycles(options_.late_bound_us * 1e-6));
   }
 }
@@ -94,7 +94,7 @@ void Trial::send_phase() {
       for (const auto& sender : senders_) sender->stop(std::min(now, end));
       cut = true;
     }
-    if (cut && all_sent()) break;
+    if ((cut || options_.packets) && all_sent()) break;
   }
   end_.set(now);
 }
@@ -141,13 +141,13 @@ unsigned Trial::pump_all(uint64_t now) noexcept {
     return moved;
   }
   // Unpaced: of each port's streams, the one furthest behind its share.
+  const auto progress = [this](size_t i) {
+    return static_cast<double>(senders_[i]->sent()) / lanes_[i].stream->share;
+  };
   for (size_t i = 0; i < senders_.size(); ++i) {
-    bool chosen = true;
-    const auto progress = [this](size_t j) {
-      return static_cast<double>(senders_[j]->sent()) / lanes_[j].stream->share;
-    };
+    bool chosen = !senders_[i]->done();
     for (size_t j = 0; j < senders_.size() && chosen; ++j) {
-      if (j == i || lanes_[j].tx != lanes_[i].tx) continue;
+      if (j == i || lanes_[j].tx != lanes_[i].tx || senders_[j]->done()) continue;
       chosen = progress(i) < progress(j) || (progress(i) == progress(j) && i < j);
     }
     if (chosen) moved += senders_[i]->pump(now);

@@ -16,7 +16,6 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <span>
 #include <vector>
 
@@ -25,17 +24,9 @@
 #include "traffic/sender.h"
 #include "traffic/stream.h"
 #include "traffic/traffic_port.h"
+#include "traffic/trial_options.h"
 
 namespace headrace::traffic {
-
-struct TrialOptions {
-  std::optional<double> load_pps;    ///< of all streams together; none: as fast as the ports take
-  std::optional<double> duration_s;  ///< none: until stop()
-  double warmup_s{0};
-  double drain_s{0.1};
-  double late_bound_us{10'000};  ///< packets later than this are unsent
-  bool yield{false};
-};
 
 class Trial {
  public:

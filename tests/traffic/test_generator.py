@@ -3,32 +3,25 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from headrace.traffic import StreamSpec, TrafficError, TrafficProcess, TrialResult
+from headrace.traffic import (
+    Load,
+    StreamSpec,
+    TrafficError,
+    TrafficProcess,
+    TrialResult,
+    Variation,
+    Zipf,
+)
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
 # Other processes may hold the core for long: nothing is given up in these tests.
 LATE_US = 5e6
-
-
-@pytest_asyncio.fixture
-async def traffic() -> AsyncIterator[TrafficProcess]:
-    async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as process:
-        yield process
-
-
-@pytest_asyncio.fixture
-async def ring(traffic: TrafficProcess) -> TrafficProcess:
-    port = await traffic.add_port("r", "net_ring0")
-    assert port.link
-    return traffic
 
 
 async def memif_pair(traffic: TrafficProcess, directory: Path) -> None:
@@ -107,6 +100,71 @@ async def test_a_stream_at_the_wrong_port_is_misdelivered(
     assert (right.received, right.misdelivered, right.lost) == (1000, 0, 0)
     assert (wrong.received, wrong.misdelivered, wrong.lost) == (0, 1000, 1000)
     assert result.loss_ratio == 0.5
+
+
+async def test_headers_of_every_kind_come_back(ring: TrafficProcess) -> None:
+    ether_ip = ["ethernet", "ipv4", "udp"]
+    stacks: list[list[str | dict[str, dict[str, Any]]]] = [
+        ["ethernet", {"vlan": {"vid": 10}}, {"vlan": {"vid": 20}}, "ipv4", "udp"],
+        ["ethernet", {"mpls": {"label": 77}}, "ipv4", "tcp"],
+        ["ethernet", {"pppoe": {"session": 5}}, "ipv6", "udp"],
+        [*ether_ip, {"vxlan": {"vni": 42}}, "ethernet", "ipv4", "udp"],
+        [*ether_ip, {"gtpu": {"teid": 9}}, "ipv4", "udp"],
+        ["ethernet", "ipv4", {"gre": {"key": 3}}, "ipv6", "tcp"],
+        ["ethernet", "arp"],
+    ]
+    await ring.configure(
+        [
+            StreamSpec(
+                name=str(i),
+                tx_port="r",
+                rx_port="r",
+                size=9018 if i == 0 else 200 + i,
+                flows=100,
+                layers=stack,
+            )
+            for i, stack in enumerate(stacks)
+        ]
+    )
+    result = await ring.trial(0.2, 35_000, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert [stream.received for stream in result.streams] == [1000] * len(stacks)
+
+
+async def test_zipf_flows_and_vary_are_in_the_result(ring: TrafficProcess) -> None:
+    await ring.configure(
+        [
+            StreamSpec(
+                name="loop",
+                tx_port="r",
+                rx_port="r",
+                flows=1_000_000,
+                vary=[Variation(field="ipv4_dst", step=256, count=2000), "udp_src"],
+                popularity=Zipf(zipf=1.1),
+            )
+        ]
+    )
+    result = await ring.trial(0.1, 50_000, late_bound_us=LATE_US)
+    assert result.received == 5000
+    assert result.streams[0].flows == 1_000_000
+    assert result.streams[0].popularity == Zipf(zipf=1.1, seed=1)
+
+
+async def test_loads_in_bits_and_percent(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r", size=1518)])
+    for load in (Load(bps=8 * 1538 * 10_000), Load(percent=1.2304, line_rate_bps=10e9)):
+        result = await ring.trial(0.1, load, late_bound_us=LATE_US)
+        assert result.load_pps == pytest.approx(10_000)
+        assert result.received == pytest.approx(1000, abs=1)
+
+
+async def test_a_burst_back_to_back(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+    result = await ring.trial(None, Load(packets=12_345), warmup_s=0.05)
+    assert_adds_up(result)
+    assert result.sent == result.received == 12_345
+    result = await ring.trial(0.2, Load(pps=10_000, burst=50), late_bound_us=LATE_US)
+    assert result.received == 2000
 
 
 async def test_as_fast_as_possible(ring: TrafficProcess) -> None:
@@ -196,7 +254,7 @@ async def test_wrong_input_names_its_place(ring: TrafficProcess) -> None:
         ),
         (
             "configure",
-            {"streams": [{"name": "s", "tx_port": "r", "rx_port": "r", "size": 9000}]},
+            {"streams": [{"name": "s", "tx_port": "r", "rx_port": "r", "size": 9019}]},
             "/streams/0/size",
         ),
         ("trial", {"duration_s": -1}, "/duration_s"),
