@@ -89,7 +89,7 @@ class HeadraceDriver(OvsFamilyDriver):
             raise SwitchError(f"headrace-switch: {error}") from error
         workers = tuple(
             WorkerCycles(
-                core=worker["core"],
+                core=worker["cpu"],
                 busy_cycles=worker["busy_cycles"],
                 idle_cycles=worker["idle_cycles"],
                 packets=worker["packets"],
