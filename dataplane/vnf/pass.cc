@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "packet/headers.h"
+#include "vnf/pairs.h"
 
 namespace headrace::vnf {
 namespace {
@@ -20,10 +21,9 @@ struct Rewrite {
   std::optional<MacAddress> dst;
 };
 
-/// Where the packets of one input port go; `out` == none for a port outside every pair.
+/// Where the packets of one input port go.
 struct Path {
-  static constexpr uint16_t kNone = UINT16_MAX;
-  uint16_t out{kNone};
+  uint16_t out{kUnpaired};
   Rewrite rewrite;
 };
 
@@ -41,7 +41,7 @@ class Pass final : public Function {
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t /*now*/,
                Output& output) noexcept override {
     const Path& path = paths_[port];
-    if (path.out == Path::kNone) {
+    if (path.out == kUnpaired) {
       output.drop(packets, DropReason::no_route);
       return;
     }
@@ -69,51 +69,12 @@ class Pass final : public Function {
   MacMode mode_;
 };
 
-void read_pair(ConfigReader& config, const FunctionContext& context, const Json& pair,
-               std::vector<Path>& paths) {
-  if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
-    config.complain("pairs", pair.dump() + " is not two port names");
-    return;
-  }
-  const uint16_t a = context.port_index(pair[0].get<std::string>());
-  const uint16_t b = context.port_index(pair[1].get<std::string>());
-  if (a >= paths.size() || b >= paths.size()) {
-    config.complain("pairs", pair.dump() + " names a port that isn't in `ports`");
-    return;
-  }
-  if (paths[a].out != Path::kNone || paths[b].out != Path::kNone) {
-    config.complain("pairs", pair.dump() + " names a port that is in a pair already");
-    return;
-  }
-  paths[a].out = b;
-  paths[b].out = a;
-}
-
-void read_pairs(ConfigReader& config, const FunctionContext& context, std::vector<Path>& paths) {
-  const Json* pairs = config.raw("pairs");
-  if (pairs == nullptr) {
-    if (paths.size() % 2 != 0) {
-      config.complain("pairs", "missing, and the number of ports is odd");
-      return;
-    }
-    for (size_t i = 0; i + 1 < paths.size(); i += 2) {
-      paths[i].out = static_cast<uint16_t>(i + 1);
-      paths[i + 1].out = static_cast<uint16_t>(i);
-    }
-    return;
-  }
-  if (!pairs->is_array()) {
-    config.complain("pairs", "not a list");
-    return;
-  }
-  for (const Json& pair : *pairs) read_pair(config, context, pair, paths);
-}
-
 }  // namespace
 
 std::unique_ptr<Function> make_pass(ConfigReader& config, const FunctionContext& context) {
-  std::vector<Path> paths(context.ports.size());
-  read_pairs(config, context, paths);
+  std::vector<Path> paths;
+  for (const uint16_t out : read_pairs(config, context))
+    paths.push_back({.out = out, .rewrite = {}});
   const auto mode = static_cast<MacMode>(config.choice("mac", {"keep", "swap", "set"}, 0));
   for (ConfigReader& entry : config.children("set")) {
     const uint16_t out = context.port_index(entry.string("port"));

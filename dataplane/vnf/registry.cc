@@ -4,16 +4,26 @@
 #include <algorithm>
 #include <array>
 
+#include "vnf/bridge.h"
+#include "vnf/load.h"
 #include "vnf/pass.h"
 #include "vnf/router.h"
+#include "vnf/sink.h"
+#include "vnf/source.h"
 
 namespace headrace::vnf {
 namespace {
 
 constexpr std::array kFunctions = {
+    FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
+    FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
+    FunctionEntry{"memory", "pass, with a number of bytes of memory touched per packet",
+                  make_memory},
     FunctionEntry{"pass", "forward between pairs of ports, MAC addresses kept, swapped or set",
                   make_pass},
     FunctionEntry{"router", "IPv4 router: longest prefix match, ARP, TTL, ICMP", make_router},
+    FunctionEntry{"sink", "take and free every packet", make_sink},
+    FunctionEntry{"source", "make UDP packets on every port", make_source},
 };
 
 }  // namespace

@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// `sink`: takes every packet and frees it; the ports' counters say how many. No configuration.
+#pragma once
+
+#include <memory>
+
+#include "vnf/function.h"
+
+namespace headrace::vnf {
+
+std::unique_ptr<Function> make_sink(ConfigReader& config, const FunctionContext& context);
+
+}  // namespace headrace::vnf
