@@ -172,7 +172,8 @@ def match_fields(rule: FlowRuleModel, place: str, tag: int | None) -> Match:
             add(field, value_of(field, rule.match[key], where), where)
     _imply(match, place)
     _check_prerequisites(match, place)
-    return match
+    # An empty mask matches any value; that it is an IP packet has been added by now.
+    return {field: wanted for field, wanted in match.items() if wanted.mask}
 
 
 def _prefix(field: str, text: str, where: str) -> tuple[int, int]:
@@ -211,10 +212,7 @@ def _narrow(match: Match, field: str, text: str, where: str) -> None:
     mask = value_of(field, text, where)
     if match[field].mask != FIELDS[field].ones:
         raise refuse(where, "the address already has a prefix length; write one of the two")
-    if mask:
-        match[field] = FieldMatch(value=match[field].value & mask, mask=mask)
-    else:
-        del match[field]
+    match[field] = FieldMatch(value=match[field].value & mask, mask=mask)
 
 
 def _imply(match: Match, place: str) -> None:

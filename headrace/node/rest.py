@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from importlib.metadata import version
 
 from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -63,6 +64,12 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     async def node_error(_: Request, error: NodeError) -> JSONResponse:
         codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
         return answer(codes.get(type(error), 500), error)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong_request(_: Request, error: RequestValidationError) -> JSONResponse:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        return answer(400, NodeError("rest", f"{place}: {first['msg']}"))
 
     @app.exception_handler(SwitchError)
     async def switch_error(_: Request, error: SwitchError) -> JSONResponse:

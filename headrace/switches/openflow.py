@@ -19,7 +19,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from headrace.switches.base import RuleStatistics, SwitchError
 from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
-from headrace.switches.rules import Action, Output, PopVlan, PushVlan, Rule, SetField
+from headrace.switches.rules import Output, PopVlan, PushVlan, Rule, SetField
 
 _HEADER_BYTES = 8
 _EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
@@ -42,13 +42,18 @@ def encode_match(rule: Rule, ofports: dict[str, int]) -> Any:
     return parser.OFPMatch(**fields)
 
 
-def encode_actions(actions: Sequence[Action], ofports: dict[str, int]) -> list[Any]:
-    """The OpenFlow action list of a rule."""
+def encode_actions(rule: Rule, ofports: dict[str, int]) -> list[Any]:
+    """The OpenFlow action list of a rule.
+
+    Back to where the packet came from goes only by the reserved port IN_PORT (1.3.5, section 4.5).
+    """
     encoded: list[Any] = []
-    for action in actions:
+    for action in rule.actions:
         match action:
             case Output():
-                encoded.append(parser.OFPActionOutput(ofports[action.port]))
+                back = action.port == rule.in_port
+                number = of.OFPP_IN_PORT if back else ofports[action.port]
+                encoded.append(parser.OFPActionOutput(number))
             case PushVlan():
                 encoded.append(parser.OFPActionPushVlan(_VLAN_ETHERTYPE))
                 tag = action.vlan_id | VLAN_PRESENT
@@ -141,7 +146,7 @@ class OpenFlowSession:
         """
         mods = []
         for rule in rules:
-            steps = encode_actions(rule.actions, ofports)
+            steps = encode_actions(rule, ofports)
             instructions = (
                 [parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, steps)] if steps else []
             )

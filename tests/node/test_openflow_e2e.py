@@ -169,6 +169,19 @@ async def test_vlan_end_points(bench: Bench) -> None:
     assert await bench.p0.receive(1) == [udp(tags=(31,))]
 
 
+async def test_back_out_of_the_same_port(bench: Bench) -> None:
+    points = [graphs.interface("raw", "p0"), graphs.vlan("office", "p0", 31)]
+    await bench.deploy(
+        rule("r", {"port_in": "endpoint:raw", "vlan_id": "NO_VLAN"}, out("endpoint:office")),
+        rule("s", {"port_in": "endpoint:office"}, out("endpoint:raw")),
+        points=points,
+    )
+    bench.p0.send(udp())
+    assert await bench.p0.receive(1) == [udp(tags=(31,))]
+    bench.p0.send(udp(tags=(31,)))
+    assert await bench.p0.receive(1) == [udp()]
+
+
 async def test_priority_drop_and_masks(bench: Bench) -> None:
     base = {"port_in": "endpoint:in"}
     await bench.deploy(

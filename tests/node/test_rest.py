@@ -1,0 +1,295 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The REST API: codes and shapes that clients of the original node rely on, and our own paths."""
+
+import copy
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from headrace.node.config import from_dict
+from headrace.node.node import Node
+from headrace.node.rest import make_app
+from headrace.switches.base import SwitchError
+from tests.node import graphs
+from tests.node.crashing import FIRST, SECOND, SETTINGS
+from tests.node.fakes import FakeDriver, FakeEngine, World
+
+
+class Api:
+    """A client of a node on the fake world."""
+
+    def __init__(self, node: Node, world: World, http: httpx.AsyncClient) -> None:
+        self.node, self.world, self.http = node, world, http
+
+    async def __call__(self, method: str, path: str, body: Any = None) -> httpx.Response:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else None
+        headers = {"content-type": "application/json"}
+        return await self.http.request(method, path, content=content, headers=headers)
+
+
+async def api_of(rundir: Path, **more: Any) -> AsyncIterator[Api]:
+    world = World(rundir / "world.json")
+    config = from_dict({**SETTINGS, **more})
+    node = Node(config, rundir, FakeDriver(world), {"process": FakeEngine(world)})
+    await node.start()
+    transport = httpx.ASGITransport(app=make_app(node))
+    async with httpx.AsyncClient(transport=transport, base_url="http://node") as http:
+        yield Api(node, world, http)
+    await node.close()
+
+
+@pytest.fixture
+async def api(rundir: Path) -> AsyncIterator[Api]:
+    async for made in api_of(rundir):
+        yield made
+
+
+async def test_life_of_a_graph(api: Api) -> None:
+    created = await api("POST", "/NF-FG/", FIRST)
+    assert created.status_code == 201
+    name = created.json()["nffg-uuid"]
+    assert created.headers["location"] == f"http://node/NF-FG/{name}"
+    listed = await api("GET", "/NF-FG")
+    assert listed.json() == {"NF-FG": [{**FIRST, "nffg-uuid": name}]}
+    assert (await api("GET", f"/NF-FG/{name}")).json() == FIRST
+    status = (await api("GET", f"/NF-FG/status/{name}")).json()
+    assert status["status"] == "complete" and status["percentage_completed"] == 100
+    assert (await api("PUT", f"/NF-FG/{name}", SECOND)).status_code == 202
+    assert (await api("GET", f"/NF-FG/{name}")).json() == SECOND
+    assert len((await api("GET", f"/NF-FG/status/{name}")).json()["vnfs"]) == 2
+    deleted = await api("DELETE", f"/NF-FG/{name}")
+    assert deleted.status_code == 204 and deleted.content == b""
+    assert (await api("GET", "/NF-FG")).json() == {"NF-FG": []}
+
+
+async def test_put_creates_under_the_clients_id(api: Api) -> None:
+    assert (await api("PUT", "/NF-FG/1", FIRST)).status_code == 201
+    assert (await api("PUT", "/NF-FG/1", FIRST)).status_code == 202
+    assert [record.id for record in api.node.graphs.records()] == ["1"]
+
+
+async def test_put_that_updates_is_201_for_old_clients(rundir: Path) -> None:
+    async for api in api_of(rundir, rest={"legacy": True}):
+        assert (await api("PUT", "/NF-FG/1", FIRST)).status_code == 201
+        assert (await api("PUT", "/NF-FG/1", SECOND)).status_code == 201
+
+
+async def test_unknown_graphs_are_404(api: Api) -> None:
+    for method, path in (
+        ("GET", "/NF-FG/x"),
+        ("GET", "/NF-FG/status/x"),
+        ("DELETE", "/NF-FG/x"),
+        ("GET", "/node/vnfs/x/v0/cycles"),
+        ("GET", "/nonsense"),
+    ):
+        assert (await api(method, path)).status_code == 404, path
+
+
+async def test_slashes_do_not_matter(api: Api) -> None:
+    assert (await api("PUT", "http://node//NF-FG//1/", FIRST)).status_code == 201
+    assert (await api("GET", "http://node/NF-FG//status/1//")).status_code == 200
+    assert (await api("GET", "/nf-fg/1")).status_code == 404  # names are case-sensitive
+
+
+@pytest.mark.parametrize(
+    ("body", "module", "text"),
+    [
+        (b"{", "json", "the body is no JSON"),
+        (b"\xff", "json", "the body is no UTF-8"),
+        (b"[]", "json", "the body is no JSON object"),
+        ({"flow-graph": {}}, "nffg", "dialect of before 2016"),
+        ({"forwarding-graph": {"VNFs": {}}}, "nffg", "VNFs: Input should be a valid list"),
+        (
+            {"forwarding-graph": {"end-points": [{"id": "a"}]}},
+            "nffg",
+            "end-points[0]: an end-point has exactly one object named as its type",
+        ),
+        (graphs.chain("nosuch", 1), "templates", "VNFs[0]: vnf_template 'nosuch' is unknown"),
+        (
+            graphs.document([graphs.interface("a", "eth7")], []),
+            "end-points",
+            "end-points[0].interface.if-name: this node has no port 'eth7'; it has: p0, p1",
+        ),
+        (
+            graphs.document([], [], [graphs.vnf("v", "pass", 3)]),
+            "templates",
+            "VNFs[0].ports: template pass has 2 ports, the graph lists 3",
+        ),
+        (
+            graphs.document([{"id": "t", "internal": {"internal-group": "5"}}], []),
+            "end-points",
+            "end-points[0]: type internal is not supported yet",
+        ),
+        (
+            graphs.document([graphs.interface("a", "p0"), graphs.interface("a", "p1")], []),
+            "nffg",
+            "end-points[1].id: 'a' is also the id of end-points[0]",
+        ),
+        (
+            graphs.document([], [graphs.rule("r", {"port_in": "endpoint:a", "colour": "red"})]),
+            "nffg",
+            "big-switch.flow-rules[0]",
+        ),
+    ],
+)
+async def test_bad_graphs_are_400_and_leave_nothing(
+    api: Api, body: Any, module: str, text: str
+) -> None:
+    before = api.world.read()
+    answer = await api("POST", "/NF-FG", body)
+    assert answer.status_code == 400
+    assert answer.json()["module"] == module
+    assert text in answer.json()["message"]
+    assert api.world.read() == before and api.node.graphs.records() == []
+
+
+async def test_too_few_cores(rundir: Path) -> None:
+    async for api in api_of(rundir, oversubscribe=False, cores={"vnf": [0], "switch": [1]}):
+        assert (await api("POST", "/NF-FG", FIRST)).status_code == 201
+        refused = await api("POST", "/NF-FG", graphs.document([], [], [graphs.vnf("v", "pass")]))
+        assert refused.status_code == 400
+        message = refused.json()["message"]
+        assert message.startswith("VNFs[0]: needs 1 free core; of the VNF cores [0] none is free")
+        assert "oversubscribe: true" in message
+        resources = (await api("GET", "/node/resources")).json()
+        assert not resources["oversubscribed"]
+        assert resources["memory_mb"]["used"] == 256 + 64
+
+
+async def test_too_little_memory(rundir: Path) -> None:
+    async for api in api_of(rundir, memory_mb=300):
+        refused = await api("POST", "/NF-FG", FIRST)
+        assert refused.status_code == 400
+        assert "VNFs[0]: needs 64 MB of memory, 44 MB are left" in refused.json()["message"]
+
+
+async def test_oversubscription_is_reported(rundir: Path) -> None:
+    async for api in api_of(rundir, cores={"vnf": [0], "switch": [1]}):
+        assert (await api("PUT", "/NF-FG/1", SECOND)).status_code == 201
+        resources = (await api("GET", "/node/resources")).json()
+        assert resources["oversubscribed"]
+        assert [core["polling"] for core in resources["cores"]] == [2, 1]
+
+
+async def test_a_switch_that_fails_is_500_and_everything_undone(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fail(*_: object) -> None:
+        raise SwitchError("table full")
+
+    monkeypatch.setattr(api.node.driver, "install_rules", fail)
+    answer = await api("POST", "/NF-FG", FIRST)
+    assert answer.status_code == 500
+    assert answer.json() == {"module": "lifecycle", "message": "table full"}
+    assert (await api("GET", "/NF-FG")).json() == {"NF-FG": []}
+    assert set(api.world.read()["ports"]) == {"p0", "p1"}
+
+
+async def test_without_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert (await api("PUT", "/NF-FG/1?wait=false", FIRST)).status_code == 201
+    await api.node.graphs.settle()
+    assert (await api("GET", "/NF-FG/status/1")).json()["status"] == "complete"
+
+    async def fail(*_: object) -> None:
+        raise SwitchError("table full")
+
+    monkeypatch.setattr(api.node.driver, "install_rules", fail)
+    two = copy.deepcopy(FIRST)
+    for entry in two["forwarding-graph"]["big-switch"]["flow-rules"]:
+        entry["match"]["dest_mac"] = "02:00:00:00:00:01"
+        entry["priority"] = 20
+    assert (await api("PUT", "/NF-FG/2?wait=false", two)).status_code == 201
+    await api.node.graphs.settle()
+    status = (await api("GET", "/NF-FG/status/2")).json()
+    assert status["status"] == "error" and status["message"] == "table full"
+    assert (await api("DELETE", "/NF-FG/2")).status_code == 204
+
+
+async def test_delete_one_rule(api: Api) -> None:
+    await api("PUT", "/NF-FG/1", FIRST)
+    assert (await api("DELETE", "/NF-FG/1/r0")).status_code == 204
+    document = (await api("GET", "/NF-FG/1")).json()
+    rules = document["forwarding-graph"]["big-switch"]["flow-rules"]
+    assert [entry["id"] for entry in rules] == ["r1", "r2", "r3"]
+    assert (await api("DELETE", "/NF-FG/1/r0")).status_code == 404
+
+
+async def test_other_dialects(api: Api) -> None:
+    document = {
+        "forwarding-graph": {
+            "id": "00000001",
+            "name": "old",
+            "domain": "here",
+            "VNFs": [
+                {
+                    "id": "v",
+                    "name": "pass",
+                    "functional_capability": "pass",
+                    "description": "",
+                    "user_data": "x",
+                    "ports": [
+                        {"id": "USER:0", "trusted": False},
+                        {"id": "WAN:0", "gui-position": {"x": 1, "y": 2}},
+                    ],
+                }
+            ],
+            "end-points": [
+                {"id": "e", "type": "interface", "interface": {"interface": "p0", "node-id": "n"}}
+            ],
+            "big-switch": {
+                "flow-rules": [
+                    {
+                        "id": "1",
+                        "match": {"port_in": "endpoint:e", "ether_type": 2048},
+                        "actions": [{"output_to_port": "vnf:v:USER:0"}],
+                        "colour": "red",
+                    }
+                ]
+            },
+        }
+    }
+    assert (await api("PUT", "/NF-FG/1", document)).status_code == 201
+    assert (await api("GET", "/NF-FG/1")).json() == document  # given back as it came
+    warnings = (await api("GET", "/NF-FG/status/1")).json()["warnings"]
+    assert warnings == [
+        "big-switch.flow-rules[0].colour: unknown key ignored",
+        "VNFs[0].user_data: no engine of this node uses it, ignored",
+    ]
+
+
+async def test_templates(api: Api) -> None:
+    listed = (await api("GET", "/v2/nf_template/")).json()["list"]
+    assert {"pass", "router", "bridge"} <= {entry["id"] for entry in listed}
+    template = (await api("GET", "/v2/nf_template/pass/")).json()
+    assert template["vnf-type"] == "dpdk"
+    capable = (await api("GET", "/v2/nf_capability/pass")).json()
+    assert capable["list"][0]["template"] == template
+    assert (await api("GET", "/v2/nf_template/nosuch/")).status_code == 404
+    assert (await api("GET", "/conf")).json()["unPhisicalPorts"] == ["p0", "p1"]
+
+
+async def test_authentication_is_off(api: Api) -> None:
+    assert (await api("POST", "/login", {"username": "a", "password": "b"})).status_code == 501
+
+
+async def test_node(api: Api) -> None:
+    await api("PUT", "/NF-FG/1", FIRST)
+    node = (await api("GET", "/node")).json()
+    assert node["switch"]["name"] == "fake" and node["graphs"] == 1
+    ports = {port["name"]: port for port in (await api("GET", "/node/ports")).json()}
+    assert ports["p0"]["attach"] == {"devargs": "net_fake{n},port=p0"}
+    assert ports["p0"]["users"] == ["1"]
+    cycles = (await api("GET", "/node/switch/cycles")).json()
+    assert cycles["workers"] == [{"core": 1, "busy_cycles": 1, "idle_cycles": 2, "packets": 3}]
+    assert (await api("GET", "/node/vnfs/1/v0/cycles")).json()["packets"] == 3
+    assert (await api("PUT", "/node/paused", {"paused": True})).json() == {"paused": True}
+    assert (await api("GET", "/node")).json()["paused"] is True
+    wrong = await api("PUT", "/node/paused", {"paused": "perhaps"})
+    assert wrong.status_code == 400 and "paused" in wrong.json()["message"]
+    metrics = (await api("GET", "/metrics")).text
+    assert 'headrace_graphs{status="complete"} 1.0' in metrics
+    assert "/NF-FG/{graph_id}" in (await api("GET", "/openapi.json")).json()["paths"]
