@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: Apache-2.0
+// An agent, its LSI and real sockets: requests, roles, asynchronous messages, bundles.
+#include "openflow/agent.h"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+#include "openflow/test_client.h"
+
+namespace headrace::openflow {
+namespace {
+
+using namespace std::chrono_literals;
+using match::Field;
+using pipeline::test::make_frame;
+using pipeline::test::make_match;
+using test::Client;
+using test::error_of;
+using test::flow_mod;
+using test::octets;
+using test::operator+;
+using test::output_to;
+using test::packet_out;
+using test::type_of;
+using test::xid_of;
+
+class AgentTest : public testing::Test {
+ protected:
+  AgentTest() {
+    char name[] = "/tmp/headrace-agent-XXXXXX";
+    directory_ = ::mkdtemp(name);
+    path_ = directory_ + "/br.mgmt";
+    EXPECT_TRUE(agent_.listen(path_));
+  }
+  ~AgentTest() override { std::filesystem::remove_all(directory_); }
+
+  /// A connection that gets asynchronous messages, as a controller's does.
+  Client controller() {
+    Client client(io_, path_);
+    client.send(Type::set_config, 1, octets(uint16_t{0}, uint16_t{0xffff}));
+    EXPECT_TRUE(client.drain().empty());
+    return client;
+  }
+  OfError error_for(Client& client, const Message& message) {
+    client.send(message);
+    const std::vector<Message> answers = client.drain();
+    return answers.size() == 1 ? error_of(answers.front()) : OfError{0xfffd, 0};
+  }
+  /// The flows, as the number of replies' entries.
+  size_t count_flows() {
+    size_t flows = 0;
+    EXPECT_TRUE(switch_.lsi.for_each_flow({}, [&](const pipeline::FlowStats&) { ++flows; }));
+    return flows;
+  }
+  void punt_next(const pipeline::test::Bytes& frame) {
+    switch_.send(1, {frame});
+    for (const auto& [info, packet] : switch_.punts.punted) agent_.packet_in(info, packet);
+    switch_.punts.punted.clear();
+  }
+
+  std::string directory_;
+  std::string path_;
+  asio::io_context io_;
+  pipeline::test::TestSwitch switch_{3};
+  test::DirectHost host_{switch_};
+  Agent agent_{io_, switch_.lsi, host_, {0xabcdef, "br0"}};
+};
+
+TEST_F(AgentTest, AnswersFeatures) {
+  Client client(io_, path_);
+  const Message reply = client.ask(make_message(Type::features_request, 77));
+  EXPECT_EQ(type_of(reply), Type::features_reply);
+  EXPECT_EQ(xid_of(reply), 77u);
+  Reader reader(Bytes(reply).subspan(kHeaderSize));
+  EXPECT_EQ(reader.u64(), 0xabcdefu);
+  reader.skip(4);
+  EXPECT_EQ(reader.u8(), pipeline::kTableCount);
+}
+
+TEST_F(AgentTest, UnknownAndMalformedRequestsGetErrors) {
+  Client client(io_, path_);
+  EXPECT_EQ(error_for(client, make_message(static_cast<Type>(99), 5)), error::kBadType);
+  EXPECT_EQ(error_for(client, make_message(Type::features_request, 5, Message(4))), error::kBadLen);
+  EXPECT_EQ(
+      error_for(client, make_message(Type::experimenter, 5, octets(uint32_t{0x2320}, uint32_t{1}))),
+      error::kBadExperimenter);
+  const Message unknown_part =
+      make_message(Type::multipart_request, 5, octets(uint16_t{99}, uint16_t{0}, uint32_t{0}));
+  EXPECT_EQ(error_for(client, unknown_part), error::kBadMultipart);
+}
+
+TEST_F(AgentTest, FlowsAreInstalledReportedAndForward) {
+  Client client(io_, path_);
+  client.send(flow_mod(1, 0, 100, make_match({{Field::in_port, 1}}), output_to(2)));
+  EXPECT_TRUE(client.drain().empty());
+  const auto frame = make_frame({});
+  switch_.send(1, {frame});
+  EXPECT_EQ(switch_.take(2).size(), 1u);
+
+  const Message request =
+      octets(uint16_t{1}, uint16_t{0}, uint32_t{0}) +
+      octets(uint8_t{0xff}, uint8_t{0}, uint16_t{0}) +
+      octets(pipeline::kPortAny, pipeline::kGroupAny, uint32_t{0}, uint64_t{0}, uint64_t{0}) +
+      octets(uint16_t{1}, uint16_t{4}, uint32_t{0});
+  const Message reply = client.ask(make_message(Type::multipart_request, 9, request));
+  Reader entry(Bytes(reply).subspan(16));
+  EXPECT_EQ(entry.left(), 88u);
+  EXPECT_EQ(entry.u16(), 88u);
+  entry.skip(10);
+  EXPECT_EQ(entry.u16(), 100);
+  entry.skip(10);
+  EXPECT_EQ(entry.u64(), 0xc0u);
+  EXPECT_EQ(entry.u64(), 1u);
+  EXPECT_EQ(entry.u64(), frame.size());
+}
+
+TEST_F(AgentTest, BigRepliesComeInParts) {
+  Client client(io_, path_);
+  Message stream;
+  constexpr uint32_t kFlows = 5000;
+  for (uint32_t i = 0; i < kFlows; ++i) {
+    stream =
+        std::move(stream) + flow_mod(i, i % 8, 1, make_match({{Field::metadata, i}}), output_to(1));
+  }
+  client.send(stream);
+  EXPECT_TRUE(client.drain().empty());
+  const Message request =
+      octets(uint16_t{1}, uint16_t{0}, uint32_t{0}) +
+      octets(uint8_t{0xff}, uint8_t{0}, uint16_t{0}) +
+      octets(pipeline::kPortAny, pipeline::kGroupAny, uint32_t{0}, uint64_t{0}, uint64_t{0}) +
+      octets(uint16_t{1}, uint16_t{4}, uint32_t{0});
+  client.send(Type::multipart_request, 9, request);
+  size_t entries = 0;
+  const std::vector<Message> parts = client.drain();
+  ASSERT_GT(parts.size(), 5u);
+  for (const Message& part : parts) {
+    EXPECT_EQ(part[11], &part == &parts.back() ? 0 : kMultipartMore);
+    Reader reader(Bytes(part).subspan(16));
+    while (reader.left() > 0) {
+      const uint16_t length = reader.u16();
+      reader.skip(length - 2u);
+      ++entries;
+    }
+    EXPECT_TRUE(reader.ok());
+  }
+  EXPECT_EQ(entries, kFlows);
+}
+
+TEST_F(AgentTest, PacketInOnlyWhereWanted) {
+  Client silent(io_, path_);
+  Client client = controller();
+  client.send(flow_mod(1, 0, 1, make_match({}), output_to(pipeline::kPortController)));
+  client.drain();
+  const auto frame = make_frame({});
+  punt_next(frame);
+  const Message message = client.receive();
+  ASSERT_EQ(type_of(message), Type::packet_in);
+  EXPECT_EQ(Message(message.end() - static_cast<ptrdiff_t>(frame.size()), message.end()), frame);
+  EXPECT_TRUE(silent.drain().empty());
+
+  // Masks: no packet-ins any more.
+  client.send(
+      Type::set_async, 2,
+      octets(uint32_t{0}, uint32_t{0}, uint32_t{7}, uint32_t{7}, uint32_t{15}, uint32_t{0}));
+  client.drain();
+  punt_next(frame);
+  EXPECT_TRUE(client.drain().empty());
+}
+
+TEST_F(AgentTest, BuffersWhatTheControllerGetsOnlyTheHeadOf) {
+  Client client = controller();
+  client.send(flow_mod(1, 0, 1, make_match({}), output_to(pipeline::kPortController, 20)));
+  client.drain();
+  const auto frame = make_frame({.size = 200});
+  punt_next(frame);
+  const Message message = client.receive();
+  ASSERT_EQ(type_of(message), Type::packet_in);
+  Reader reader(Bytes(message).subspan(kHeaderSize));
+  const uint32_t buffer_id = reader.u32();
+  EXPECT_NE(buffer_id, pipeline::kNoBuffer);
+  EXPECT_EQ(reader.u16(), frame.size());
+  EXPECT_EQ(Message(message.end() - 20, message.end()), Message(frame.begin(), frame.begin() + 20));
+
+  const Message release =
+      packet_out(5, buffer_id, pipeline::kPortController, {pipeline::OutputAction{3}}, {});
+  client.send(release);
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(switch_.take(3), std::vector<Message>(1, frame));
+  EXPECT_EQ(error_for(client, release), error::kBufferEmpty);
+  EXPECT_EQ(error_for(client, packet_out(5, 200, pipeline::kPortController, {}, {})),
+            error::kBufferUnknown);
+}
+
+TEST_F(AgentTest, FlowModReleasesItsBufferThroughTheTables) {
+  Client client = controller();
+  client.send(flow_mod(1, 0, 1, make_match({}), output_to(pipeline::kPortController, 20)));
+  client.drain();
+  punt_next(make_frame({}));
+  const Message message = client.receive();
+  const uint32_t buffer_id = Reader(Bytes(message).subspan(kHeaderSize)).u32();
+  client.send(flow_mod(2, 0, 9, make_match({}), output_to(2), 0, 0, buffer_id));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(switch_.take(2).size(), 1u);
+}
+
+TEST_F(AgentTest, PacketOutThroughTablesAndBadOnes) {
+  Client client(io_, path_);
+  client.send(flow_mod(1, 0, 1, make_match({{Field::in_port, 1}}), output_to(3)));
+  client.drain();
+  const auto frame = make_frame({});
+  const pipeline::ActionList through{pipeline::OutputAction{pipeline::kPortTable}};
+  client.send(packet_out(2, pipeline::kNoBuffer, 1, through, frame));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(switch_.take(3), std::vector<Message>(1, frame));
+  EXPECT_EQ(error_for(client, packet_out(3, pipeline::kNoBuffer, 1, through, Message(5))),
+            error::kBadPacket);
+  EXPECT_EQ(error_for(client, packet_out(3, pipeline::kNoBuffer, 0, through, frame)),
+            error::kBadPort);
+}
+
+TEST_F(AgentTest, TellsOfRemovedFlowsAndChangedPorts) {
+  Client client = controller();
+  client.send(flow_mod(1, 0, 7, make_match({{Field::in_port, 1}}), output_to(2), 0,
+                       pipeline::kFlowSendRemoved));
+  client.send(flow_mod(2, 0, 7, make_match({}), {}, 3));
+  const std::vector<Message> removed = client.drain();
+  ASSERT_EQ(removed.size(), 1u);
+  EXPECT_EQ(type_of(removed.front()), Type::flow_removed);
+
+  ASSERT_TRUE(switch_.lsi.remove_port(3));
+  const Message status = client.receive();
+  ASSERT_EQ(type_of(status), Type::port_status);
+  EXPECT_EQ(status[8], static_cast<uint8_t>(pipeline::PortChange::removed));
+}
+
+// --- roles ---------------------------------------------------------------------------------------
+
+Message role_request(uint32_t xid, Role role, uint64_t generation) {
+  return make_message(Type::role_request, xid,
+                      octets(static_cast<uint32_t>(role), uint32_t{0}, generation));
+}
+
+TEST_F(AgentTest, OneMasterAndSlavesMayOnlyRead) {
+  Client first = controller();
+  Client second = controller();
+  EXPECT_EQ(type_of(first.ask(role_request(1, Role::master, 10))), Type::role_reply);
+  EXPECT_EQ(type_of(second.ask(role_request(1, Role::master, 11))), Type::role_reply);
+  const Message change = flow_mod(3, 0, 1, make_match({}), output_to(1));
+  EXPECT_EQ(error_for(first, change), error::kIsSlave);
+  second.send(change);
+  EXPECT_TRUE(second.drain().empty());
+  EXPECT_EQ(count_flows(), 1u);
+  // A slave reads, and hears of ports only.
+  EXPECT_EQ(type_of(first.ask(make_message(Type::features_request, 4))), Type::features_reply);
+  const Message now = first.ask(role_request(5, Role::no_change, 0));
+  EXPECT_EQ(Reader(Bytes(now).subspan(kHeaderSize)).u32(), static_cast<uint32_t>(Role::slave));
+}
+
+TEST_F(AgentTest, OldGenerationsAreStale) {
+  Client client = controller();
+  client.ask(role_request(1, Role::master, 10));
+  EXPECT_EQ(error_for(client, role_request(2, Role::slave, 9)), error::kRoleStale);
+  // The distance wraps around.
+  client.ask(role_request(3, Role::master, 10 + (uint64_t{1} << 63) - 1));
+  EXPECT_EQ(error_for(client, role_request(4, Role::master, 10)), error::kRoleStale);
+  EXPECT_EQ(error_for(client, make_message(Type::role_request, 5,
+                                           octets(uint32_t{9}, uint32_t{0}, uint64_t{0}))),
+            error::kBadRole);
+}
+
+// --- bundles -------------------------------------------------------------------------------------
+
+Message bundle_control(uint32_t xid, uint16_t type, uint16_t flags = 3) {
+  return make_message(Type::experimenter, xid,
+                      octets(kOnfExperimenter, uint32_t{2300}, uint32_t{1}, type, flags));
+}
+Message bundle_add(const Message& inner, uint16_t flags = 3) {
+  return make_message(
+      Type::experimenter, xid_of(inner),
+      octets(kOnfExperimenter, uint32_t{2301}, uint32_t{1}, uint16_t{0}, flags) + inner);
+}
+
+TEST_F(AgentTest, BundlesAreAllOrNothing) {
+  Client client(io_, path_);
+  EXPECT_EQ(type_of(client.ask(bundle_control(1, 0))), Type::experimenter);
+  client.send(bundle_add(flow_mod(2, 0, 1, make_match({{Field::in_port, 1}}), output_to(2))));
+  client.send(bundle_add(flow_mod(3, 0, 1, make_match({{Field::in_port, 2}}), output_to(1))));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(count_flows(), 0u);
+  const Message reply = client.ask(bundle_control(4, 4));
+  EXPECT_EQ(type_of(reply), Type::experimenter);
+  EXPECT_EQ(Message(reply.begin() + 16, reply.end()),
+            octets(uint32_t{1}, uint16_t{5}, uint16_t{3}));
+  EXPECT_EQ(count_flows(), 2u);
+
+  // The second message refers to a group that is not there.
+  client.ask(bundle_control(5, 0));
+  const pipeline::InstructionList to_group{pipeline::ApplyActions{{pipeline::GroupAction{9}}}};
+  client.send(bundle_add(flow_mod(6, 0, 1, make_match({{Field::in_port, 3}}), output_to(1))));
+  client.send(bundle_add(flow_mod(7, 0, 2, make_match({}), to_group)));
+  client.send(bundle_control(8, 4));
+  const std::vector<Message> errors = client.drain();
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(xid_of(errors[0]), 7u);
+  EXPECT_EQ(error_of(errors[0]), error::kActionBadOutGroup);
+  EXPECT_EQ(xid_of(errors[1]), 8u);
+  EXPECT_EQ(error_of(errors[1]), error::kBundleMsgFailed);
+  EXPECT_EQ(count_flows(), 2u);
+}
+
+TEST_F(AgentTest, BundleMisuseIsNamed) {
+  Client client(io_, path_);
+  EXPECT_EQ(error_for(client, bundle_control(1, 4)), error::kBundleBadId);
+  client.ask(bundle_control(1, 0));
+  EXPECT_EQ(error_for(client, bundle_control(1, 0)), error::kBundleExists);
+  client.ask(bundle_control(1, 0));
+  EXPECT_EQ(error_for(client, bundle_add(make_message(Type::echo_request, 5))),
+            error::kBundleMsgUnsupported);
+  client.ask(bundle_control(1, 2));
+  EXPECT_EQ(error_for(client, bundle_add(flow_mod(6, 0, 1, make_match({}), {}))),
+            error::kBundleClosed);
+}
+
+// --- controllers ---------------------------------------------------------------------------------
+
+TEST_F(AgentTest, ConnectsAndConnectsAgain) {
+  const std::string path = directory_ + "/controller";
+  Client::Local::acceptor acceptor(io_, Client::Local::endpoint(path));
+  acceptor.non_blocking(true);
+  const auto accept = [&] {
+    Client::Local::socket socket(io_);
+    std::error_code code;
+    test::run_until(io_, [&] { return !acceptor.accept(socket, code); });
+    return socket;
+  };
+  const ControllerConfig config{"unix:" + path, 0ms, 1000ms};
+  agent_.set_controllers({config});
+  auto client = std::make_unique<Client>(io_, accept());
+  EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
+  EXPECT_EQ(agent_.status().front().state, "ACTIVE");
+  // The same list again: the connection stays.
+  agent_.set_controllers({config});
+  EXPECT_TRUE(client->drain().empty());
+  client.reset();
+  EXPECT_TRUE(test::run_until(io_, [&] { return !agent_.is_connected(); }));
+  EXPECT_EQ(agent_.status().front().state, "BACKOFF");
+  EXPECT_FALSE(agent_.status().front().last_error.empty());
+  Client again(io_, accept());
+  EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
+  agent_.set_controllers({});
+  EXPECT_TRUE(again.closed());
+}
+
+TEST_F(AgentTest, ListensForControllers) {
+  const std::string path = directory_ + "/passive";
+  agent_.set_controllers({{"punix:" + path}, {"tcp:nonsense"}, {"ssl:127.0.0.1"}});
+  Client client(io_, path);
+  EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
+  const std::vector<ControllerStatus> status = agent_.status();
+  EXPECT_TRUE(status[0].is_connected);
+  EXPECT_NE(status[1].last_error.find("no IP address"), std::string::npos);
+  EXPECT_NE(status[2].last_error.find("TLS"), std::string::npos);
+}
+
+TEST_F(AgentTest, SecondAgentDoesNotStealTheSocket) {
+  Agent other(io_, switch_.lsi, host_, {1, "other"});
+  EXPECT_FALSE(other.listen(path_));
+  Client client(io_, path_);
+  EXPECT_EQ(type_of(client.ask(make_message(Type::features_request, 1))), Type::features_reply);
+}
+
+}  // namespace
+}  // namespace headrace::openflow
