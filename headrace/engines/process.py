@@ -76,20 +76,24 @@ class ProcessEngine:
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
-        while True:
-            try:
-                # Refused until the ports are open and the worker runs.
-                await call(self.control(vnf), "counters", timeout_s=2.0)
-                return
-            except ControlError as error:
-                late = asyncio.get_running_loop().time() > deadline
-                if process.alive() and not late:
-                    await asyncio.sleep(0.02)
-                    continue
+        while (missing := await self._missing(vnf)) is not None:
+            late = asyncio.get_running_loop().time() > deadline
+            if late or not process.alive():
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
-                how = f"is {error}" if late else f"ended while starting: {words}"
-                raise EngineError(f"VNF {vnf.vnf} {how}") from error
+                how = missing if late else f"ended while starting: {words}"
+                raise EngineError(f"VNF {vnf.vnf}: {how}")
+            await asyncio.sleep(0.02)
+
+    async def _missing(self, vnf: VnfSpec) -> str | None:
+        """What a starting VNF still lacks to forward: its worker, or a peer on a port."""
+        try:
+            # Refused until the ports are open and the worker runs.
+            counters = await call(self.control(vnf), "counters", timeout_s=2.0)
+        except ControlError as error:
+            return str(error)
+        down = [name for name, port in counters["ports"].items() if port["link"] != "up"]
+        return f"no peer on port {down[0]} after {_PATIENCE_S:.0f} s" if down else None
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""
