@@ -21,10 +21,11 @@ struct EthdevRequest {
   bool tx_queue_per_worker{true};  ///< false: the peer decides which queues are served
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  bool start_may_wait{false};    ///< the device starts only once its peer is there: link() retries
-  bool leave_down{false};        ///< the kernel interface is the operator's to bring up
-  std::string kernel_interface;  ///< for ifindex(); "" = none
-  StringMap status;              ///< the kind's own facts
+  bool start_may_wait{false};     ///< the device starts only once its peer is there: link() retries
+  bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
+  bool leave_down{false};         ///< the kernel interface is the operator's to bring up
+  std::string kernel_interface;   ///< for ifindex(); "" = none
+  StringMap status;               ///< the kind's own facts
 };
 
 /// The bare data path: the PMD's burst functions; nothing moves before open() is called.
@@ -59,6 +60,7 @@ class EthdevPort final : public Port {
   [[nodiscard]] pipeline::PortIo& io() override { return io_; }
   [[nodiscard]] uint16_t n_rx_queues() const override { return rx_queues_; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return tx_queues_; }
+  [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   LinkState link() override;
   [[nodiscard]] MacAddress mac() const override;
   [[nodiscard]] uint32_t mtu() const override;

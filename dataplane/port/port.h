@@ -65,6 +65,9 @@ class Port {
   [[nodiscard]] virtual pipeline::PortIo& io() = 0;
   [[nodiscard]] virtual uint16_t n_rx_queues() const = 0;
   [[nodiscard]] virtual uint16_t n_tx_queues() const = 0;
+  /// True if every rx() is a system call, even one that finds nothing: not to be polled all the
+  /// time.
+  [[nodiscard]] virtual bool is_poll_expensive() const = 0;
 
   /// Asks the device. For some kinds (memif as client) asking is also what makes it reconnect: ask
   /// a few times per second.

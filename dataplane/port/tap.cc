@@ -20,6 +20,7 @@ Result<EthdevRequest> tap_request(const PortConfig& config, Options& options) {
   EthdevRequest request;
   request.devargs = fmt::format("{},iface={}", vdev_name("net_tap", config.name), config.name);
   request.tx_queue_per_worker = false;  // net_tap wants as many transmit as receive queues
+  request.poll_is_expensive = true;     // a readv() each
   request.kernel_interface = config.name;
   // As in OVS: an internal port is down until `ip link set NAME up`, so that a kernel that is not
   // asked to speak there (IPv6 does at once) does not.

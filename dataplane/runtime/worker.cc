@@ -67,13 +67,17 @@ void Worker::set_plan(PollPlan plan) {
 }
 
 template <bool kTimed>
-unsigned Worker::poll(const PollPlan& plan) noexcept {
+unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
   rte_mbuf* burst[pipeline::kBurst];
   unsigned received = 0;
   for (const PollEntry& entry : plan.queues) {
+    if (now < entry.next_poll) continue;
     const uint64_t begin = kTimed ? rte_rdtsc() : 0;
     const uint16_t count = entry.io->rx(entry.queue, burst);
-    if (count == 0) continue;
+    if (count == 0) {
+      entry.next_poll = now + entry.idle_interval;
+      continue;
+    }
     const uint64_t arrived = kTimed ? rte_rdtsc() : 0;
     executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
     if constexpr (kTimed) {
@@ -109,7 +113,7 @@ void Worker::loop() noexcept {
     executor_.set_time(begin);
     const PollPlan& plan = *plan_.load(std::memory_order_acquire);
     const bool timed = stage_timing_.load(std::memory_order_relaxed);
-    const unsigned received = timed ? poll<true>(plan) : poll<false>(plan);
+    const unsigned received = timed ? poll<true>(plan, begin) : poll<false>(plan, begin);
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
     executor_.flush();

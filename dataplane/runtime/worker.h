@@ -36,6 +36,9 @@ struct PollEntry {
   pipeline::PortNo in_port;
   const pipeline::Lsi* lsi;
   QueueCounters* counters;
+  /// TSC cycles to leave between polls that find nothing; 0: poll in every round.
+  uint64_t idle_interval{0};
+  mutable uint64_t next_poll{0};  ///< the worker's own note for that
 };
 
 /// A transmit queue on which this worker sends for others too.
@@ -82,7 +85,7 @@ class Worker {
          std::unique_ptr<PacketOutRing> packet_outs);
   void loop() noexcept;
   template <bool kTimed>
-  unsigned poll(const PollPlan& plan) noexcept;
+  unsigned poll(const PollPlan& plan, uint64_t now) noexcept;
   void nap(uint32_t microseconds) noexcept;
 
   unsigned cpu_;
