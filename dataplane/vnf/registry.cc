@@ -6,6 +6,7 @@
 
 #include "vnf/bridge.h"
 #include "vnf/load.h"
+#include "vnf/nat.h"
 #include "vnf/pass.h"
 #include "vnf/router.h"
 #include "vnf/sink.h"
@@ -19,6 +20,7 @@ constexpr std::array kFunctions = {
     FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
     FunctionEntry{"memory", "pass, with a number of bytes of memory touched per packet",
                   make_memory},
+    FunctionEntry{"nat", "NAPT44 between an inside and an outside port", make_nat},
     FunctionEntry{"pass", "forward between pairs of ports, MAC addresses kept, swapped or set",
                   make_pass},
     FunctionEntry{"router", "IPv4 router: longest prefix match, ARP, TTL, ICMP", make_router},
