@@ -4,6 +4,7 @@
 #include "port/ethdev.h"
 #include "port/kinds.h"
 #include "port/options.h"
+#include "port/shm_port.h"
 
 namespace headrace::port {
 
@@ -23,6 +24,9 @@ constexpr std::array kKinds = {
     Kind{"system", system_request},
     Kind{"tap", tap_request},
 };
+
+/// The one kind without a DPDK device.
+constexpr std::string_view kShm = "shm";
 
 /// Options that every kind of device understands.
 Result<> common_options(Options& options, EthdevRequest& request) {
@@ -47,13 +51,15 @@ Result<> common_options(Options& options, EthdevRequest& request) {
 std::vector<std::string_view> port_types() {
   std::vector<std::string_view> types;
   for (const Kind& kind : kKinds) types.push_back(kind.type);
+  types.emplace_back(kShm);
   return types;
 }
 
 Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
+  Options options(config);
+  if (config.type == kShm) return open_shm_port(config, options);
   for (const Kind& kind : kKinds) {
     if (kind.type != config.type) continue;
-    Options options(config);
     Result<EthdevRequest> request = kind.request(config, options);
     if (!request) return tl::unexpected(request.error());
     if (Result<> common = common_options(options, *request); !common) {

@@ -9,9 +9,10 @@
 //   dpdkvhostuserclient   net_vhost, we connect (and reconnect) to options:vhost-server-path
 //   internal, tap         net_tap: a kernel interface named like the port
 //   system                net_af_packet: the kernel interface named like the port
+//   shm                   a VNF by shared memory of its trust group, options:group
 //
-// Every kind is an ethdev, made by hot-plug and removed by the destructor; a kind's file turns
-// options into devargs and says what is special about it. `patch` ports have no device: the
+// Every kind but shm is an ethdev, made by hot-plug and removed by the destructor; a kind's file
+// turns options into devargs and says what is special about it. `patch` ports have no device: the
 // pipeline joins them itself.
 //
 // Thread safety: control thread only, but for io(), which workers use as port_io.h says.

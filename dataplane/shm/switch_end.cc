@@ -28,12 +28,12 @@ void reset_ring(void* at) {
 
 }  // namespace
 
-SwitchEnd::SwitchEnd(Region& region)
-    : region_(&region), ports_(region.config().n_ports), out_(region.config().n_buffers, 0) {
-  free_.reserve(region.config().n_buffers);
-  for (uint32_t buffer = region.config().n_buffers; buffer > 0; --buffer) {
-    free_.push_back(buffer - 1);
-  }
+SwitchEnd::SwitchEnd(Region& region, BufferPool& pool)
+    : region_(&region),
+      pool_(&pool),
+      ports_(region.config().n_ports),
+      out_(region.config().n_buffers, 0),
+      claimed_(region.config().n_buffers, 0) {
   for (uint32_t port = 0; port < region.config().n_ports; ++port) open_rings(port);
 }
 
@@ -46,17 +46,6 @@ void SwitchEnd::open_rings(uint32_t number) {
   port.fresh = Producer(region_->fresh(number), pool);
   port.returned = Consumer(region_->returned(number), pool);
   port.fresh_given = 0;
-}
-
-uint32_t SwitchEnd::take(std::span<uint32_t> buffers) {
-  const auto count = std::min(buffers.size(), free_.size());
-  std::copy_n(free_.end() - static_cast<ptrdiff_t>(count), count, buffers.begin());
-  free_.resize(free_.size() - count);
-  return static_cast<uint32_t>(count);
-}
-
-void SwitchEnd::give(std::span<const uint32_t> buffers) {
-  free_.insert(free_.end(), buffers.begin(), buffers.end());
 }
 
 bool SwitchEnd::accept(Port& port, uint32_t buffer) {
@@ -85,7 +74,7 @@ uint32_t SwitchEnd::receive(uint32_t number, std::span<Sent> packets) {
     const uint32_t length = __atomic_load_n(&header.length, __ATOMIC_RELAXED);
     if (begin > octets || length > octets - begin || length == 0) {
       ++port.offences.length;
-      free_.push_back(numbers[i]);
+      give(numbers[i]);
       continue;
     }
     packets[received++] = {numbers[i], begin, length};
@@ -111,34 +100,34 @@ void SwitchEnd::refill(uint32_t number, uint32_t level) {
     const uint32_t count = port.returned.take(numbers);
     if (port.returned.broken()) ++port.offences.ring;
     for (uint32_t i = 0; i < count; ++i) {
-      if (accept(port, numbers[i])) free_.push_back(numbers[i]);
+      if (accept(port, numbers[i])) give(numbers[i]);
     }
   }
   const auto& fresh = *static_cast<const RingHeader*>(region_->fresh(number));
   const uint32_t taken = fresh.tail.load(std::memory_order_acquire);
   const uint32_t waiting = port.fresh.position() - taken;
   if (waiting >= level || port.fresh.broken()) return;
-  const uint32_t count = take(std::span(numbers).first(std::min(kBurst, level - waiting)));
+  const uint32_t count = pool_->take(std::span(numbers).first(std::min(kBurst, level - waiting)));
   for (uint32_t i = 0; i < count; ++i) out_[numbers[i]] = 1;
   const uint32_t put = port.fresh.put(std::span(numbers).first(count));
   if (port.fresh.broken()) ++port.offences.ring;
   for (uint32_t i = put; i < count; ++i) {
     out_[numbers[i]] = 0;
-    free_.push_back(numbers[i]);
+    give(numbers[i]);
   }
 }
 
-std::vector<uint8_t> SwitchEnd::claimed_by_others(uint32_t number) const {
-  std::vector<uint8_t> claimed(out_.size(), 0);
+void SwitchEnd::claim_for_others(uint32_t number) {
+  std::ranges::fill(claimed_, uint8_t{0});
   const uint32_t capacity = region_->config().ring_capacity;
-  const auto claim = [&claimed](uint32_t buffer) {
-    if (buffer < claimed.size()) claimed[buffer] = 1;
+  const auto claim = [this](uint32_t buffer) {
+    if (buffer < claimed_.size()) claimed_[buffer] = 1;
   };
   for (uint32_t other = 0; other < ports_.size(); ++other) {
     if (other == number) continue;
     const std::span<uint8_t> held = region_->held(other);
     for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
-      if (held[buffer] != 0) claimed[buffer] = 1;
+      if (held[buffer] != 0) claimed_[buffer] = 1;
     }
     for_each_waiting(region_->to_vnf(other), capacity, claim);
     for_each_waiting(region_->from_vnf(other), capacity, claim);
@@ -146,16 +135,15 @@ std::vector<uint8_t> SwitchEnd::claimed_by_others(uint32_t number) const {
     for_each_waiting(region_->fresh(other), region_->pool_capacity(), claim);
     for_each_waiting(region_->returned(other), region_->pool_capacity(), claim);
   }
-  return claimed;
 }
 
 void SwitchEnd::reclaim(uint32_t number) {
-  const std::vector<uint8_t> claimed = claimed_by_others(number);
+  claim_for_others(number);
   const uint32_t capacity = region_->config().ring_capacity;
-  const auto take_back = [this, &claimed](uint32_t buffer) {
-    if (buffer >= out_.size() || out_[buffer] == 0 || claimed[buffer] != 0) return;
+  const auto take_back = [this](uint32_t buffer) {
+    if (buffer >= out_.size() || out_[buffer] == 0 || claimed_[buffer] != 0) return;
     out_[buffer] = 0;
-    free_.push_back(buffer);
+    give(buffer);
   };
   const std::span<uint8_t> held = region_->held(number);
   for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {

@@ -37,17 +37,21 @@ struct Offences {
   uint64_t ring{0};    ///< ring positions that can't be; the ring is not read any more
 };
 
+/// The buffers that the switch owns and does not use. All of a region's are in it at the start.
+class BufferPool {
+ public:
+  virtual ~BufferPool() = default;
+  /// Fills a prefix of `buffers`; its length.
+  virtual uint32_t take(std::span<uint32_t> buffers) = 0;
+  virtual void give(std::span<const uint32_t> buffers) = 0;
+};
+
 class SwitchEnd {
  public:
-  /// `region` must outlive it.
-  explicit SwitchEnd(Region& region);
+  /// `region` and `pool` must outlive it.
+  SwitchEnd(Region& region, BufferPool& pool);
 
   [[nodiscard]] Region& region() const { return *region_; }
-
-  /// Free buffers for the switch to fill: a prefix of `buffers`; how many.
-  uint32_t take(std::span<uint32_t> buffers);
-  /// Gives back buffers that the switch owns.
-  void give(std::span<const uint32_t> buffers);
 
   /// Packets that the port's VNF sent: a prefix of `packets`; how many. The switch owns them now.
   uint32_t receive(uint32_t port, std::span<Sent> packets);
@@ -59,7 +63,6 @@ class SwitchEnd {
   void reclaim(uint32_t port);
 
   [[nodiscard]] const Offences& offences(uint32_t port) const { return ports_[port].offences; }
-  [[nodiscard]] uint32_t free_buffers() const { return static_cast<uint32_t>(free_.size()); }
   /// True if the buffer is out with the VNFs.
   [[nodiscard]] bool is_out(uint32_t buffer) const { return out_[buffer] != 0; }
   /// Numbers handed to the port's VNF so far, wrapping: for LinkWords::rx_after.
@@ -79,12 +82,14 @@ class SwitchEnd {
 
   void open_rings(uint32_t port);
   bool accept(Port& port, uint32_t buffer);
-  std::vector<uint8_t> claimed_by_others(uint32_t port) const;
+  void claim_for_others(uint32_t port);
+  void give(uint32_t buffer) { pool_->give({&buffer, 1}); }
 
   Region* region_;
+  BufferPool* pool_;
   std::vector<Port> ports_;
   std::vector<uint8_t> out_;
-  std::vector<uint32_t> free_;
+  std::vector<uint8_t> claimed_;  ///< reclaim()'s: made beforehand, as a worker may call it
 };
 
 }  // namespace headrace::shm

@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "port/shm_port.h"
+
+#include <rte_malloc.h>
+#include <rte_mbuf.h>
+#include <rte_memcpy.h>
+
+#include <atomic>
+
+#include "port/shm_group.h"
+
+namespace headrace::port {
+namespace {
+
+/// Empty buffers kept ready for a VNF to send from.
+constexpr uint32_t kFreshLevel = 256;
+
+/// Counts of one port; written by its worker, read by the control thread.
+struct Counts {
+  std::atomic<uint64_t> rx_packets{0};
+  std::atomic<uint64_t> rx_octets{0};
+  std::atomic<uint64_t> tx_packets{0};
+  std::atomic<uint64_t> tx_octets{0};
+  std::atomic<uint64_t> tx_copied{0};
+  std::atomic<uint64_t> tx_no_buffer{0};
+
+  static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
+    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+  }
+};
+
+class ShmPort final : public Port, public pipeline::PortIo {
+ public:
+  ShmPort(const PortConfig& config, std::shared_ptr<ShmGroup> group, uint32_t place)
+      : name_(config.name),
+        group_(std::move(group)),
+        ends_(group_->ends()),
+        place_(place),
+        mac_(config.mac.value_or(MacAddress{0x02, 0x48, 0x52, 0, 0, static_cast<uint8_t>(place)})) {
+  }
+  ~ShmPort() override { group_->remove_port(place_); }
+
+  uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override;
+  uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override;
+
+  [[nodiscard]] const std::string& name() const override { return name_; }
+  [[nodiscard]] pipeline::PortIo& io() override { return *this; }
+  [[nodiscard]] uint16_t n_rx_queues() const override { return 1; }
+  [[nodiscard]] uint16_t n_tx_queues() const override { return 1; }
+  LinkState link() override { return {.up = group_->attached(place_)}; }
+  [[nodiscard]] MacAddress mac() const override { return mac_; }
+  [[nodiscard]] uint32_t mtu() const override {
+    return group_->region().config().buffer_room - shm::kHeadroom - 18;
+  }
+  [[nodiscard]] std::optional<uint32_t> ifindex() const override { return std::nullopt; }
+  Result<> set_mtu(uint32_t wanted) override {
+    if (wanted <= mtu()) return {};
+    return fail(
+        "{}: an MTU of {} does not fit the group's buffers ({}); set options:buffer-size on "
+        "the group's first port",
+        name_, wanted, mtu());
+  }
+  [[nodiscard]] std::map<std::string, int64_t> statistics() const override;
+  [[nodiscard]] StringMap status() const override;
+
+ private:
+  /// The packet's number if it may go as it is, else that of a copy; kNone if there is no buffer.
+  uint32_t number_of(rte_mbuf* packet) noexcept;
+  static constexpr uint32_t kNone = ~0u;
+
+  std::string name_;
+  std::shared_ptr<ShmGroup> group_;
+  shm::SwitchEnd& ends_;
+  uint32_t place_;
+  MacAddress mac_;
+  Counts counts_;
+};
+
+uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
+  if (group_->lost(place_)) ends_.reclaim(place_);
+  ends_.refill(place_, kFreshLevel);
+  std::array<shm::Sent, pipeline::kBurst> sent;
+  const size_t room = std::min<size_t>(packets.size(), sent.size());
+  const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
+  uint64_t octets = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* packet = group_->mbuf(sent[i].buffer);
+    rte_pktmbuf_reset(packet);
+    packet->data_off = static_cast<uint16_t>(sent[i].begin);
+    packet->data_len = static_cast<uint16_t>(sent[i].length);
+    packet->pkt_len = sent[i].length;
+    octets += sent[i].length;
+    packets[i] = packet;
+  }
+  if (count > 0) {
+    Counts::add(counts_.rx_packets, count);
+    Counts::add(counts_.rx_octets, octets);
+  }
+  return static_cast<uint16_t>(count);
+}
+
+uint32_t ShmPort::number_of(rte_mbuf* packet) noexcept {
+  shm::Region& region = group_->region();
+  const bool shared = packet->pool == group_->pool() && rte_mbuf_refcnt_read(packet) == 1 &&
+                      packet->nb_segs == 1 && !RTE_MBUF_CLONED(packet);
+  uint32_t number = kNone;
+  uint32_t begin = packet->data_off;
+  if (shared) {
+    number = ShmGroup::buffer_of(packet);
+  } else {
+    rte_mbuf* copy = rte_pktmbuf_alloc(group_->pool());
+    if (copy == nullptr) return kNone;
+    uint8_t* to = rte_pktmbuf_mtod(copy, uint8_t*);
+    const void* from = packet->pkt_len <= rte_pktmbuf_tailroom(copy)
+                           ? rte_pktmbuf_read(packet, 0, packet->pkt_len, to)
+                           : nullptr;
+    if (from == nullptr) {
+      rte_pktmbuf_free(copy);
+      return kNone;
+    }
+    if (from != to) rte_memcpy(to, from, packet->pkt_len);
+    number = ShmGroup::buffer_of(copy);
+    begin = copy->data_off;
+    Counts::add(counts_.tx_copied, 1);
+  }
+  region.buffer(number).begin = begin;
+  region.buffer(number).length = packet->pkt_len;
+  return number;
+}
+
+uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
+  std::array<uint32_t, pipeline::kBurst> numbers;
+  uint64_t octets = 0;
+  uint16_t count = 0;
+  const size_t room = std::min<size_t>(packets.size(), numbers.size());
+  while (count < room && (numbers[count] = number_of(packets[count])) != kNone) ++count;
+  if (count < room) Counts::add(counts_.tx_no_buffer, 1);
+  const uint32_t sent = ends_.send(place_, std::span(numbers).first(count));
+  for (uint32_t i = 0; i < count; ++i) {
+    rte_mbuf* carrier = group_->mbuf(numbers[i]);
+    const bool copied = carrier != packets[i];
+    if (i < sent) {
+      octets += packets[i]->pkt_len;
+      if (copied) rte_pktmbuf_free(packets[i]);
+    } else if (copied) {
+      rte_pktmbuf_free(carrier);
+    }
+  }
+  Counts::add(counts_.tx_packets, sent);
+  Counts::add(counts_.tx_octets, octets);
+  return static_cast<uint16_t>(sent);
+}
+
+std::map<std::string, int64_t> ShmPort::statistics() const {
+  const auto read = [](const std::atomic<uint64_t>& counter) {
+    return static_cast<int64_t>(counter.load(std::memory_order_relaxed));
+  };
+  const shm::Offences& offences = ends_.offences(place_);
+  return {{"rx_packets", read(counts_.rx_packets)},
+          {"rx_bytes", read(counts_.rx_octets)},
+          {"tx_packets", read(counts_.tx_packets)},
+          {"tx_bytes", read(counts_.tx_octets)},
+          {"tx_copied_packets", read(counts_.tx_copied)},
+          {"tx_no_buffer_errors", read(counts_.tx_no_buffer)},
+          {"rx_number_errors", static_cast<int64_t>(offences.number)},
+          {"rx_length_errors", static_cast<int64_t>(offences.length)},
+          {"rx_ring_errors", static_cast<int64_t>(offences.ring)}};
+}
+
+StringMap ShmPort::status() const {
+  return {{"driver_name", "headrace-shm"},
+          {"group", group_->region().config().name},
+          {"socket", group_->socket_path()},
+          {"hugepages", group_->region().mapping().uses_hugepages() ? "true" : "false"},
+          {"n_rxq", "1"},
+          {"n_txq", "1"}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& options) {
+  const Result<std::string> group_name = options.required("group");
+  if (!group_name) return tl::unexpected(group_name.error());
+  shm::RegionConfig region{.name = *group_name};
+  const Result<uint32_t> ports = options.number("ports", region.n_ports, 1, shm::kMaxPorts);
+  if (!ports) return tl::unexpected(ports.error());
+  const Result<uint32_t> buffers = options.number("buffers", region.n_buffers, 256, 1u << 20);
+  if (!buffers) return tl::unexpected(buffers.error());
+  const Result<uint32_t> room =
+      options.number("buffer-size", region.buffer_room, shm::kHeadroom + 64, 16384);
+  if (!room) return tl::unexpected(room.error());
+  const Result<uint32_t> ring = options.power_of_two("ring-size", region.ring_capacity, 64, 65536);
+  if (!ring) return tl::unexpected(ring.error());
+  if (Result<> rest = options.finish(); !rest) return tl::unexpected(rest.error());
+  if (config.tx_queues_wanted > 1) {
+    return fail("{}: shm ports work with one worker; set other_config:pmd-cpu-mask to one core",
+                config.name);
+  }
+  region.n_ports = *ports;
+  region.n_buffers = *buffers;
+  region.buffer_room = *room;
+  region.ring_capacity = *ring;
+  auto group = ShmGroup::of({.name = *group_name, .rundir = config.rundir, .region = region});
+  if (!group) return tl::unexpected(group.error());
+  const Result<uint32_t> place = (*group)->add_port(config.name);
+  if (!place) return tl::unexpected(place.error());
+  return std::make_unique<ShmPort>(config, std::move(*group), *place);
+}
+
+}  // namespace headrace::port
