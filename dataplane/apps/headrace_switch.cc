@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "base/control_server.h"
 #include "base/log.h"
@@ -34,6 +35,7 @@ struct Arguments {
   uint32_t memory_mb = 256;
   std::string log_level = "info";
   std::string eal_log_level = "notice";
+  std::vector<std::string> eal_extra;
   std::string file_prefix;
 };
 
@@ -88,7 +90,8 @@ Result<> run(const Arguments& arguments) {
                                        .memory_mb = arguments.memory_mb,
                                        .allow_hugepages = !arguments.no_huge,
                                        .pci = arguments.pci,
-                                       .log_level = arguments.eal_log_level});
+                                       .log_level = arguments.eal_log_level,
+                                       .extra = arguments.eal_extra});
   if (!eal) return tl::unexpected(eal.error());
 
   asio::io_context io(1);
@@ -141,6 +144,8 @@ int main(int argc, char** argv) {
       ->capture_default_str();
   app.add_option("--dpdk-log-level", arguments.eal_log_level, "DPDK's own log level")
       ->capture_default_str();
+  app.add_option("--eal-arg", arguments.eal_extra, "a further EAL argument, may be repeated")
+      ->allow_extra_args(false);
   app.add_option("--file-prefix", arguments.file_prefix, "DPDK's file prefix [headrace-PID]");
   CLI11_PARSE(app, argc, argv);
 
