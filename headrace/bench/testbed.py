@@ -23,6 +23,7 @@ from headrace.bench.graph import build, streams
 from headrace.bench.node_client import Cycles, NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.plan import Block
+from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.simulated import mean_bytes
 from headrace.results import Case, Trial
@@ -207,6 +208,7 @@ class Testbed:
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
+                raise_owned(stand.node.rundir)
                 await self._attach(stand)
                 await stand.node.client.pause(True)
             except (DeviceError, TrafficError) as error:
@@ -261,6 +263,7 @@ class Testbed:
         await stand.node.client.deploy(GRAPH, graph)
         if case.engine == "process":
             names = [f"vnf{index}" for index in range(block.vnfs)]
+            raise_owned(stand.node.rundir)
             await stand.node.client.wait_forwarding(GRAPH, names, LINK_S)
 
     async def withdraw(self, block: Block, subject: str) -> None:
@@ -289,7 +292,8 @@ class Testbed:
             except TrafficError as error:
                 raise DeviceError(f"generator: {error}") from error
             self._configured = case
-        shared = self._plan.oversubscribed(case.vnfs) is not None
+        # A yield costs a slice whenever anyone else wants the core: only where VNFs poll on it.
+        shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
         return AttachedDevice(case, stand, self._traffic, self.ceiling(case.size), shared)
 
     def ceiling(self, size: str) -> float:

@@ -2,6 +2,8 @@
 """The pieces that meet the node and the generator, against a node of a few lines."""
 
 import json
+import os
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +14,7 @@ from headrace.bench.core_plan import plan_cores
 from headrace.bench.device import DeviceError, TrialRequest
 from headrace.bench.node_client import Cycles, NodeClient
 from headrace.bench.node_process import free_port, node_config, run_folder
+from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.testbed import AttachedDevice, Stand, trial_of
 from headrace.results import Case
@@ -191,3 +194,18 @@ def test_node_configs_are_what_the_node_reads(tmp_path: Path) -> None:
         assert len(str(folder)) < 40
     finally:
         folder.rmdir()
+
+
+def test_priority_reaches_the_sessions_that_a_node_owns(tmp_path: Path) -> None:
+    if os.geteuid() != 0 or not Path("/proc/self/autogroup").exists():
+        pytest.skip("needs root and a kernel with autogroups")
+    process = subprocess.Popen(
+        ["/bin/sleep", "30"], env={"HEADRACE_OWNER": f"{tmp_path}#switch"}, start_new_session=True
+    )
+    try:
+        assert raise_owned(tmp_path, nice=-3) == 1
+        assert "nice -3" in Path(f"/proc/{process.pid}/autogroup").read_text()
+        assert raise_owned(tmp_path / "other") == 0
+    finally:
+        process.kill()
+        process.wait()
