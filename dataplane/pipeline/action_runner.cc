@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "packet/edit.h"
+#include "pipeline/mac_table.h"
 #include "pipeline/meter.h"
 
 namespace headrace::pipeline {
@@ -166,8 +167,11 @@ void ActionRunner::output(const BurstContext& burst, rte_mbuf* packet,
 void ActionRunner::run_output(const BurstContext& burst, PacketView view, const Op& op,
                               const RuleBody& rule, bool consume) noexcept {
   any_output_ = true;
-  if (op.code == OpCode::output_all || op.code == OpCode::output_flood ||
-      op.code == OpCode::output_normal) {
+  if (op.code == OpCode::output_normal) {
+    normal(burst, view, consume);
+    return;
+  }
+  if (op.code == OpCode::output_all || op.code == OpCode::output_flood) {
     flood(burst, view.packet, consume);
     return;
   }
@@ -217,6 +221,35 @@ void ActionRunner::flood(const BurstContext& burst, rte_mbuf* packet, bool consu
     if (made != nullptr) tx_.push(*port, made, burst.depth + 1, *burst.worker);
   }
   if (consume) tx_.free(packet);
+}
+
+void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consume) noexcept {
+  const uint8_t* frame = rte_pktmbuf_mtod(view.packet, const uint8_t*);
+  if (view.packet->data_len < 14) {
+    add(burst.worker->drops[static_cast<size_t>(DropReason::malformed)], 1);
+    if (consume) tx_.free(view.packet);
+    return;
+  }
+  MacTable& macs = *burst.program->macs;
+  const uint16_t vlan = view.values->vlan_vid;
+  if (burst.in_port != nullptr) macs.learn(frame + 6, vlan, burst.in_port_number, tick_);
+  const std::optional<PortNo> number =
+      (frame[0] & 1) != 0 ? std::nullopt : macs.find(frame, vlan, tick_);
+  const Port* port = number ? burst.program->port(*number) : nullptr;
+  if (port == nullptr) {
+    flood(burst, view.packet, consume);
+    return;
+  }
+  const DropReason refusal = port == burst.in_port
+                                 ? DropReason::input_port
+                                 : port->send_refusal.load(std::memory_order_relaxed);
+  if (refusal != DropReason::none) {
+    add(burst.worker->drops[static_cast<size_t>(refusal)], 1);
+    if (consume) tx_.free(view.packet);
+    return;
+  }
+  rte_mbuf* packet = consume ? view.packet : copy(burst, view.packet);
+  if (packet != nullptr) tx_.push(*port, packet, burst.depth + 1, *burst.worker);
 }
 
 void ActionRunner::punt(const BurstContext& burst, PacketView view, const RuleBody& rule,

@@ -52,7 +52,10 @@ class ActionRunner {
   ActionRunner(unsigned worker, PuntQueue& punts, TxBuffers& tx)
       : worker_(worker), punts_(punts), tx_(tx) {}
 
-  void set_time(uint64_t tsc) { tsc_ = tsc; }
+  void set_time(uint64_t tsc, uint32_t tick) {
+    tsc_ = tsc;
+    tick_ = tick;
+  }
 
   /// Runs `ops` in order. `may_consume`: the last op may take the packet instead of a copy. A
   /// packet that an op refuses is dropped: consumed.
@@ -89,6 +92,8 @@ class ActionRunner {
             bool& dropped) noexcept;
   void run_output(const BurstContext& burst, PacketView view, const Op& op, const RuleBody& rule,
                   bool consume) noexcept;
+  /// MAC learning (section 5.1, the NORMAL port).
+  void normal(const BurstContext& burst, PacketView view, bool consume) noexcept;
   void flood(const BurstContext& burst, rte_mbuf* packet, bool consume) noexcept;
   void group(const BurstContext& burst, PacketView view, const GroupCell& cell,
              const RuleBody& rule, bool consume, unsigned nesting) noexcept;
@@ -103,6 +108,7 @@ class ActionRunner {
   PuntQueue& punts_;
   TxBuffers& tx_;
   uint64_t tsc_{0};
+  uint32_t tick_{1};
   bool any_output_{false};
   size_t n_table_packets_{0};
   std::array<rte_mbuf*, kBurst> table_packets_{};

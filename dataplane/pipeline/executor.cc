@@ -310,9 +310,9 @@ Executor::Executor(unsigned worker, PuntQueue& punts)
 Executor::~Executor() = default;
 
 void Executor::set_time(uint64_t tsc) noexcept {
-  context_->runner.set_time(tsc);
   // 0 means "never used".
   context_->tick = std::max<uint32_t>(1, static_cast<uint32_t>(tsc >> kTickShift));
+  context_->runner.set_time(tsc, context_->tick);
 }
 
 void Executor::run(const LsiProgram& program, PortNo in_port,

@@ -242,6 +242,35 @@ TEST(Executor, ActionSetRunsInItsOwnOrder) {
   EXPECT_THAT(sw.take(2), ElementsAre(tagged));
 }
 
+TEST(Executor, NormalLearnsForgetsAndFloods) {
+  TestSwitch sw(3);
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 0, {}, output(kPortNormal))));
+  const MacAddress a{2, 0, 0, 0, 0, 0xa};
+  const MacAddress b{2, 0, 0, 0, 0, 0xb};
+  const Bytes to_b = make_frame({.dst = b, .src = a});
+  const Bytes to_a = make_frame({.dst = a, .src = b});
+  sw.send(1, {to_b});
+  EXPECT_THAT(sw.take(2), ElementsAre(to_b));
+  EXPECT_THAT(sw.take(3), ElementsAre(to_b));
+  sw.send(2, {to_a});
+  EXPECT_THAT(sw.take(1), ElementsAre(to_a));
+  EXPECT_THAT(sw.take(3), SizeIs(0));
+  EXPECT_THAT(sw.lsi.learned_macs(), SizeIs(2));
+  sw.send(2, {to_b});  // b is on this very port
+  EXPECT_EQ(dropped(sw.lsi, DropReason::input_port), 1u);
+  sw.send(3, {to_b});  // and a has moved to port 3
+  EXPECT_THAT(sw.take(2), ElementsAre(to_b));
+  sw.send(2, {to_a});
+  EXPECT_THAT(sw.take(3), ElementsAre(to_a));
+  sw.now += 301 * TestSwitch::kHz;
+  sw.lsi.expire();
+  EXPECT_THAT(sw.lsi.learned_macs(), SizeIs(0));
+  sw.send(1, {to_b});
+  EXPECT_THAT(sw.take(2), SizeIs(1));
+  EXPECT_THAT(sw.take(3), SizeIs(1));
+  EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
+}
+
 TEST(Executor, FullPuntQueueIsADrop) {
   TestSwitch sw(1);
   sw.punts.room = 1;

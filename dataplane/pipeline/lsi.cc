@@ -7,17 +7,22 @@
 
 #include "pipeline/flow_tables.h"
 #include "pipeline/group_table.h"
+#include "pipeline/mac_table.h"
 #include "pipeline/meter_table.h"
 #include "pipeline/of_errors.h"
 #include "pipeline/port_table.h"
 
 namespace headrace::pipeline {
 
+/// Learned addresses are forgotten after this time unseen; OVS's default.
+constexpr uint64_t kMacAgeSeconds = 300;
+
 struct Lsi::State final : Resolver {
   State(const LsiConfig& config, Reclaimer& reclaimer)
       : config(config),
         reclaimer(reclaimer),
         hz(config.clock.hz != 0 ? config.clock.hz : rte_get_tsc_hz()),
+        macs(static_cast<uint32_t>(kMacAgeSeconds * hz >> kTickShift)),
         groups(counters, reclaimer, hz),
         meters(counters, reclaimer, hz),
         flows(config, hz, counters, reclaimer,
@@ -118,6 +123,7 @@ struct Lsi::State final : Resolver {
   uint64_t hz;
   CounterSpace counters{kMaxRules};
   PortTable ports;
+  MacTable macs;
   GroupTable groups;
   MeterTable meters;
   FlowTables flows;
@@ -137,6 +143,7 @@ void Lsi::publish() {
   auto* program = new LsiProgram;
   program->lsi_id = config_.id;
   state_->flows.fill(*program);
+  program->macs = &state_->macs;
   program->ports = state_->ports.published();
   for (const Port* port : program->ports) {
     if (port->number < program->low_ports.size()) program->low_ports[port->number] = port;
@@ -203,6 +210,7 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
 
 void Lsi::expire() {
   state_->flows.expire(state_->now());
+  state_->macs.expire(static_cast<uint32_t>(state_->now() >> kTickShift));
   publish_if_needed();
   state_->flows.retire();
 }
@@ -291,6 +299,10 @@ DropCounts Lsi::drops() const {
   return total;
 }
 
+std::vector<LearnedMac> Lsi::learned_macs() const {
+  return state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift));
+}
+
 // --- ports -------------------------------------------------------------------------------------
 
 Result<> Lsi::add_port(const PortSpec& spec) {
@@ -339,7 +351,7 @@ Result<> Lsi::remove_port(PortNo port) {
   std::shared_ptr<const Port> gone;
   if (Result<> removed = state_->ports.remove(port, gone); !removed) return removed;
   publish();
-  state_->reclaimer.defer([gone = std::move(gone)] {});
+  state_->reclaimer.defer([gone = std::move(gone), port, this] { state_->macs.forget_port(port); });
   for (LsiObserver* observer : state_->observers) {
     observer->port_changed(*desc, PortChange::removed);
   }

@@ -139,6 +139,8 @@ class Lsi {
   [[nodiscard]] std::vector<PortDesc> port_descs() const;
   [[nodiscard]] std::optional<PortDesc> port_desc(PortNo port) const;
   [[nodiscard]] DropCounts drops() const;
+  /// What NORMAL has learned and not forgotten.
+  [[nodiscard]] std::vector<LearnedMac> learned_macs() const;
 
   // --- ports ---
 

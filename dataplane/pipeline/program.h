@@ -33,6 +33,8 @@
 
 namespace headrace::pipeline {
 
+class MacTable;
+
 using RuleIndex = uint32_t;
 inline constexpr RuleIndex kNoRule = 0;
 inline constexpr uint8_t kNoTable = 0xff;
@@ -77,6 +79,7 @@ struct LsiProgram {
   uint32_t lsi_id{0};
   const Rule* rules{nullptr};
   const CounterSpace* counters{nullptr};
+  MacTable* macs{nullptr};                 ///< for NORMAL; written by workers
   packet::Depth depth{packet::Depth::l2};  ///< how far packets must be parsed
   match::Extractor extract{nullptr};       ///< parses a burst to that depth
   std::array<const match::CompiledTable*, kTableCount> tables{};  ///< null: no rules

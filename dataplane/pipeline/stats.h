@@ -152,6 +152,13 @@ struct MeterConfig {
   std::vector<MeterBand> bands;
 };
 
+/// An address that NORMAL has learned.
+struct LearnedMac {
+  MacAddress mac{};
+  uint16_t vlan{0};  ///< VID; 0: untagged
+  PortNo port{0};
+};
+
 /// Packets dropped, by reason; index is DropReason.
 using DropCounts = std::array<uint64_t, kDropReasons>;
 
