@@ -186,6 +186,7 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
   if (port.error) {
     return;
   }
+  const uint32_t last_number = lsi.last_number;
   const auto number = choose_number(lsi, row);
   if (!number) {
     port.error = fmt::format("bridge {} has no free port number", name);
@@ -196,6 +197,7 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
     log::error("port {}: {}", port.spec.name, added.error().message);
     port.error = added.error().message;
     port.spec.number = 0;
+    lsi.last_number = last_number;  // a port that is tried again and again uses no numbers up
     return;
   }
   port.exists = true;

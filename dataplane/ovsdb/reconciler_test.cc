@@ -109,6 +109,8 @@ TEST_F(ReconcilerTest, AFailureStaysWithItsPortAndIsTriedAgain) {
   EXPECT_EQ(column("Interface", "uuid-bad", "error"), "bad: no such device");
   EXPECT_EQ(column("Interface", "uuid-bad", "link_state"), empty_set());
   EXPECT_GT(column("Interface", "uuid-good", "ofport"), 0);
+  EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2"));
+  EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2")) << "no number is used up";
   fake_.failing_ports.clear();
   apply();
   EXPECT_GT(column("Interface", "uuid-bad", "ofport"), 0);
