@@ -5,6 +5,7 @@
 #include <array>
 
 #include "vnf/bridge.h"
+#include "vnf/firewall.h"
 #include "vnf/load.h"
 #include "vnf/nat.h"
 #include "vnf/pass.h"
@@ -18,6 +19,7 @@ namespace {
 constexpr std::array kFunctions = {
     FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
     FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
+    FunctionEntry{"firewall", "ordered rules, stateful, between pairs of ports", make_firewall},
     FunctionEntry{"memory", "pass, with a number of bytes of memory touched per packet",
                   make_memory},
     FunctionEntry{"nat", "NAPT44 between an inside and an outside port", make_nat},
