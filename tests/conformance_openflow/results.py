@@ -21,6 +21,7 @@ class Outcome:
     test: str
     ok: bool
     error: str | None
+    repeats: int  # because the tester switch lost the packet; see tester_app.py
     seconds: float
 
 
@@ -34,7 +35,7 @@ def read(path: Path, cases: list[Case]) -> list[Outcome]:
     for case in cases:
         record = records.get((case.file, case.name))
         if record is None:
-            outcomes.append(Outcome(case.group, case.file, case.name, False, "did not run", 0.0))
+            outcomes.append(Outcome(case.group, case.file, case.name, False, "did not run", 0, 0.0))
         else:
             outcomes.append(
                 Outcome(
@@ -43,6 +44,7 @@ def read(path: Path, cases: list[Case]) -> list[Outcome]:
                     case.name,
                     record["ok"],
                     record["error"],
+                    record["repeats"],
                     record["seconds"],
                 )
             )
@@ -81,6 +83,7 @@ def to_json(target: str, outcomes: list[Outcome]) -> str:
             "target": target,
             "passed": sum(outcome.ok for outcome in outcomes),
             "tests": len(outcomes),
+            "repeats": sum(outcome.repeats for outcome in outcomes),
             "groups": groups,
             "outcomes": [asdict(outcome) for outcome in outcomes],
         },

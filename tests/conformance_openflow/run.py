@@ -12,6 +12,7 @@ import ctypes
 import fnmatch
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.conformance_openflow import results, suite
 from tests.conformance_openflow.topology import topology
 
 CLONE_NEWNET = 0x40000000
+STANDSTILL_S = 150  # the longest test sends for 30 s, and may be repeated twice
 
 
 def arguments() -> argparse.Namespace:
@@ -113,11 +115,17 @@ def execute(options: argparse.Namespace, cases: list[suite.Case], rundir: Path) 
 
 
 def follow(app: subprocess.Popen[bytes], records: Path, tests: int, quiet: bool) -> None:
-    """Waits for the tester, showing how far it is on a terminal."""
+    """Waits for the tester, showing how far it is on a terminal; gives up when it stands still."""
+    done, since = 0, time.monotonic()
     while app.poll() is None:
         time.sleep(0.5)
+        now = records.read_text().count("\n")
+        if now != done:
+            done, since = now, time.monotonic()
+        elif time.monotonic() - since > STANDSTILL_S:
+            sys.stderr.write(f"no test ended in {STANDSTILL_S} s; giving up\n")
+            return
         if not quiet and sys.stderr.isatty():
-            done = records.read_text().count("\n")
             sys.stderr.write(f"\r{done}/{tests}")
             sys.stderr.flush()
 
@@ -129,6 +137,8 @@ def main() -> int:
     if not cases:
         sys.stderr.write("no test matches\n")
         return 2
+    # So that an interrupted run stops what it started.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     own_network()
     with tempfile.TemporaryDirectory(prefix="headrace-conformance-") as directory:
         outcomes = results.read(execute(options, cases, Path(directory)), cases)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""os-ken's switch tester with three changes: it records, it can be cut short, it keeps its pace.
+"""os-ken's switch tester with a few changes, so that it measures the target and not itself.
 
 * Each test's outcome is appended to a file as one line of JSON.
 * A selection of tests can be run, and the duration of the throughput tests can be lowered.
@@ -27,10 +27,24 @@ eventlet.monkey_patch()
 from os_ken import cfg, log  # noqa: E402
 from os_ken.base.app_manager import AppManager  # noqa: E402
 from os_ken.lib import hub  # noqa: E402
+from os_ken.lib.packet import sctp  # noqa: E402
 from os_ken.tests.switch import tester  # noqa: E402
 
 RANDOM_PACKETS = 3000
 TICK_S = 0.005
+REPEATS = 2
+TESTER_LOST_IT = "increment in rx_packets in tester"
+
+
+def correct_sctp() -> None:
+    """Makes os-ken's SCTP checksum what RFC 4960 says."""
+    of_text = sctp.sctp._checksum
+
+    def of_octets(self: Any, data: bytearray) -> Any:
+        # The original walks str(data); a str of the same octets is its own text.
+        return of_text(self, data.decode("latin-1"))
+
+    sctp.sctp._checksum = of_octets
 
 
 def settings() -> dict[str, Any]:
@@ -44,6 +58,7 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
     OFP_VERSIONS = None
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
+        correct_sctp()
         self._file = ""
         self._settings = settings()
         self._results = Path(self._settings["results"]).open("a")  # noqa: SIM115 - lives as long as we
@@ -59,6 +74,30 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
 
     def _test_execute(self, test: Any, description: str | None) -> Any:
         began = time.monotonic()
+        for pkt in test.tests:
+            # Before the test, because its clock runs from the first statistics on.
+            if tester.KEY_PACKETS in pkt:
+                load = pkt[tester.KEY_PACKETS]
+                load["prepared"] = _packets(load)
+        repeats = 0
+        result, error = self._test_once(test, description)
+        while repeats < REPEATS and TESTER_LOST_IT in (error or ""):
+            repeats += 1
+            result, error = self._test_once(test, description)
+        record = {
+            "file": self._file,
+            "test": test.description,
+            "ok": error is None,
+            "error": error,
+            "repeats": repeats,
+            "seconds": round(time.monotonic() - began, 3),
+        }
+        self._results.write(json.dumps(record) + "\n")
+        self._results.flush()
+        return result
+
+    def _test_once(self, test: Any, description: str | None) -> tuple[Any, str | None]:
+        """Runs a test; os-ken's result, and what went wrong."""
         failures: list[str] = []
         original = self.logger.info
 
@@ -72,21 +111,17 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
             result = super()._test_execute(test, description)
         finally:
             self.logger.info = original
-        record = {
-            "file": self._file,
-            "test": test.description,
-            "ok": result == tester.TEST_OK,
-            "error": None if result == tester.TEST_OK else " ".join(failures) or str(result),
-            "seconds": round(time.monotonic() - began, 3),
-        }
-        self._results.write(json.dumps(record) + "\n")
-        self._results.flush()
-        return result
+        return result, None if result == tester.TEST_OK else " ".join(failures) or str(result)
+
+    @classmethod
+    def _diff_packets(cls, model_pkt: Any, rcv_pkt: Any) -> str:
+        difference = str(super()._diff_packets(model_pkt, rcv_pkt))
+        return f"{difference} wanted {model_pkt.data.hex()} got {rcv_pkt.data.hex()}"
 
     def _continuous_packet_send(self, pkt: dict[str, Any]) -> None:
         load = pkt[tester.KEY_PACKETS]
         duration = self._settings["throughput_seconds"] or load[tester.KEY_DURATION_TIME]
-        messages = [self._packet_out(data) for data in _packets(load)]
+        messages = [self._packet_out(data) for data in load["prepared"]]
         began = time.monotonic()
         sent = 0
         while (elapsed := time.monotonic() - began) < duration:
