@@ -104,6 +104,9 @@ class Store:
                     f"{path} has schema version {version}, this program reads {SCHEMA_VERSION}; "
                     "move the file away or name another with --results"
                 )
+            # A commit after each trial must not wait for the disk between two trials.
+            self._db.execute("PRAGMA journal_mode = WAL")
+            self._db.execute("PRAGMA synchronous = NORMAL")
             self._db.executescript(SCHEMA)
             self._db.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
             self._db.commit()

@@ -58,7 +58,7 @@ def _single(definition: str, name: GoalName, trials: int, **common: float | int)
     return GoalSet(name, definition, goals, trials)
 
 
-def goal_set(name: GoalName, trial_s: float = 0.2) -> GoalSet:
+def goal_set(name: GoalName, trial_s: float = 0.15) -> GoalSet:
     """A goal set by name.
 
     Args:
@@ -68,7 +68,7 @@ def goal_set(name: GoalName, trial_s: float = 0.2) -> GoalSet:
     if name == "short":
         return _pair(
             f"NDR: no loss, PDR: at most {100 * PDR_LOSS} % lost; {trial_s:g} s trials, a load "
-            f"counts as met when at least half of {5 * trial_s:g} s of trials meet it, width 4 %; "
+            f"counts as met when at least half of {3 * trial_s:g} s of trials meet it, width 4 %; "
             "unsent frames count as lost",
             "short",
             14,
@@ -76,7 +76,7 @@ def goal_set(name: GoalName, trial_s: float = 0.2) -> GoalSet:
             relative_width=0.04,
             initial_trial_duration=trial_s,
             final_trial_duration=trial_s,
-            duration_sum=5 * trial_s,
+            duration_sum=3 * trial_s,
             preceding_targets=1,
             expansion_coefficient=4,
         )

@@ -18,7 +18,7 @@ from headrace.results import Purpose, Sample, Trial
 
 StepKind = Literal["overload", "search", "latency", "cost"]
 
-MIN_LOAD_SHARE = 0.02
+MIN_LOAD_SHARE = 0.05
 """A search looks no lower than this share of what an overloaded device forwards."""
 HEADROOM = 1.5
 """A search looks no higher than this multiple of what an overloaded device forwards."""
@@ -28,7 +28,7 @@ HEADROOM = 1.5
 class Timing:
     """Durations of the trials of a campaign, in seconds."""
 
-    trial_s: float = 0.2
+    trial_s: float = 0.15
     cost_s: float = 0.4
     search_limit_s: float = 30.0
     overhead_s: float = 0.15

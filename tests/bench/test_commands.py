@@ -18,9 +18,9 @@ def bench(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output
 
 
-@pytest.fixture
-def two_campaigns(tmp_path: Path) -> Path:
-    results = tmp_path / "results.sqlite"
+@pytest.fixture(scope="module")
+def two_campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    results = tmp_path_factory.mktemp("campaigns") / "results.sqlite"
     for seed in ("1", "2"):
         code, output = bench(
             "run", "flow-sweep", "multi-vnf", "--simulate", "--rounds", "4", "--seed", seed,
