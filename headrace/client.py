@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 import httpx
 
+DEFAULT_RUNDIR = Path("/run/headrace")
 _TIMEOUT_S = 120.0
 
 

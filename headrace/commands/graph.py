@@ -9,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.client import NodeClient, fail
-from headrace.node import daemon
+from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 
 Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
@@ -43,7 +42,7 @@ def deploy(
     graph_id: Annotated[
         str | None, typer.Option("--id", help="The graph's id; else the node chooses one.")
     ] = None,
-    rundir: Rundir = daemon.DEFAULT_RUNDIR,
+    rundir: Rundir = DEFAULT_RUNDIR,
 ) -> None:
     """Deploy a graph; prints its id when it runs."""
     client = NodeClient.of(rundir)
@@ -56,7 +55,7 @@ def deploy(
 
 
 @graph.command()
-def update(graph_id: GraphId, file: File, rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
+def update(graph_id: GraphId, file: File, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Bring a graph to a new version; what does not change is not touched."""
     client = NodeClient.of(rundir)
     client.get(f"/NF-FG/{graph_id}")  # an unknown id is a mistake here, not a new graph
@@ -65,7 +64,7 @@ def update(graph_id: GraphId, file: File, rundir: Rundir = daemon.DEFAULT_RUNDIR
 
 
 @graph.command("list")
-def list_graphs(rundir: Rundir = daemon.DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
+def list_graphs(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """List the graphs."""
     client = NodeClient.of(rundir)
     graphs = client.get("/NF-FG")["NF-FG"]
@@ -87,15 +86,13 @@ def list_graphs(rundir: Rundir = daemon.DEFAULT_RUNDIR, as_json: AsJson = False)
 
 
 @graph.command()
-def show(graph_id: GraphId, rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
+def show(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Print a graph as it was deployed."""
     typer.echo(json.dumps(NodeClient.of(rundir).get(f"/NF-FG/{graph_id}"), indent=2))
 
 
 @graph.command()
-def status(
-    graph_id: GraphId, rundir: Rundir = daemon.DEFAULT_RUNDIR, as_json: AsJson = False
-) -> None:
+def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Show how a graph is: complete, in_progress or error."""
     state = NodeClient.of(rundir).get(f"/NF-FG/status/{graph_id}")
     if as_json:
@@ -120,6 +117,6 @@ def status(
 
 
 @graph.command()
-def delete(graph_id: GraphId, rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
+def delete(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Remove a graph and everything that was made for it."""
     NodeClient.of(rundir).request("DELETE", f"/NF-FG/{graph_id}")

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.client import NodeClient, fail
+from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 from headrace.node import daemon
 from headrace.node.config import RestConfig, SwitchName, load
 from headrace.node.errors import NodeError
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def up(
     config: Annotated[Path | None, typer.Option(help="node.yaml; see docs/node.md.")] = None,
     switch: Annotated[SwitchName | None, typer.Option(help="Which switch to run.")] = None,
-    rundir: Rundir = daemon.DEFAULT_RUNDIR,
+    rundir: Rundir = DEFAULT_RUNDIR,
     rest: Annotated[str | None, typer.Option(help="HOST:PORT of the REST API.")] = None,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Let VNFs share a core.")
@@ -45,7 +45,10 @@ def up(
         if oversubscribe:
             settings.oversubscribe = True
         if foreground:
-            daemon.serve(settings, rundir)
+            # The server and the drivers take a while to load; no other command needs them.
+            from headrace.node.serving import serve
+
+            serve(settings, rundir)
             return
         url = daemon.up(settings, rundir)
     except (NodeError, SwitchError) as error:
@@ -60,7 +63,7 @@ def _rest(text: str, before: RestConfig) -> RestConfig:
     return before.model_copy(update={"host": host.strip("[]"), "port": int(port)})
 
 
-def down(rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
+def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """End the node, its switch and all VNFs, and remove everything they made."""
     try:
         ended = daemon.down(rundir)
@@ -70,7 +73,7 @@ def down(rundir: Rundir = daemon.DEFAULT_RUNDIR) -> None:
 
 
 def status(
-    rundir: Rundir = daemon.DEFAULT_RUNDIR,
+    rundir: Rundir = DEFAULT_RUNDIR,
     as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
 ) -> None:
     """Show the node: switch, ports, cores, graphs."""

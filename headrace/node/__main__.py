@@ -5,8 +5,8 @@ import sys
 from pathlib import Path
 
 from headrace.node.config import NodeConfig
-from headrace.node.daemon import serve
 from headrace.node.errors import NodeError
+from headrace.node.serving import serve
 from headrace.switches.base import SwitchError
 
 

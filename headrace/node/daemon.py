@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing a node up and down: one process serves a node directory at a time.
+"""Bringing a node up and down from the command line; the node itself is in `serving`.
 
 `up` without `--foreground` starts a process of its own and waits until it answers. That process
 holds a lock on `<rundir>/node.lock` as long as it lives, so a second one never touches the same
@@ -8,28 +8,21 @@ switch, and says in `<rundir>/node.json` who it is and where it listens.
 
 import asyncio
 import contextlib
-import fcntl
 import json
-import logging
 import os
 import shutil
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import httpx
-import uvicorn
 
 from headrace.node.config import NodeConfig
 from headrace.node.errors import ConfigError, NodeError
-from headrace.node.node import Node, tear_down
-from headrace.node.rest import make_app
 from headrace.processes import ProcessId, gone, write_atomically
 
-DEFAULT_RUNDIR = Path("/run/headrace")
 _START_PATIENCE_S = 60.0
 _STOP_PATIENCE_S = 30.0
 
@@ -47,72 +40,6 @@ def running(rundir: Path) -> dict[str, Any] | None:
     except (OSError, ValueError, KeyError):
         return None
     return said if process.alive() else None
-
-
-def listen(config: NodeConfig) -> socket.socket:
-    """The socket of the REST API; port 0 takes any free one.
-
-    Raises:
-        ConfigError: the address is in use or not ours.
-    """
-    rest = config.rest
-    family = socket.AF_INET6 if ":" in rest.host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listener.bind((rest.host, rest.port))
-    except OSError as error:
-        listener.close()
-        raise ConfigError(
-            "rest",
-            f"cannot listen on {rest.host}:{rest.port}: {error.strerror}; "
-            f"choose another address with --rest",
-        ) from error
-    return listener
-
-
-def serve(config: NodeConfig, rundir: Path) -> None:
-    """Runs a node in this process until SIGTERM or SIGINT; switch and VNFs run on afterwards.
-
-    Raises:
-        NodeError, SwitchError: the node cannot start; what it had started by then runs on, and the
-            next `up` goes on with it or `down` ends it.
-    """
-    rundir.mkdir(parents=True, exist_ok=True)
-    logging.basicConfig(
-        level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
-    )
-    with (rundir / "node.lock").open("w") as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            text = f"a node already serves {rundir}; run `headrace down` or choose --rundir"
-            raise ConfigError("node", text) from None
-        listener = listen(config)
-        with contextlib.closing(listener):
-            asyncio.run(_serve(config, rundir, listener))
-
-
-async def _serve(config: NodeConfig, rundir: Path, listener: socket.socket) -> None:
-    if config.cores.control:
-        os.sched_setaffinity(0, config.cores.control)
-    node = Node(config, rundir)
-    await node.start()
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    me = ProcessId.of(os.getpid())
-    said = {
-        "pid": os.getpid(),
-        "start_ticks": me.start_ticks if me else 0,
-        "url": f"http://{shown}:{port}",
-    }
-    settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
-    server = uvicorn.Server(settings)
-    write_atomically(node_file(rundir), json.dumps(said))
-    try:
-        await server.serve(sockets=[listener])
-    finally:
-        node_file(rundir).unlink(missing_ok=True)
 
 
 def up(config: NodeConfig, rundir: Path) -> str:
@@ -187,6 +114,9 @@ def down(rundir: Path) -> list[str]:
             text = f"{rundir} is not the directory of a node; nothing was removed"
             raise ConfigError("node", text)
         return ended
+    # Only now: the drivers and engines take a while to load, and other commands need none of them.
+    from headrace.node.node import tear_down
+
     ended += asyncio.run(tear_down(rundir.resolve()))
     shutil.rmtree(rundir)
     return ended

@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import logging
 import platform
+import re
 import signal
 from importlib.metadata import version
 from pathlib import Path
@@ -34,6 +35,7 @@ from headrace.switches.registry import make_driver
 log = logging.getLogger("headrace.node")
 
 _HUGEPAGES_FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+_PCI = re.compile(r"(pci:)?([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
 def prefix_of(rundir: Path) -> str:
@@ -61,6 +63,7 @@ def parts_of(
         control_cores=tuple(config.cores.control),
         memory_mb=config.switch_memory_mb,
         hugepages=hugepages,
+        pci=any(_PCI.match(port.options.get("devargs", "")) for port in config.ports or []),
     )
     engines: dict[str, Engine] = {
         "process": ProcessEngine(rundir, supervisor, hugepages),
@@ -113,8 +116,10 @@ class Node:
             if port.kind == "dpdk" and "devargs" not in port.options:
                 text = f"ports[{number}].options: a dpdk port needs devargs"
                 raise ConfigError("config", text)
+            # A switch knows an existing interface by the interface's own name.
+            name = port.options.get("iface", port.name) if port.kind == "system" else port.name
             labels = {"port": port.name}
-            found[port.name] = port_spec(port.name, port.kind, port.options, self.rundir, labels)
+            found[port.name] = port_spec(name, port.kind, port.options, self.rundir, labels)
         return found
 
     def _surroundings(self, others: dict[str, Plan]) -> Surroundings:

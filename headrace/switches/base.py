@@ -123,7 +123,7 @@ class Capabilities(_Frozen):
 
 
 class SwitchSettings(_Frozen):
-    """What a driver is made from."""
+    """What a driver is made from. `pci`: some port is a PCI device, so the bus must be scanned."""
 
     rundir: Path
     prefix: str
@@ -131,6 +131,7 @@ class SwitchSettings(_Frozen):
     control_cores: tuple[int, ...]
     memory_mb: int
     hugepages: bool
+    pci: bool = False
 
 
 class SwitchDriver(Protocol):

@@ -32,7 +32,6 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.VHOST_USER,
             PortKind.DPDK,
             PortKind.TAP,
-            PortKind.VETH,
             PortKind.SYSTEM,
         ),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
@@ -58,11 +57,15 @@ class HeadraceDriver(OvsFamilyDriver):
             str(self.control),
             "--cpu-mask",
             hex(sum(1 << core for core in self.settings.cores)),
+            "--control-cpu",
+            str(self.settings.control_cores[0]),
             "--mem",
             str(self.settings.memory_mb),
             "--file-prefix",
             self.settings.prefix,
         ]
+        if self.settings.pci:
+            command.append("--pci")
         return command if self.settings.hugepages else [*command, "--no-huge"]
 
     def _other_config(self) -> dict[str, str]:
@@ -77,7 +80,7 @@ class HeadraceDriver(OvsFamilyDriver):
             case PortKind.DPDK:
                 return "dpdk", dpdk_options(port)
             case PortKind.TAP:
-                return "internal", {}
+                return "tap", {}
             case _:
                 return "system", {}
 

@@ -403,8 +403,8 @@ class OvsFamilyDriver:
         """See SwitchDriver."""
         if port.kind in (PortKind.MEMIF, PortKind.VHOST_USER):
             return Attach(devargs=vdev_devargs(port))
-        if port.kind in (PortKind.TAP, PortKind.SYSTEM, PortKind.VETH):
-            return Attach(iface=port.options.get("iface", port.name))
+        if port.kind in (PortKind.TAP, PortKind.SYSTEM):
+            return Attach(iface=port.name)
         return Attach()
 
 

@@ -67,7 +67,8 @@ class OvsDpdkDriver(OvsFamilyDriver):
             "pmd-cpu-mask": hex(sum(1 << core for core in self.settings.cores)),
             "dpdk-lcore-mask": hex(sum(1 << core for core in self.settings.control_cores)),
         }
-        prefix = f"--file-prefix={self.settings.prefix} --no-pci"
+        no_pci = "" if self.settings.pci else " --no-pci"
+        prefix = f"--file-prefix={self.settings.prefix}{no_pci}"
         if self.settings.hugepages:
             return {
                 **common,

@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands as a person types them: up, graph, switch, down; nothing is left afterwards."""
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.commands.switch import spent
+from headrace.node.node import prefix_of
+from headrace.processes import ProcessId, Supervisor
+from headrace.programs import ProgramMissing, find_program
+from tests.node import graphs
+
+ROOT = Path(__file__).resolve().parents[2]
+
+pytestmark = [
+    pytest.mark.timeout(300),
+    pytest.mark.root,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts a node"),
+]
+
+# The node's own commands: the whole of `headrace` loads what measures and draws, too.
+MAIN = """
+import typer
+from headrace.commands import graph, node, switch
+app = typer.Typer(pretty_exceptions_enable=False)
+for part in (graph, node, switch):
+    part.register(app)
+app()
+"""
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def headrace(rundir: Path) -> Iterator[Run]:
+    """Runs `headrace ARGUMENTS --rundir RUNDIR`; takes the node down at the end."""
+
+    def run(*arguments: str, timeout: float = 110) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [
+                sys.executable,
+                "-c",
+                MAIN,
+                *arguments,
+                "--rundir",
+                str(rundir),
+            ],
+            cwd=ROOT,
+            env={**os.environ, "PYTHONPATH": str(ROOT), "COLUMNS": "200"},
+            capture_output=True,
+            text=True,
+            timeout=timeout,
+        )
+
+    yield run
+    run("down")
+
+
+def up(headrace: Run, switch: str = "linux-bridge") -> None:
+    started = headrace("up", "--switch", switch, "--rest", "127.0.0.1:0")
+    assert started.returncode == 0, started.stderr
+    assert " is up at http://127.0.0.1:" in started.stdout
+
+
+def traces(rundir: Path) -> list[str]:
+    """Whatever of the node is still in the system."""
+    prefix = prefix_of(rundir)
+    found = [name for name in os.listdir("/sys/class/net") if name.startswith(prefix)]
+    if Path("/run/netns").is_dir():
+        found += [name for name in os.listdir("/run/netns") if name.startswith(prefix)]
+    found += list(Supervisor(rundir).all())
+    found += [path.name for path in Path("/dev/hugepages").glob(f"*{prefix}*")]
+    return found + ([str(rundir)] if rundir.exists() else [])
+
+
+def test_life_of_a_node(headrace: Run, rundir: Path, tmp_path: Path) -> None:
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps(graphs.chain("bridge", 1)))
+    up(headrace)
+    deployed = headrace("graph", "deploy", str(file), "--id", "first")
+    assert (deployed.returncode, deployed.stdout) == (0, "first\n")
+    assert "complete" in headrace("graph", "list").stdout
+    shown = json.loads(headrace("graph", "show", "first").stdout)
+    assert shown == graphs.chain("bridge", 1)
+    assert "complete (100 %)" in headrace("graph", "status", "first").stdout
+    file.write_text(json.dumps(graphs.port_to_port()))
+    assert headrace("graph", "update", "first", str(file)).returncode == 0
+    state = json.loads(headrace("status", "--json").stdout)
+    assert [port["users"] for port in state["ports"]] == [["first"], ["first"]]
+    assert "linux-bridge" in headrace("status").stdout
+    assert headrace("graph", "delete", "first").returncode == 0
+    assert json.loads(headrace("graph", "list", "--json").stdout) == []
+    assert headrace("graph", "deploy", str(file), "--id", "again").returncode == 0
+    assert headrace("down").returncode == 0
+    assert traces(rundir) == []
+
+
+def test_one_clear_line_for_each_mistake(headrace: Run, rundir: Path, tmp_path: Path) -> None:
+    def complaint(*arguments: str) -> str:
+        result = headrace(*arguments)
+        assert result.returncode == 1, result.stdout
+        assert result.stderr.startswith("headrace: ") and result.stderr.count("\n") == 1
+        return result.stderr.removeprefix("headrace: ").strip()
+
+    assert complaint("status") == f"no node serves {rundir}; start one with `headrace up`"
+    config = tmp_path / "node.yaml"
+    config.write_text("switch: cisco\n")
+    assert complaint("up", "--config", str(config)).startswith(f"{config}: switch: Input should be")
+    config.write_text("ports: [{name: p0, kind: memif}]\n")
+    wrong = complaint("up", "--config", str(config), "--switch", "linux-bridge")
+    assert "ports[0].kind: switch linux-bridge has no memif ports" in wrong
+    assert "write HOST:PORT" in complaint("up", "--rest", "nonsense")
+    up(headrace)
+    assert "a node already runs at http://127.0.0.1:" in complaint("up", "--rest", "127.0.0.1:0")
+    file = tmp_path / "graph.json"
+    assert complaint("graph", "deploy", str(file)) == f"{file}: No such file or directory"
+    file.write_text("{")
+    assert "the body is no JSON" in complaint("graph", "deploy", str(file))
+    file.write_text(json.dumps(graphs.chain("nosuch", 1)))
+    text = complaint("graph", "deploy", str(file))
+    assert text.startswith("VNFs[0]: vnf_template 'nosuch' is unknown; there are: bridge")
+    assert complaint("graph", "delete", "x") == "there is no graph 'x'"
+    assert complaint("graph", "update", "x", str(file)) == "there is no graph 'x'"
+
+
+def test_address_in_use(headrace: Run, rundir: Path) -> None:
+    up(headrace)
+    url = json.loads((rundir / "node.json").read_text())["url"]
+    other = Path(f"{rundir}b")
+    second = headrace_with(other, "up", "--switch", "linux-bridge", "--rest", url.split("//")[1])
+    try:
+        assert second.returncode == 1
+        assert "cannot listen on" in second.stderr and "--rest" in second.stderr
+    finally:
+        headrace_with(other, "down")
+    assert not other.exists()
+
+
+def headrace_with(rundir: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", MAIN]
+    return subprocess.run(
+        [*command, *arguments, "--rundir", str(rundir)],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        timeout=110,
+    )
+
+
+def test_down_refuses_a_foreign_directory(headrace: Run, rundir: Path) -> None:
+    (rundir / "precious").write_text("data")
+    result = headrace("down")
+    assert result.returncode == 1 and "is not the directory of a node" in result.stderr
+    assert (rundir / "precious").read_text() == "data"
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.1, 0.4])
+def test_killed_while_deploying(
+    headrace: Run, rundir: Path, tmp_path: Path, delay_s: float
+) -> None:
+    """kill -9 of the node at some moment of a deployment: the next `up` finishes it."""
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps(graphs.chain("bridge", 2)))
+    up(headrace)
+    deploy = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            MAIN,
+            *("graph", "deploy", str(file), "--id", "g", "--rundir", str(rundir)),
+        ],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        said = json.loads((rundir / "node.json").read_text())
+        deadline = time.monotonic() + 60
+        with sqlite3.connect(f"file:{rundir / 'node.sqlite'}?mode=ro", uri=True) as database:
+            while not database.execute("SELECT count(*) FROM graph").fetchone()[0]:
+                assert time.monotonic() < deadline, "the graph has not been noted"
+                time.sleep(0.002)
+        time.sleep(delay_s)
+        ProcessId(said["pid"], said["start_ticks"]).signal(signal.SIGKILL)
+    finally:
+        deploy.wait(timeout=60)
+    up(headrace)
+    listed = json.loads(headrace("graph", "list", "--json").stdout)
+    assert [entry["nffg-uuid"] for entry in listed] == ["g"]
+    assert "complete (100 %)" in headrace("graph", "status", "g").stdout
+    assert headrace("down").returncode == 0
+    assert traces(rundir) == []
+
+
+def test_switch_commands_without_the_switch(headrace: Run, rundir: Path) -> None:
+    result = headrace("switch", "tables")
+    assert result.returncode == 1 and "no node serves" in result.stderr
+    up(headrace)
+    result = headrace("switch", "tables")
+    assert result.returncode == 1 and "does not run headrace-switch" in result.stderr
+
+
+@pytest.mark.dpdk
+def test_switch_commands(headrace: Run, rundir: Path, tmp_path: Path) -> None:
+    try:
+        find_program("headrace-switch")
+    except ProgramMissing as error:
+        pytest.skip(str(error))
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps(graphs.port_to_port()))
+    up(headrace, "headrace")
+    assert headrace("graph", "deploy", str(file), "--id", "g").returncode == 0
+    lsi0 = f"{prefix_of(rundir)}-0"
+    shown = json.loads(headrace("switch", "show", "--json").stdout)
+    ports = {port["name"] for lsi in shown["lsis"] for port in lsi["ports"] if lsi["name"] == lsi0}
+    assert {"p0", "p1"} <= ports
+    tables = json.loads(headrace("switch", "tables", "--json").stdout)
+    by_lsi = {lsi["name"]: lsi["tables"] for lsi in tables["lsis"]}
+    assert by_lsi[lsi0][0]["rules"] == 2
+    assert lsi0 in headrace("switch", "show").stdout
+    assert by_lsi[lsi0][0]["structure"] in headrace("switch", "tables").stdout
+    assert headrace("switch", "drops").returncode == 0
+    (worker,) = json.loads(headrace("switch", "cycles", "--interval", "0.3", "--json").stdout)
+    assert worker["polls_per_s"] > 0 and worker["packets_per_s"] == 0
+    assert headrace("down").returncode == 0
+    assert traces(rundir) == []
+
+
+def test_spent_by_hand() -> None:
+    def reading(busy: int, idle: int, packets: int) -> dict[str, list[dict[str, int]]]:
+        worker = {"number": 0, "cpu": 1, "busy_cycles": busy, "idle_cycles": idle}
+        return {"workers": [{**worker, "packets": packets, "polls": 10}]}
+
+    (row,) = spent(reading(100, 100, 5), reading(400, 200, 15), 2.0)
+    assert row["busy_percent"] == 75.0
+    assert row["packets_per_s"] == 5 and row["cycles_per_packet"] == 30.0
+    (quiet,) = spent(reading(0, 0, 5), reading(0, 50, 5), 1.0)
+    assert quiet["cycles_per_packet"] is None and quiet["busy_percent"] == 0.0
+    assert spent({"workers": []}, reading(1, 1, 1), 1.0) == []
