@@ -10,25 +10,14 @@
 
 namespace headrace::match {
 
-template <size_t count>
-unsigned zero_lanes(const uint64_t* differences) noexcept {
+unsigned zero_lanes(Pair words) noexcept {
 #if defined(__SSE4_1__)
-  if constexpr (count >= 2) {
-    unsigned zero = 0;
-    for (size_t i = 0; i < count; i += 2) {
-      const __m128i pair = _mm_loadu_si128(reinterpret_cast<const __m128i*>(differences + i));
-      const __m128d equal = _mm_castsi128_pd(_mm_cmpeq_epi64(pair, _mm_setzero_si128()));
-      zero |= static_cast<unsigned>(_mm_movemask_pd(equal)) << i;
-    }
-    return zero;
-  }
+  const __m128i equal = _mm_cmpeq_epi64(reinterpret_cast<__m128i>(words), _mm_setzero_si128());
+  return static_cast<unsigned>(_mm_movemask_pd(_mm_castsi128_pd(equal)));
+#else
+  return zero_lanes_portable(words);
 #endif
-  return zero_lanes_portable<count>(differences);
 }
-template unsigned zero_lanes<1>(const uint64_t*) noexcept;
-template unsigned zero_lanes<2>(const uint64_t*) noexcept;
-template unsigned zero_lanes<4>(const uint64_t*) noexcept;
-template unsigned zero_lanes<8>(const uint64_t*) noexcept;
 
 /// The rules as readers see them: rule r's mask and value of union word w are mask[w][r],
 /// value[w][r]. Lanes without a rule can't match: value 1 under mask 0.
@@ -46,8 +35,8 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     for (size_t w = 0; w < rows; ++w) {
       for (size_t r = 0; r < kRules; ++r) {
         const bool rule = r < rules.size();
-        mask[w][r] = rule ? word(rules[r].mask, position[w]) : 0;
-        value[w][r] = rule ? word(rules[r].value, position[w]) : 1;
+        mask[w][r / 2][r % 2] = rule ? word(rules[r].mask, position[w]) : 0;
+        value[w][r / 2][r % 2] = rule ? word(rules[r].value, position[w]) : 1;
       }
     }
     words = rows;
@@ -67,20 +56,28 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     const size_t words = table.words;
     for (size_t i = 0; i < active.size(); ++i) {
       const FieldValues& values = burst[active[i]];
-      alignas(64) uint64_t difference[lanes] = {};
+      // As many vectors as the rules fill; a vector type, since a compiler that is left to find out
+      // by itself may write words and read them back as vectors, which stalls.
+      constexpr size_t kVectors = (lanes + 1) / 2;
+      Pair difference[kVectors] = {};
       for (size_t w = 0; w < words; ++w) {
         const uint64_t bits = word(values, table.position[w]);
-        for (size_t r = 0; r < lanes; ++r) {
-          difference[r] |= (bits & table.mask[w][r]) ^ table.value[w][r];
+        const Pair both = {bits, bits};
+        for (size_t v = 0; v < kVectors; ++v) {
+          difference[v] |= (both & table.mask[w][v]) ^ table.value[w][v];
         }
       }
-      const unsigned matching = zero_lanes<lanes>(difference);
-      results[i] = outcome[static_cast<size_t>(__builtin_ctz(matching | 1u << lanes))];
+      unsigned matching = 0;
+      for (size_t v = 0; v < kVectors; ++v) matching |= zero_lanes(difference[v]) << (2 * v);
+      constexpr unsigned kLanes = (1u << lanes) - 1;
+      const unsigned first = (matching & kLanes) | 1u << lanes;
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(first))];
     }
   }
 
-  alignas(kCacheLine) std::array<std::array<uint64_t, kRules>, kFieldWords> mask{};
-  std::array<std::array<uint64_t, kRules>, kFieldWords> value{};
+  using Row = std::array<Pair, kRules / 2>;
+  alignas(kCacheLine) std::array<Row, kFieldWords> mask{};
+  std::array<Row, kFieldWords> value{};
   std::array<uint32_t, kRules> index{};
   std::array<uint8_t, kFieldWords> position{};
   size_t words{0};

@@ -3,7 +3,7 @@
 //
 // All rules are compared with every packet, without a branch: over the union of the words that any
 // rule matches, the difference of masked packet and value is gathered per rule; rules lie beside
-// each other, so that one vector instruction compares two, four or eight of them. The first rule
+// each other, so that one vector instruction compares two. The first rule
 // without a difference, in order of priority, is the result. For a handful of rules this beats any
 // hash, and its time does not depend on the traffic.
 //
@@ -56,15 +56,14 @@ class DirectTable final : public Classifier {
   std::atomic<Compiled*> compiled_{nullptr};
 };
 
-/// Bit r set: differences[r] is 0. `count` 1, 2, 4 or 8.
-template <size_t count>
-unsigned zero_lanes(const uint64_t* differences) noexcept;
+/// Two words side by side.
+using Pair = uint64_t __attribute__((vector_size(16)));
+
+/// Bit r set: words[r] is 0.
+unsigned zero_lanes(Pair words) noexcept;
 /// Its portable twin.
-template <size_t count>
-unsigned zero_lanes_portable(const uint64_t* differences) noexcept {
-  unsigned zero = 0;
-  for (size_t i = 0; i < count; ++i) zero |= unsigned{differences[i] == 0} << i;
-  return zero;
+inline unsigned zero_lanes_portable(Pair words) noexcept {
+  return unsigned{words[0] == 0} | unsigned{words[1] == 0} << 1;
 }
 
 }  // namespace headrace::match

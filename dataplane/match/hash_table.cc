@@ -20,15 +20,12 @@ constexpr size_t kOverflowShare = 8;
 /// Entries are handed to Defer in batches of this many: a grace period is not free.
 constexpr size_t kLimboBatch = 128;
 
-/// The secret of the hash: drawn once per process.
-const std::array<uint64_t, kFieldWords>& secret() {
-  static const std::array<uint64_t, kFieldWords> kSecret = [] {
-    std::array<uint64_t, kFieldWords> words{};
-    std::random_device random;
-    for (uint64_t& each : words) each = uint64_t{random()} << 32 | random() | 1;
-    return words;
-  }();
-  return kSecret;
+/// Words that nobody outside can know.
+std::array<uint64_t, kFieldWords> draw_secret() {
+  std::array<uint64_t, kFieldWords> words{};
+  std::random_device random;
+  for (uint64_t& each : words) each = uint64_t{random()} << 32 | random() | 1;
+  return words;
 }
 
 inline uint64_t fold_multiply(uint64_t a, uint64_t b) {
@@ -38,7 +35,8 @@ inline uint64_t fold_multiply(uint64_t a, uint64_t b) {
 }
 
 /// The hash of `words` key words; a constant count unrolls.
-inline uint64_t hash_of(const uint64_t* key, size_t words, const uint64_t* seed) {
+inline uint64_t hash_of(const uint64_t* key, size_t words,
+                        const std::array<uint64_t, kFieldWords>& seed) {
   uint64_t hash = 0;
   size_t i = 0;
   for (; i + 2 <= words; i += 2) {
@@ -122,6 +120,8 @@ struct HashTable::Freed {
   std::vector<uint32_t> entries;
 };
 
+const HashTable::Secret HashTable::secret_ = draw_secret();
+
 HashTable::HashTable(const FieldValues& mask, size_t expected, Defer defer)
     : mask_(mask), words_(mask), defer_(std::move(defer)), freed_(std::make_shared<Freed>()) {
   grow(expected);
@@ -133,14 +133,39 @@ HashTable::~HashTable() {
 
 // --- look-up -----------------------------------------------------------------------------------
 
-/// Calls found(i, slot, result) for every packet that has an entry; i counts in `active`.
+/// The whole walk: all slots of the bucket that the signature agrees with, and its overflow
+/// buckets.
+[[gnu::noinline]] Ranked HashTable::search_chain(const Store& store, const Bucket* bucket,
+                                                 uint16_t signature, const uint64_t* key,
+                                                 size_t words) noexcept {
+  for (;;) {
+    for (unsigned equal = equal_signatures(bucket->signature, signature); equal != 0;
+         equal &= equal - 1) {
+      const uint32_t entry = load_relaxed(bucket->entry[__builtin_ctz(equal)]);
+      if (entry == 0 || !equal_keys(store.key(entry), key, words)) continue;
+      return __atomic_load_n(store.result(entry), __ATOMIC_RELAXED);
+    }
+    const uint32_t next = __atomic_load_n(&bucket->next, __ATOMIC_ACQUIRE);
+    if (next == 0) return 0;
+    bucket = &store.bucket[next];
+  }
+}
+
+/// Calls found(i, slot, result) for every packet; i counts in `active`, result 0 is none.
 template <size_t kWords, typename Found>
 void HashTable::search(const FieldValues* burst, std::span<const uint8_t> active,
                        Found&& found) const noexcept {
   const Store& store = *store_.load(std::memory_order_acquire);
-  const uint64_t* seed = secret().data();
+  // Copies on the stack: the compiler knows that no store of the loops below changes them.
   const size_t words = kWords != 0 ? kWords : words_.size();
+  const size_t entry_words = words + 1;
   constexpr size_t kKeyWords = kWords != 0 ? kWords : kFieldWords;
+  const MaskedWords masked = words_;
+  const Secret& seed = secret_;
+  const uint64_t bucket_mask = store.bucket_mask;
+  const Bucket* const all_buckets = store.bucket;
+  const uint64_t* const entries = store.entries;
+
   uint64_t keys[kBurst][kKeyWords];
   const Bucket* buckets[kBurst];
   uint16_t signatures[kBurst];
@@ -149,39 +174,32 @@ void HashTable::search(const FieldValues* burst, std::span<const uint8_t> active
 
   for (size_t i = 0; i < count; ++i) {
     const FieldValues& values = burst[active[i]];
-    for (size_t k = 0; k < words; ++k) keys[i][k] = words_.key_word(values, k);
+    for (size_t k = 0; k < words; ++k) keys[i][k] = masked.key_word(values, k);
     const uint64_t hash = hash_of(keys[i], words, seed);
     signatures[i] = signature_of(hash);
-    buckets[i] = &store.bucket[hash & store.bucket_mask];
+    buckets[i] = &all_buckets[hash & bucket_mask];
     __builtin_prefetch(buckets[i]);
   }
+  // No branch from here on depends on whether a packet hits: in a tuple space that is a coin's
+  // toss. Entry 0 stands for none; its result is 0.
   for (size_t i = 0; i < count; ++i) {
     const unsigned equal = equal_signatures(buckets[i]->signature, signatures[i]);
-    const unsigned first = static_cast<unsigned>(__builtin_ctz(equal | 1u << (kSlots - 1)));
-    const uint32_t entry = load_relaxed(buckets[i]->entry[first]);
-    candidates[i] = equal != 0 ? entry : 0;
-    __builtin_prefetch(store.result(candidates[i]));
+    const auto first = static_cast<unsigned>(__builtin_ctz(equal | 1u << kSlots));
+    const uint32_t any = equal != 0 ? ~0u : 0;
+    candidates[i] = load_relaxed(buckets[i]->entry[first % kSlots]) & any;
+    __builtin_prefetch(entries + candidates[i] * entry_words);
   }
   for (size_t i = 0; i < count; ++i) {
-    const uint32_t candidate = candidates[i];
-    if (candidate != 0 && equal_keys(store.key(candidate), keys[i], words)) [[likely]] {
-      found(i, active[i], __atomic_load_n(store.result(candidate), __ATOMIC_RELAXED));
-      continue;
+    const uint64_t* entry = entries + candidates[i] * entry_words;
+    uint64_t difference = 0;
+    for (size_t k = 0; k < words; ++k) difference |= entry[1 + k] ^ keys[i][k];
+    const uint64_t all_if_equal = difference == 0 ? ~uint64_t{0} : 0;
+    Ranked result = __atomic_load_n(entry, __ATOMIC_RELAXED) & all_if_equal;
+    const uint32_t elsewhere = candidates[i] | load_relaxed(buckets[i]->next);
+    if (result == 0 && elsewhere != 0) [[unlikely]] {
+      result = search_chain(store, buckets[i], signatures[i], keys[i], words);
     }
-    const Bucket* bucket = buckets[i];
-    if (candidate == 0 && load_relaxed(bucket->next) == 0) continue;
-    for (;;) {
-      unsigned equal = equal_signatures(bucket->signature, signatures[i]);
-      for (; equal != 0; equal &= equal - 1) {
-        const uint32_t entry = load_relaxed(bucket->entry[__builtin_ctz(equal)]);
-        if (entry == 0 || !equal_keys(store.key(entry), keys[i], words)) continue;
-        found(i, active[i], __atomic_load_n(store.result(entry), __ATOMIC_RELAXED));
-        break;
-      }
-      const uint32_t next = __atomic_load_n(&bucket->next, __ATOMIC_ACQUIRE);
-      if (equal != 0 || next == 0) break;
-      bucket = &store.bucket[next];
-    }
+    found(i, active[i], result);
   }
 }
 
@@ -205,15 +223,16 @@ void HashTable::search_any(const FieldValues* burst, std::span<const uint8_t> ac
 
 void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
                        uint32_t* results) const noexcept {
-  std::fill_n(results, active.size(), default_index());
   search_any(burst, active,
-             [results](size_t i, uint8_t, Ranked result) { results[i] = index_of(result); });
+             [results, otherwise = default_index()](size_t i, uint8_t, Ranked result) {
+               results[i] = result != 0 ? index_of(result) : otherwise;
+             });
 }
 
 void HashTable::improve(const FieldValues* burst, std::span<const uint8_t> active,
                         Ranked* best) const noexcept {
   search_any(burst, active, [best](size_t, uint8_t slot, Ranked result) {
-    if (result > best[slot]) best[slot] = result;
+    best[slot] = std::max(best[slot], result);
   });
 }
 
@@ -228,7 +247,7 @@ HashTable::Key HashTable::key_of(const FieldValues& values) const {
 /// The entry that holds `key`; 0 if none does.
 uint32_t HashTable::find(const Key& key) const {
   const Store& store = *store_.load(std::memory_order_relaxed);
-  const uint64_t hash = hash_of(key.data(), words_.size(), secret().data());
+  const uint64_t hash = hash_of(key.data(), words_.size(), secret_);
   const uint16_t signature = signature_of(hash);
   for (const Bucket* bucket = &store.bucket[hash & store.bucket_mask];;
        bucket = &store.bucket[bucket->next]) {
@@ -295,7 +314,7 @@ void HashTable::grow(size_t entries) {
         for (size_t slot = 0; slot < kSlots && complete; ++slot) {
           if (old->bucket[b].signature[slot] == 0) continue;
           const uint32_t entry = old->bucket[b].entry[slot];
-          const uint64_t hash = hash_of(old->key(entry), words_.size(), secret().data());
+          const uint64_t hash = hash_of(old->key(entry), words_.size(), secret_);
           complete = link(*bigger, hash, entry);
         }
       }
@@ -319,7 +338,7 @@ bool HashTable::insert(const Match& match, uint16_t priority, uint32_t index) {
     return true;
   }
   const uint32_t entry = take_entry();
-  const uint64_t hash = hash_of(key.data(), words_.size(), secret().data());
+  const uint64_t hash = hash_of(key.data(), words_.size(), secret_);
   for (;;) {
     Store& store = *store_.load(std::memory_order_relaxed);
     *store.result(entry) = result;
@@ -331,7 +350,7 @@ bool HashTable::insert(const Match& match, uint16_t priority, uint32_t index) {
 
 void HashTable::unlink(const Key& key, uint32_t entry) {
   Store& store = *store_.load(std::memory_order_relaxed);
-  const uint64_t hash = hash_of(key.data(), words_.size(), secret().data());
+  const uint64_t hash = hash_of(key.data(), words_.size(), secret_);
   for (Bucket* bucket = &store.bucket[hash & store.bucket_mask];;
        bucket = &store.bucket[bucket->next]) {
     for (size_t slot = 0; slot < kSlots; ++slot) {

@@ -82,6 +82,7 @@ class HashTable final : public Classifier {
   struct Store;
   struct Freed;
   using Key = std::array<uint64_t, kFieldWords>;
+  using Secret = std::array<uint64_t, kFieldWords>;
 
   template <size_t kWords, typename Found>
   void search(const FieldValues* burst, std::span<const uint8_t> active,
@@ -89,6 +90,10 @@ class HashTable final : public Classifier {
   template <typename Found>
   void search_any(const FieldValues* burst, std::span<const uint8_t> active,
                   Found&& found) const noexcept;
+
+  [[nodiscard]] static Ranked search_chain(const Store& store, const Bucket* bucket,
+                                           uint16_t signature, const uint64_t* key,
+                                           size_t words) noexcept;
 
   [[nodiscard]] Key key_of(const FieldValues& values) const;
   [[nodiscard]] uint32_t find(const Key& key) const;
@@ -98,6 +103,8 @@ class HashTable final : public Classifier {
   void release_entry(uint32_t entry);
   void hand_over_limbo();
   void grow(size_t entries);
+
+  static const Secret secret_;  ///< of the hash; drawn once per process
 
   FieldValues mask_;
   MaskedWords words_;

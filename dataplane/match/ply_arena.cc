@@ -24,6 +24,8 @@ PlyArena::PlyArena() {
   if (reserved == MAP_FAILED) throw std::bad_alloc();
   base_ = static_cast<Ply*>(reserved);
   madvise(reserved, kReserved, MADV_HUGEPAGE);
+  if (!commit(kFirstCommit)) throw std::bad_alloc();
+  base_[0].fill(0);  // a prefetch of memory that was never written ends in the page walker
 }
 
 PlyArena::~PlyArena() {
@@ -50,7 +52,7 @@ uint32_t PlyArena::take() {
     return number;
   }
   if (used_ == committed_) {
-    const uint32_t wish = std::clamp(committed_, kFirstCommit, kLargestCommit);
+    const uint32_t wish = std::min(committed_, kLargestCommit);
     if (!commit(std::min(wish, kLimit - committed_))) throw std::bad_alloc();
   }
   return used_++;

@@ -28,6 +28,7 @@ class PlyArena {
   PlyArena& operator=(const PlyArena&) = delete;
   ~PlyArena();
 
+  /// Node 0 may be read even before it is taken.
   [[nodiscard]] Ply* base() const { return base_; }
   [[nodiscard]] Ply& operator[](uint32_t number) const { return base_[number]; }
 

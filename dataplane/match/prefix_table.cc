@@ -22,6 +22,13 @@ inline void store_entry(uint32_t& entry, uint32_t value) {
   __atomic_store_n(&entry, value, __ATOMIC_RELEASE);
 }
 
+/// The ply that an entry leads to; 0, whose memory is always there, if it leads to none. Without a
+/// branch: whether an address has a long prefix is as random as the traffic.
+inline uint32_t ply_of(uint32_t entry) {
+  const auto all_if_ply = static_cast<uint32_t>(static_cast<int32_t>(entry) >> 31);
+  return entry & all_if_ply & ~kPly;
+}
+
 /// The root's entry of an address.
 template <size_t kRootOctets>
 inline size_t root_entry(const uint8_t* address) {
@@ -87,13 +94,11 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
     }
   }
 
-  // Level 0, and a list of the packets that go deeper.
   const size_t exact_position = kOneExactWord ? exact_words_.position(0) : 0;
   const uint64_t exact_mask = kOneExactWord ? exact_words_.mask(0) : 0;
   const uint64_t exact_key = kOneExactWord ? exact_key_[0] : 0;
-  uint8_t deeper[kBurst];
-  size_t deeper_count = 0;
   const Ply* plies = plies_->arena.base();
+  uint32_t any_ply = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint8_t slot = active[i];
     bool mine;
@@ -106,27 +111,21 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
     const uint32_t entry = load_entry(root[root_entry<kRootOctets>(address)]);
     const uint32_t result = mine ? entry : kForeign;
     results[i] = result;
-    deeper[deeper_count] = static_cast<uint8_t>(i);
-    deeper_count += result >> 31;
-    const void* ahead = address;
-    if ((result & kPly) != 0) ahead = &plies[result & ~kPly][address[kRootOctets]];
-    __builtin_prefetch(ahead);
+    any_ply |= result;
+    __builtin_prefetch(&plies[ply_of(result)][address[kRootOctets]]);
   }
-
-  for (size_t level = kRootOctets; deeper_count != 0; ++level) {
-    size_t still = 0;
-    for (size_t k = 0; k < deeper_count; ++k) {
-      const uint8_t i = deeper[k];
+  // Level by level, until no packet is at a ply. Those that are done read ply 0, and drop what they
+  // read: cheaper than a branch per packet.
+  for (size_t level = kRootOctets; (any_ply & kPly) != 0; ++level) {
+    any_ply = 0;
+    for (size_t i = 0; i < count; ++i) {
       const uint8_t* address = address_of(active[i]);
-      const uint32_t entry = load_entry(plies[results[i] & ~kPly][address[level]]);
-      results[i] = entry;
-      deeper[still] = i;
-      if ((entry & kPly) != 0) {
-        ++still;
-        __builtin_prefetch(&plies[entry & ~kPly][address[level + 1]]);
-      }
+      const uint32_t before = results[i];
+      const uint32_t below = load_entry(plies[ply_of(before)][address[level]]);
+      const uint32_t result = (before & kPly) != 0 ? below : before;
+      results[i] = result;
+      any_ply |= result;
     }
-    deeper_count = still;
   }
 
   const uint32_t foreign = default_index();

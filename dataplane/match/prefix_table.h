@@ -7,7 +7,8 @@
 // the entries that it covers, or the number of a ply. A prefix of up to 16 bits is found with one
 // access, up to 24 with two. The root takes 256 KiB, whatever the number of rules; a look-up
 // touches one line of it and one per ply, so that a million flows to a thousand prefixes keep a
-// thousand lines hot. A burst goes level by level: the misses of its packets overlap.
+// thousand lines hot. A burst goes level by level, without a branch that depends on an address: the
+// misses of its packets overlap.
 //
 // The exact part that all rules share (eth_type=0x0800, say) is compared first, on the whole burst.
 //
