@@ -41,6 +41,8 @@ from headrace.traffic_models import (
     LatencyNs,
     Load,
     PortInfo,
+    ReplaySpec,
+    ReplaySpeed,
     StreamResult,
     StreamSpec,
     TrialResult,
@@ -57,6 +59,8 @@ __all__ = [
     "LatencyNs",
     "Load",
     "PortInfo",
+    "ReplaySpec",
+    "ReplaySpeed",
     "StreamResult",
     "StreamSpec",
     "TrafficClient",
@@ -239,7 +243,7 @@ class TrafficClient:
                 )
             await asyncio.sleep(0.05)
 
-    async def configure(self, streams: Sequence[StreamSpec]) -> None:
+    async def configure(self, streams: Sequence[StreamSpec | ReplaySpec]) -> None:
         """Replaces all streams. Precomputes their flows, so 1M flows take a moment."""
         await self.call(
             "configure", streams=[stream.model_dump(exclude_none=True) for stream in streams]

@@ -164,6 +164,14 @@ class Zipf(BaseModel):
     seed: int = Field(default=1, ge=0)
 
 
+class ReplaySpeed(BaseModel):
+    """Timing of a replay: a capture's own, this many times as fast."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    speed: float = Field(gt=0)
+
+
 class StreamSpec(BaseModel):
     """A stream: packets of one shape from `tx_port`, expected at `rx_port`.
 
@@ -193,6 +201,23 @@ class StreamSpec(BaseModel):
     vary: list[VariedField | Variation] | None = None
     layers: list[str | dict[str, dict[str, Any]]] | None = None
     popularity: Literal["uniform"] | Zipf | None = None
+
+
+class ReplaySpec(BaseModel):
+    """A stream that replays the capture `pcap` (a path that the generator can read).
+
+    `timing`: as part of the load ("load"), as captured ("original"), or that many times as fast.
+    With a timing of its own the stream has no part of the load.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    name: str
+    tx_port: str
+    rx_port: str
+    pcap: str
+    timing: Literal["load", "original"] | ReplaySpeed = "load"
+    share: float = Field(default=1.0, gt=0)
 
 
 class Load(BaseModel):

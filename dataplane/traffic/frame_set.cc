@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <numeric>
 
+#include "traffic/checksum.h"
+
 namespace headrace::traffic {
 
 namespace {
@@ -139,24 +141,8 @@ void FrameSet::clear_payload(uint8_t* frame, unsigned size) const noexcept {
 void FrameSet::finish(uint8_t* frame, unsigned size) const noexcept {
   const Shape& shape = shapes_[size];
   if (shape.checksum_offset == 0) return;
-  const unsigned begin = shape.length - Signature::kBytes;
-  uint32_t sum = 0;
-  for (unsigned i = 0; i < Signature::kBytes; i += 2) {
-    uint16_t word;
-    std::memcpy(&word, frame + begin + i, 2);
-    sum += word;
-  }
-  sum = (sum & 0xffff) + (sum >> 16);
-  sum = (sum & 0xffff) + (sum >> 16);
-  // At an odd distance from the checksum's begin, the bytes of each word change places (RFC 1071).
-  if ((begin - shape.checksum_begin) % 2 != 0) sum = (sum << 8 & 0xff00) | sum >> 8;
-  uint16_t checksum;
-  std::memcpy(&checksum, frame + shape.checksum_offset, 2);
-  sum += static_cast<uint16_t>(~checksum);
-  sum = (sum & 0xffff) + (sum >> 16);
-  checksum = static_cast<uint16_t>(~sum);
-  if (checksum == 0 && shape.checksum_is_udp) checksum = 0xffff;
-  std::memcpy(frame + shape.checksum_offset, &checksum, 2);
+  add_signature_to_checksum(frame, shape.length, shape.checksum_offset, shape.checksum_begin,
+                            shape.checksum_is_udp);
 }
 
 }  // namespace headrace::traffic

@@ -8,6 +8,8 @@
 // Packets may be meant in bursts: then `burst` of them share a time and the bursts are that many
 // intervals apart, so the mean rate stays.
 //
+// Or each packet has a time of its own: a capture's, replayed.
+//
 // A schedule does not wait. When the generator or the device falls behind, packets become due and
 // are sent late; their latency still counts from the time meant (so a stall shows in all the
 // latencies that it caused: no coordinated omission). Those that are later than a bound are given
@@ -16,7 +18,9 @@
 // Thread safety: none; one owner.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace headrace::traffic {
 
@@ -41,6 +45,18 @@ class Pacer {
         static_cast<Fixed>(static_cast<long double>(phase) * static_cast<long double>(interval_));
   }
 
+  /// Packets at `begin` + each of `offsets` (cycles, ascending, not empty), and again each `period`
+  /// after, until before `end`. The offsets must outlive the schedule.
+  void start(uint64_t begin, uint64_t end, std::span<const uint64_t> offsets,
+             uint64_t period) noexcept {
+    end_ = end;
+    turn_begin_ = begin;
+    offsets_ = offsets;
+    period_ = period;
+    index_ = 0;
+    next_ = static_cast<Fixed>(begin + offsets.front()) << 64;
+  }
+
   /// The time meant for the next packet.
   [[nodiscard]] uint64_t next() const noexcept { return static_cast<uint64_t>(next_ >> 64); }
   /// No packet is left.
@@ -53,6 +69,7 @@ class Pacer {
   }
   /// Goes on to the packet after it.
   void advance() noexcept {
+    if (!offsets_.empty()) return advance_offset();
     if (--left_ != 0) return;
     left_ = burst_;
     next_ += interval_;
@@ -62,6 +79,11 @@ class Pacer {
   uint64_t skip_before(uint64_t time) noexcept {
     if (time > end_) time = end_;
     if (next() >= time) return 0;
+    if (!offsets_.empty()) {
+      uint64_t count = 0;
+      for (; next() < time; ++count) advance_offset();
+      return count;
+    }
     const Fixed missing = (static_cast<Fixed>(time) << 64) - next_;
     const auto bursts = static_cast<uint64_t>((missing + interval_ - 1) / interval_);
     const uint64_t count = left_ + (bursts - 1) * burst_;
@@ -73,11 +95,23 @@ class Pacer {
  private:
   using Fixed = unsigned __int128;
 
+  void advance_offset() noexcept {
+    if (++index_ == offsets_.size()) {
+      index_ = 0;
+      turn_begin_ += period_;
+    }
+    next_ = static_cast<Fixed>(turn_begin_ + offsets_[index_]) << 64;
+  }
+
   Fixed next_{0};
   Fixed interval_{1};  ///< from one burst to the next
   uint32_t burst_{1};
   uint32_t left_{1};  ///< of the burst whose time next_ is
   uint64_t end_{0};
+  std::span<const uint64_t> offsets_;  ///< of a replay; empty: a rate
+  size_t index_{0};
+  uint64_t turn_begin_{0};
+  uint64_t period_{0};
 };
 
 }  // namespace headrace::traffic

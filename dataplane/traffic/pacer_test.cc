@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <vector>
 
 namespace headrace::traffic {
 namespace {
@@ -70,6 +71,19 @@ TEST(Pacer, BurstsShareATimeAndKeepTheRate) {
   EXPECT_EQ(pacer.skip_before(kBegin + 1'000'001), 99U + 300U);
   EXPECT_EQ(pacer.next(), kBegin + 1'200'000);
   EXPECT_EQ(count_due(pacer, ~uint64_t{0}), 1'000'000U - 600);
+}
+
+TEST(Pacer, AReplayKeepsItsOwnTimesAndRepeats) {
+  const std::vector<uint64_t> offsets{0, 10, 10, 500};
+  Pacer pacer;
+  pacer.start(kBegin, kBegin + 2000, offsets, 700);
+  EXPECT_EQ(count_due(pacer, kBegin + 9), 1U);
+  EXPECT_EQ(count_due(pacer, kBegin + 10), 2U);
+  EXPECT_EQ(count_due(pacer, kBegin + 699), 1U);
+  EXPECT_EQ(pacer.next(), kBegin + 700);
+  EXPECT_EQ(pacer.skip_before(kBegin + 1200), 3U);
+  EXPECT_EQ(pacer.next(), kBegin + 1200);
+  EXPECT_EQ(count_due(pacer, ~uint64_t{0}), 1U + 4U) << "the third turn ends before the end";
 }
 
 TEST(Pacer, NoRateIsNoPackets) {

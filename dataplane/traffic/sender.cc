@@ -50,6 +50,24 @@ unsigned Sender::pump(uint64_t now) noexcept {
   return send(now, count);
 }
 
+inline uint16_t Sender::make(uint8_t* frame, const Cursor& cursor, uint64_t meant) const noexcept {
+  const Signature signature{
+      .stream = number_, .sequence = cursor.sequence, .time = meant, .run = run_};
+  if (replay_ != nullptr) {
+    const uint16_t length = replay_->write(frame, cursor.turn);
+    signature.write(frame + length - Signature::kBytes);
+    replay_->finish(frame, cursor.turn);
+    return length;
+  }
+  const unsigned size = pattern_[cursor.size];
+  const uint32_t flow = order_.empty() ? cursor.turn : order_[cursor.turn];
+  const uint16_t length = frames_.write(frame, size, flow);
+  if (frames_.needs_finish()) frames_.clear_payload(frame, size);
+  signature.write(frame + length - Signature::kBytes);
+  if (frames_.needs_finish()) frames_.finish(frame, size);
+  return length;
+}
+
 unsigned Sender::send(uint64_t now, unsigned count) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   std::array<uint64_t, kBurst> meant;
@@ -61,14 +79,8 @@ unsigned Sender::send(uint64_t now, unsigned count) noexcept {
   for (unsigned i = 0; i < count; ++i) {
     rte_mbuf* const packet = packets[i];
     auto* const frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    const unsigned size = pattern_[cursor.size];
-    const uint16_t length =
-        frames_.write(frame, size, order_.empty() ? cursor.turn : order_[cursor.turn]);
-    if (frames_.needs_finish()) frames_.clear_payload(frame, size);
     meant[i] = unpaced ? now : pacer.next();
-    Signature{.stream = number_, .sequence = cursor.sequence, .time = meant[i], .run = run_}.write(
-        frame + length - Signature::kBytes);
-    if (frames_.needs_finish()) frames_.finish(frame, size);
+    const uint16_t length = make(frame, cursor, meant[i]);
     packet->data_len = length;
     packet->pkt_len = length;
     advance(cursor);

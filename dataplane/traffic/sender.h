@@ -33,7 +33,10 @@ class Sender {
       : frames_(stream.frames),
         pattern_(stream.sizes.pattern),
         order_(stream.order),
-        turns_(order_.empty() ? frames_.flows() : static_cast<uint32_t>(order_.size())),
+        replay_(stream.replay.get()),
+        turns_(replay_          ? replay_->packets()
+               : order_.empty() ? frames_.flows()
+                                : static_cast<uint32_t>(order_.size())),
         number_(number),
         port_(port) {}
 
@@ -61,7 +64,7 @@ class Sender {
   /// Which packet comes next.
   struct Cursor {
     uint32_t sequence;
-    uint32_t turn;  ///< index into the order of flows
+    uint32_t turn;  ///< index into the order of flows, or packet of the replay
     uint32_t size;  ///< index into the pattern
   };
   void advance(Cursor& cursor) const noexcept {
@@ -75,11 +78,14 @@ class Sender {
     }
   }
   void reset(uint8_t run);
+  /// Makes the packet at `cursor`, all of it; returns its length.
+  uint16_t make(uint8_t* frame, const Cursor& cursor, uint64_t meant) const noexcept;
   unsigned send(uint64_t now, unsigned count) noexcept;
 
   const FrameSet& frames_;
   const std::vector<uint8_t>& pattern_;
   const std::vector<uint32_t>& order_;
+  const Replay* replay_;  ///< instead of frames_, or null
   uint32_t turns_;
   uint16_t number_;
   const TrafficPort& port_;

@@ -88,8 +88,12 @@ Result<SizeProfile> SizeProfile::from_json(const nlohmann::json& value) {
 
 double SizeProfile::mean() const {
   uint64_t bytes = 0;
-  for (const uint8_t index : pattern) bytes += sizes[index];
-  return static_cast<double>(bytes) / static_cast<double>(pattern.size());
+  uint64_t packets = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    bytes += uint64_t{sizes[i]} * weights[i];
+    packets += weights[i];
+  }
+  return static_cast<double>(bytes) / static_cast<double>(packets);
 }
 
 nlohmann::json SizeProfile::to_json() const {

@@ -28,7 +28,7 @@ struct SizeProfile {
   std::vector<uint16_t> sizes;    ///< distinct, ascending, with FCS
   std::vector<uint32_t> weights;  ///< packets of each size in one pattern, without common factor
   /// Indices into `sizes`: one pattern, each size spread over it as evenly as it goes (a genome
-  /// keeps its order).
+  /// keeps its order). Empty for a capture, whose packets have their own order.
   std::vector<uint8_t> pattern;
 
   /// One size.

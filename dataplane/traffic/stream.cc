@@ -126,7 +126,42 @@ Result<std::vector<Variation>> read_variations(const json& list, const std::stri
   return vary;
 }
 
+/// A stream that replays a capture: {"name","tx_port","rx_port","share","pcap","timing"}.
+Result<Stream> read_replay(const json& description, const std::string& path) {
+  ParamReader reader(description, path);
+  Stream stream;
+  std::string file;
+  json timing = "load";
+  reader.required("name", stream.name);
+  reader.required("tx_port", stream.tx_port);
+  reader.required("rx_port", stream.rx_port);
+  reader.required("pcap", file);
+  if (reader.optional("share", stream.share) && !(stream.share > 0)) {
+    reader.reject("share", "must be above 0");
+  }
+  reader.optional("timing", timing);
+  if (timing == "original") {
+    stream.replay_speed = 1;
+  } else if (timing.is_object()) {
+    ParamReader inner(timing, path + "/timing");
+    inner.required("speed", stream.replay_speed);
+    if (!(stream.replay_speed > 0)) inner.reject("speed", "must be above 0");
+    if (auto ok = inner.finish(); !ok) return tl::unexpected(ok.error());
+  } else if (timing != "load") {
+    reader.reject("timing", "write \"load\", \"original\" or {{\"speed\": factor}}");
+  }
+  if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
+  auto replay = Replay::open(file);
+  if (!replay) return fail_as(replay.error().code, "{}/pcap: {}", path, replay.error().message);
+  stream.sizes = replay->sizes();
+  stream.replay = std::make_shared<const Replay>(std::move(*replay));
+  return stream;
+}
+
 Result<Stream> read_stream(const json& description, const std::string& path) {
+  if (description.is_object() && description.contains("pcap")) {
+    return read_replay(description, path);
+  }
   ParamReader reader(description, path);
   std::string name;
   std::string tx_port;
@@ -177,6 +212,7 @@ Result<Stream> read_stream(const json& description, const std::string& path) {
                 .share = share,
                 .sizes = std::move(*sizes),
                 .frames = std::move(*frames),
+                .replay = nullptr,
                 .popularity = *law,
                 .order = law->order(flows)};
 }
@@ -186,7 +222,7 @@ Result<Stream> read_stream(const json& description, const std::string& path) {
 json Stream::to_json() const {
   return {{"name", name},
           {"size", sizes.to_json()},
-          {"flows", frames.flows()},
+          {"flows", flows()},
           {"popularity", popularity.to_json()}};
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "traffic/frame_set.h"
 #include "traffic/header_stack.h"
 #include "traffic/popularity.h"
+#include "traffic/replay.h"
 #include "traffic/size_profile.h"
 
 namespace headrace::traffic {
@@ -22,10 +24,13 @@ struct Stream {
   std::string rx_port;
   double share{1};  ///< weight of its part of the load
   SizeProfile sizes;
-  FrameSet frames;
+  FrameSet frames;                       ///< empty for a replay
+  std::shared_ptr<const Replay> replay;  ///< the packets of a capture, or none
+  double replay_speed{0};  ///< of the capture's own timing; 0: sent at the stream's rate instead
   Popularity popularity;
   std::vector<uint32_t> order;  ///< of the flows; empty: round robin
 
+  [[nodiscard]] uint32_t flows() const { return replay ? replay->flows() : frames.flows(); }
   /// {"name","size","flows","popularity"}: what a result must state to be comparable.
   [[nodiscard]] nlohmann::json to_json() const;
 };

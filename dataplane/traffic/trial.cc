@@ -34,7 +34,15 @@ Trial::Trial(std::span<const Lane> lanes, std::span<const TrafficPort* const> po
       receiver_(rx_ports(lanes)) {
   for (const TrafficPort* port : ports) polled_.push_back(port->id());
   for (const Lane& lane : lanes_) {
-    total_share_ += lane.stream->share;
+    replay_cycles_.emplace_back();
+    if (lane.stream->replay_speed > 0) {
+      for (const uint64_t time : lane.stream->replay->times_ns()) {
+        replay_cycles_.back().push_back(
+            cycles(static_cast<double>(time) * 1e-9 / lane.stream->replay_speed));
+      }
+    } else {
+      total_share_ += lane.stream->share;
+    }
     senders_.push_back(
         std::make_unique<Sender>(*lane.stream, static_cast<uint16_t>(senders_.size()), *lane.tx));
   }
@@ -64,17 +72,33 @@ void Trial::run() {
   drain_phase();
 }
 
+bool Trial::scheduled(size_t i) const {
+  return options_.load_pps || lanes_[i].stream->replay_speed > 0;
+}
+
+Pacer Trial::schedule(size_t i, uint64_t begin, uint64_t end) const {
+  const Stream& stream = *lanes_[i].stream;
+  Pacer pacer;
+  if (stream.replay_speed > 0) {
+    const double period_s =
+        static_cast<double>(stream.replay->period_ns()) * 1e-9 / stream.replay_speed;
+    pacer.start(begin, end, replay_cycles_[i], std::max<uint64_t>(cycles(period_s), 1));
+  } else {
+    // Streams of one rate take turns instead of being due together.
+    const double phase = static_cast<double>(i) / static_cast<double>(senders_.size());
+    pacer.start(begin, end, *options_.load_pps * stream.share / total_share_, tsc_hz_, phase,
+                options_.burst);
+  }
+  return pacer;
+}
+
 void Trial::start_senders(uint8_t run, uint64_t begin, uint64_t end) {
   for (size_t i = 0; i < senders_.size(); ++i) {
-    if (!options_.load_pps) {
+    if (scheduled(i)) {
+      senders_[i]->start(run, schedule(i, begin, end), cycles(options_.late_bound_us * 1e-6));
+    } else {
       senders_[i]->start_unpaced(run, run == run_ ? options_.packets.value_or(kNever) : kNever);
-      continue;
     }
-    Pacer schedule;
-    // Streams of one rate take turns instead of being due together.
-    schedule.start(begin, end, *options_.load_pps * lanes_[i].stream->share / total_share_, tsc_hz_,
-                   static_cast<double>(i) / static_cast<double>(senders_.size()), options_.burst);
-    senders_[i]->start(run, schedule, cycles(options_.late_bound_us * 1e-6));
   }
 }
 
@@ -136,19 +160,18 @@ bool Trial::round(bool send) noexcept {
 
 unsigned Trial::pump_all(uint64_t now) noexcept {
   unsigned moved = 0;
-  if (options_.load_pps) {
-    for (const auto& sender : senders_) moved += sender->pump(now);
-    return moved;
-  }
-  // Unpaced: of each port's streams, the one furthest behind its share.
   const auto progress = [this](size_t i) {
     return static_cast<double>(senders_[i]->sent()) / lanes_[i].stream->share;
   };
   for (size_t i = 0; i < senders_.size(); ++i) {
-    bool chosen = !senders_[i]->done();
-    for (size_t j = 0; j < senders_.size() && chosen; ++j) {
-      if (j == i || lanes_[j].tx != lanes_[i].tx || senders_[j]->done()) continue;
-      chosen = progress(i) < progress(j) || (progress(i) == progress(j) && i < j);
+    bool chosen = true;
+    if (!scheduled(i)) {
+      // Of a port's streams without a schedule, the one furthest behind its share.
+      chosen = !senders_[i]->done();
+      for (size_t j = 0; j < senders_.size() && chosen; ++j) {
+        if (j == i || lanes_[j].tx != lanes_[i].tx || scheduled(j) || senders_[j]->done()) continue;
+        chosen = progress(i) < progress(j) || (progress(i) == progress(j) && i < j);
+      }
     }
     if (chosen) moved += senders_[i]->pump(now);
   }

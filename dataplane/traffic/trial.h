@@ -58,9 +58,12 @@ class Trial {
   [[nodiscard]] double busy_share() const;
 
  private:
-  /// Sends and receives until `until` is reached, or all is sent (if `until_sent`).
   void send_phase();
   void drain_phase();
+  /// Stream `i` has a schedule: a share of the load, or a capture's own times.
+  [[nodiscard]] bool scheduled(size_t i) const;
+  /// When stream `i` sends what, from `begin` until before `end`.
+  [[nodiscard]] Pacer schedule(size_t i, uint64_t begin, uint64_t end) const;
   void start_senders(uint8_t run, uint64_t begin, uint64_t end);
   void discard_leftovers();
   bool round(bool send) noexcept;
@@ -74,7 +77,8 @@ class Trial {
   TrialOptions options_;
   uint8_t run_;
   double tsc_hz_;
-  double total_share_{0};
+  double total_share_{0};                             ///< of the streams that share the load
+  std::vector<std::vector<uint64_t>> replay_cycles_;  ///< times of replays at their own timing
   std::vector<std::unique_ptr<Sender>> senders_;
   Receiver receiver_;
   std::atomic<bool> stop_{false};

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "traffic/trial_options.h"
 
+#include <algorithm>
+
 #include "traffic/params.h"
 
 namespace headrace::traffic {
@@ -64,6 +66,11 @@ Result<TrialOptions> read_trial_options(const nlohmann::json& params,
     options.packets = packets;
     if (packets == 0) reader.reject("packets", "must be at least 1");
     if (options.load_pps) reader.reject("packets", "are sent back to back; leave the load out");
+  }
+  const bool replays = std::any_of(streams.begin(), streams.end(),
+                                   [](const Stream& stream) { return stream.replay_speed > 0; });
+  if (options.packets && !options.duration_s && replays) {
+    reader.reject("packets", "do not end a replay at its own timing; give duration_s too");
   }
   if (needs_end && !options.duration_s && !options.packets) {
     reader.reject("duration_s", "is missing");

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from headrace.traffic import (
     Load,
+    ReplaySpec,
+    ReplaySpeed,
     StreamSpec,
     TrafficError,
     TrafficProcess,
@@ -156,6 +159,57 @@ async def test_loads_in_bits_and_percent(ring: TrafficProcess) -> None:
         result = await ring.trial(0.1, load, late_bound_us=LATE_US)
         assert result.load_pps == pytest.approx(10_000)
         assert result.received == pytest.approx(1000, abs=1)
+
+
+def write_capture(path: Path, gaps_ms: list[int]) -> None:
+    """A capture of UDP packets of rising size, `gaps_ms` apart."""
+    with path.open("wb") as file:
+        file.write(struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1))
+        time_ms = 0
+        for i, gap in enumerate(gaps_ms):
+            time_ms += gap
+            payload = bytes(50 + i)
+            udp = struct.pack(">HHHH", 1000 + i % 4, 9, 8 + len(payload), 0) + payload
+            ip = struct.pack(
+                ">BBHIBBH4s4s",
+                0x45,
+                0,
+                20 + len(udp),
+                0,
+                64,
+                17,
+                0,
+                bytes([10, 0, 0, 1]),
+                bytes([10, 0, 0, 2]),
+            )
+            packet = bytes(12) + b"\x08\x00" + ip + udp
+            seconds, rest = divmod(time_ms, 1000)
+            file.write(struct.pack("<IIII", seconds, rest * 1000, len(packet), len(packet)))
+            file.write(packet)
+
+
+async def test_replay_of_a_capture(ring: TrafficProcess, tmp_path: Path) -> None:
+    capture = tmp_path / "a.pcap"
+    # 10 packets in 90 ms, the next turn 10 ms after.
+    write_capture(capture, [0, *[10] * 9])
+    spec = ReplaySpec(name="replay", tx_port="r", rx_port="r", pcap=str(capture))
+    for timing, load, packets in [
+        ("original", None, 100),
+        (ReplaySpeed(speed=2.5), 500.0, 250),
+        ("load", 300.0, 300),
+    ]:
+        await ring.configure([spec.model_copy(update={"timing": timing})])
+        result = await ring.trial(0.9999, load, late_bound_us=LATE_US)
+        assert_adds_up(result)
+        assert result.received == packets, timing
+    size = result.streams[0].size
+    assert size is not None
+    assert size.name == "pcap:a.pcap"
+    assert size.sizes == [96 + i for i in range(10)]
+    assert result.streams[0].flows == 4
+    with pytest.raises(TrafficError, match="/streams/0/pcap") as caught:
+        await ring.configure([spec.model_copy(update={"pcap": str(tmp_path / "b.pcap")})])
+    assert caught.value.code == "bad_capture"
 
 
 async def test_a_burst_back_to_back(ring: TrafficProcess) -> None:
