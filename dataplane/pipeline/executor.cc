@@ -61,6 +61,8 @@ struct Executor::Context {
   void run_tables() noexcept;
   void run_table(uint8_t table, PacketSet members) noexcept;
   void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
   template <bool one_rule>
   void forward(std::span<const uint8_t> active) noexcept;
   void run_rule(uint8_t i, const Rule& rule) noexcept;
@@ -80,6 +82,7 @@ struct Executor::Context {
   // The burst that is being run.
   BurstContext burst;
   size_t count{0};
+  uint64_t burst_bytes{0};  ///< of all its packets, as they are now
   rte_mbuf* const* packets{nullptr};
   PacketSet with_set{0};    ///< whose action set is not empty
   PacketSet had_output{0};  ///< that went somewhere already
@@ -113,15 +116,15 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
   packets = burst_packets.data();
   count = burst_packets.size();
   program.extract({packets, count}, {number, number}, values.data(), parsed.data());
-  uint64_t bytes = 0;
+  burst_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     lengths[i] = packets[i]->pkt_len;
-    bytes += lengths[i];
+    burst_bytes += lengths[i];
   }
   if (received) {
     PortCounts& counts = const_cast<Port*>(in_port)->counts[worker];
     add(counts.rx_packets, count);
-    add(counts.rx_bytes, bytes);
+    add(counts.rx_bytes, burst_bytes);
   }
   wait_at(0, first_packets(count));
   run_tables();
@@ -162,48 +165,68 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   } else {
     compiled->lookup(values.data(), active, rules.data());
   }
-  static_assert(match::kMiss == ~0u);
-  uint32_t matched = 0;
+  static_assert(match::kMiss == ~0u && kNoRule == 0);
+  uint32_t missed = 0;
   uint32_t differ = 0;
+  const uint32_t first = rules[0] == match::kMiss ? kNoRule : rules[0];
   for (size_t k = 0; k < n; ++k) {
     const uint32_t rule = rules[k] == match::kMiss ? kNoRule : rules[k];
     rules[k] = rule;
-    matched += rule != kNoRule ? 1 : 0;
-    differ |= rule ^ rules[0];
+    missed += rule == kNoRule ? 1 : 0;
+    differ |= rule ^ first;
   }
-  add(table_count.matched, matched);
-
-  const Rule* all_rules = burst.program->rules;
+  add(table_count.matched, n - missed);
   if (differ == 0) {
-    // All packets hit the same rule: counted at once, and no look at other rules.
-    const Rule& rule = all_rules[rules[0]];
-    uint64_t bytes = 0;
-    for (size_t k = 0; k < n; ++k) bytes += lengths[active[k]];
-    add(burst.counts[rule.counter], n, bytes);
-    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
-    if (rule.shape == RuleShape::go) {
-      wait_at(rule.next_table, members);
-    } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
-      forward<true>(active);
-    } else {
-      for (uint8_t i : active) run_rule(i, rule);
-    }
-    return;
+    run_one(burst.program->rules[first], active, members);
+  } else {
+    run_many(active, members);
   }
+}
 
+/// All packets hit the same rule: it is counted once, and no other is looked at.
+void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> active,
+                                PacketSet members) noexcept {
+  uint64_t bytes = burst_bytes;
+  if (members != first_packets(count)) {
+    bytes = 0;
+    for (uint8_t i : active) bytes += lengths[i];
+  }
+  add(burst.counts[rule.counter], active.size(), bytes);
+  if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+  if (rule.shape == RuleShape::go) {
+    wait_at(rule.next_table, members);
+  } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
+    forward<true>(active);
+  } else {
+    for (uint8_t i : active) run_rule(i, rule);
+  }
+}
+
+void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
+  const size_t n = active.size();
+  const Rule* all_rules = burst.program->rules;
   for (size_t k = 0; k < n; ++k) rte_prefetch0(&all_rules[rules[k]]);
-  bool same = true;
+  Count* counts = burst.counts;
   const RuleShape shape = all_rules[rules[0]].shape;
   const uint8_t next = all_rules[rules[0]].next_table;
+  unsigned differ = 0;
+  unsigned idle = 0;
   for (size_t k = 0; k < n; ++k) {
     const Rule& rule = all_rules[rules[k]];
-    add(burst.counts[rule.counter], 1, lengths[active[k]]);
-    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
-    same &= rule.shape == shape && rule.next_table == next;
+    add(counts[rule.counter], 1, lengths[active[k]]);
+    differ |= static_cast<unsigned>(rule.shape) ^ static_cast<unsigned>(shape);
+    differ |= static_cast<unsigned>(rule.next_table ^ next);
+    idle |= rule.track_idle;
   }
-  if (same && shape == RuleShape::forward && (with_set & members) == 0) {
+  if (idle != 0) {
+    for (size_t k = 0; k < n; ++k) {
+      const Rule& rule = all_rules[rules[k]];
+      if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+    }
+  }
+  if (differ == 0 && shape == RuleShape::forward && (with_set & members) == 0) {
     forward<false>(active);
-  } else if (same && shape == RuleShape::go) {
+  } else if (differ == 0 && shape == RuleShape::go) {
     wait_at(next, members);
   } else {
     for (size_t k = 0; k < n; ++k) run_rule(active[k], all_rules[rules[k]]);
@@ -218,6 +241,10 @@ void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
   const PortCell* cell = nullptr;
   const Port* port = nullptr;
   DropReason refusal = DropReason::none;
+  // Packets for one port in a row leave together.
+  std::array<rte_mbuf*, kBurst> run;
+  size_t n_run = 0;
+  uint64_t run_bytes = 0;
   for (size_t k = 0; k < active.size(); ++k) {
     const uint8_t i = active[k];
     rte_mbuf* packet = packets[i];
@@ -231,7 +258,12 @@ void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
       packet::dec_nw_ttl(packet, parsed[i]);
     }
     rewrite_l2(frame, *rule);
-    if (rule->out != cell) {
+    if (rule->out != cell) [[unlikely]] {
+      if (n_run != 0) {
+        tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
+      }
+      n_run = 0;
+      run_bytes = 0;
       cell = rule->out;
       port = cell->port.load(std::memory_order_acquire);
       refusal = port == nullptr         ? DropReason::port_missing
@@ -240,9 +272,13 @@ void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
     }
     if (refusal != DropReason::none) [[unlikely]] {
       runner.drop(burst, packet, refusal);
-    } else {
-      tx.push(*port, packet, burst.depth + 1, *burst.worker);
+      continue;
     }
+    run[n_run++] = packet;
+    run_bytes += lengths[i];
+  }
+  if (n_run != 0) {
+    tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
   }
 }
 
@@ -263,6 +299,7 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
     const Outcome outcome = runner.run(burst, view, body.apply, body, final && !set_follows);
     if (runner.take_any_output()) had_output |= self;
     if (outcome == Outcome::consumed) return;
+    burst_bytes += uint64_t{view.packet->pkt_len} - lengths[i];
     lengths[i] = view.packet->pkt_len;
   }
   if (body.clear_actions) with_set &= ~self;

@@ -15,6 +15,7 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -227,26 +228,45 @@ class Bench {
 };
 
 int run(bool json, unsigned milliseconds, const std::string& only) {
-  std::vector<Case> cases;
-  cases.push_back({"source and sink", {}, {frame({})}});
-  cases.push_back(
-      {"port to port", {add_flow(0, 1, {}, {ApplyActions{{OutputAction{2}}}})}, {frame({})}});
-  cases.push_back(l2(100, 100));
-  cases.push_back(l2(100, 10'000));
-  cases.push_back(l3("L3, 1 x /24, 1 flow", slash24s(1), 1));
-  cases.push_back(l3("L3, 100 x /24, 100 flows", slash24s(100), 100));
-  cases.push_back(l3("L3, 2000 x /24, 10k flows", slash24s(2000), 10'000));
-  cases.push_back(l3("L3, 2000 x /24, 500k flows", slash24s(2000), 500'000));
-  cases.push_back(l3("L3, 10k mixed prefixes, 1 flow", mixed(10'000), 1));
-  cases.push_back(l3("L3, 10k mixed prefixes, 100 flows", mixed(10'000), 100));
-  cases.push_back(l3("L3, 10k mixed prefixes, 10k flows", mixed(10'000), 10'000));
-  cases.push_back(l3("L3, 10k mixed prefixes, 500k flows", mixed(10'000), 500'000));
+  using Make = std::function<Case()>;
+  const auto routes = [](const std::string& what, std::vector<Prefix> (*prefixes)(size_t),
+                         size_t n_prefixes, size_t flows) {
+    const std::string name = fmt::format("L3, {} {}, {} flows", n_prefixes, what, flows);
+    return std::pair<std::string, Make>(name,
+                                        [=] { return l3(name, prefixes(n_prefixes), flows); });
+  };
+  const auto bridge = [](size_t flows) {
+    return std::pair<std::string, Make>(fmt::format("L2, 100 MACs, {} flows", flows),
+                                        [=] { return l2(100, flows); });
+  };
+  const std::vector<std::pair<std::string, Make>> cases = {
+      {"source and sink",
+       [] {
+         return Case{"source and sink", {}, {frame({})}};
+       }},
+      {"port to port",
+       [] {
+         return Case{
+             "port to port", {add_flow(0, 1, {}, {ApplyActions{{OutputAction{2}}}})}, {frame({})}};
+       }},
+      bridge(100),
+      bridge(10'000),
+      routes("x /24", slash24s, 1, 1),
+      routes("x /24", slash24s, 100, 100),
+      routes("x /24", slash24s, 2000, 10'000),
+      routes("x /24", slash24s, 2000, 500'000),
+      routes("mixed prefixes", mixed, 10'000, 1),
+      routes("mixed prefixes", mixed, 10'000, 100),
+      routes("mixed prefixes", mixed, 10'000, 10'000),
+      routes("mixed prefixes", mixed, 10'000, 500'000),
+  };
 
   Bench bench(milliseconds);
   nlohmann::json rows = nlohmann::json::array();
-  for (const Case& test : cases) {
-    if (!only.empty() && test.name.find(only) == std::string::npos) continue;
-    nlohmann::json row = bench.run(test, &test != &cases.front());
+  for (const auto& [name, make] : cases) {
+    if (!only.empty() && name.find(only) == std::string::npos) continue;
+    const Case test = make();
+    nlohmann::json row = bench.run(test, !test.flows.empty());
     if (!json) {
       fmt::print("{:40} {:6.1f} min {:6.1f} median cycles/packet", test.name,
                  row["value"].get<double>(), row["median"].get<double>());

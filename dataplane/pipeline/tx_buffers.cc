@@ -32,26 +32,23 @@ void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
   add(port_counts.tx_bytes, packet->pkt_len);
 }
 
-void TxBuffers::send(Buffer& buffer) noexcept {
-  const Port& port = *buffer.port;
-  const uint16_t count = buffer.count;
-  uint64_t bytes = 0;
-  for (uint16_t i = 0; i < count; ++i) bytes += buffer.packets[i]->pkt_len;
-  // What tx() does not take stays ours: but of those that it took, the lengths may not be read.
+void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
+                     WorkerCounts& counts) noexcept {
   const auto queue = static_cast<uint16_t>(worker_ % port.n_tx_queues);
-  const uint16_t sent = port.io->tx(queue, {buffer.packets, count});
-  PortCounts& counts = const_cast<Port&>(port).counts[worker_];
-  if (sent < count) [[unlikely]] {
-    for (uint16_t i = sent; i < count; ++i) {
-      bytes -= buffer.packets[i]->pkt_len;
-      free(buffer.packets[i]);
+  const uint16_t sent = port.io->tx(queue, packets);
+  PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
+  if (sent < packets.size()) [[unlikely]] {
+    // What tx() does not take stays ours; of those that it took, nothing may be read.
+    const std::span<rte_mbuf*> left = packets.subspan(sent);
+    for (rte_mbuf* packet : left) {
+      bytes -= packet->pkt_len;
+      free(packet);
     }
-    add(counts.tx_dropped, count - sent);
-    add(buffer.counts->drops[static_cast<size_t>(DropReason::tx_queue_full)], count - sent);
+    add(port_counts.tx_dropped, left.size());
+    add(counts.drops[static_cast<size_t>(DropReason::tx_queue_full)], left.size());
   }
-  add(counts.tx_packets, sent);
-  add(counts.tx_bytes, bytes);
-  buffer.count = 0;
+  add(port_counts.tx_packets, sent);
+  add(port_counts.tx_bytes, bytes);
 }
 
 void TxBuffers::remove_waiting(uint32_t egress) noexcept {

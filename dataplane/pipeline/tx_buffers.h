@@ -47,10 +47,21 @@ class TxBuffers {
       waiting_[n_waiting_++] = port.egress;
     }
     buffer.packets[buffer.count++] = packet;
+    buffer.bytes += packet->pkt_len;
     if (buffer.count == kBurst) [[unlikely]] {
       send(buffer);
       remove_waiting(port.egress);
     }
+  }
+
+  /// The same for many at once, `bytes` in all. A full burst for an idle port goes straight out.
+  void push_many(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes, unsigned depth,
+                 WorkerCounts& counts) noexcept {
+    if (port.io != nullptr && packets.size() == kBurst && buffers_[port.egress].count == 0) {
+      send(port, packets, bytes, counts);
+      return;
+    }
+    for (rte_mbuf* packet : packets) push(port, packet, depth, counts);
   }
 
   /// Frees `packet` and counts why.
@@ -80,6 +91,7 @@ class TxBuffers {
   struct alignas(64) Buffer {
     const Port* port;
     WorkerCounts* counts;  ///< of the LSI that sent last
+    uint64_t bytes;
     uint16_t count;
     rte_mbuf* packets[kBurst];
   };
@@ -87,7 +99,13 @@ class TxBuffers {
 
   void push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
                   WorkerCounts& counts) noexcept;
-  void send(Buffer& buffer) noexcept;
+  void send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
+            WorkerCounts& counts) noexcept;
+  void send(Buffer& buffer) noexcept {
+    send(*buffer.port, {buffer.packets, buffer.count}, buffer.bytes, *buffer.counts);
+    buffer.count = 0;
+    buffer.bytes = 0;
+  }
   void remove_waiting(uint32_t egress) noexcept;
   void free_gathered() noexcept;
 
