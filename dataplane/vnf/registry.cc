@@ -9,6 +9,7 @@
 #include "vnf/load.h"
 #include "vnf/nat.h"
 #include "vnf/pass.h"
+#include "vnf/qos.h"
 #include "vnf/router.h"
 #include "vnf/sink.h"
 #include "vnf/source.h"
@@ -25,6 +26,7 @@ constexpr std::array kFunctions = {
     FunctionEntry{"nat", "NAPT44 between an inside and an outside port", make_nat},
     FunctionEntry{"pass", "forward between pairs of ports, MAC addresses kept, swapped or set",
                   make_pass},
+    FunctionEntry{"qos", "meters, strict and weighted queues, a rate per port", make_qos},
     FunctionEntry{"router", "IPv4 router: longest prefix match, ARP, TTL, ICMP", make_router},
     FunctionEntry{"sink", "take and free every packet", make_sink},
     FunctionEntry{"source", "make UDP packets on every port", make_source},
