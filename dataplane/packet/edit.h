@@ -41,7 +41,7 @@ inline std::span<uint8_t> frame_of(rte_mbuf* packet) {
 
 /// Pushes a VLAN tag; `tpid` 0x8100 or 0x88a8 in host order.
 [[nodiscard]] bool push_vlan(rte_mbuf* packet, ParsedPacket& parsed, uint16_t tpid, Depth depth);
-/// Removes the outermost VLAN tag.
+/// Removes the outermost VLAN tag. All pops pad what is left to Ethernet's minimum of 60 octets.
 [[nodiscard]] bool pop_vlan(rte_mbuf* packet, ParsedPacket& parsed, Depth depth);
 /// Pushes an MPLS label stack entry; `type` 0x8847 or 0x8848 in host order.
 [[nodiscard]] bool push_mpls(rte_mbuf* packet, ParsedPacket& parsed, uint16_t type, Depth depth);

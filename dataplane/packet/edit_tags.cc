@@ -8,6 +8,7 @@ namespace headrace::packet {
 namespace {
 
 constexpr size_t kAddresses = offsetof(EthernetHeader, type);
+constexpr uint32_t kMinFrame = 60;  // without FCS
 
 /// Makes room for `bytes` at `offset` of the packet by moving what lies before it towards the
 /// front. Null without headroom; else the packet's new first byte.
@@ -23,6 +24,15 @@ uint8_t* close_gap(rte_mbuf* packet, size_t offset, size_t bytes) {
   auto* begin = rte_pktmbuf_mtod(packet, uint8_t*);
   std::memmove(begin + bytes, begin, offset);
   return reinterpret_cast<uint8_t*>(rte_pktmbuf_adj(packet, static_cast<uint16_t>(bytes)));
+}
+
+/// Fills a frame that a removed tag left too short for Ethernet with zeros, as a bridge must
+/// (IEEE 802.1Q, "minimum PDU size"). A frame without room for it stays as it is: it then goes out
+/// by a port whose medium has no minimum, or whose device pads.
+void pad_to_minimum(rte_mbuf* packet) {
+  if (packet->pkt_len >= kMinFrame || packet->nb_segs != 1) return;
+  const auto missing = static_cast<uint16_t>(kMinFrame - packet->pkt_len);
+  if (char* room = rte_pktmbuf_append(packet, missing)) std::memset(room, 0, missing);
 }
 
 /// The TTL that a first label stack entry takes over from the packet; 0 if it has none.
@@ -52,6 +62,7 @@ bool push_vlan(rte_mbuf* packet, ParsedPacket& parsed, uint16_t tpid, Depth dept
 bool pop_vlan(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
   if (parsed.vlan_tags == 0) return false;
   close_gap(packet, kAddresses, sizeof(VlanTag));
+  pad_to_minimum(packet);
   parsed = parse(frame_of(packet), depth);
   return true;
 }
@@ -74,6 +85,7 @@ bool pop_mpls(rte_mbuf* packet, ParsedPacket& parsed, uint16_t type, Depth depth
   if (!parsed.has(kMpls)) return false;
   uint8_t* frame = close_gap(packet, parsed.l2_end, sizeof(MplsEntry));
   store_be16(frame + parsed.l2_end - 2, type);
+  pad_to_minimum(packet);
   parsed = parse(frame_of(packet), depth);
   return true;
 }
@@ -100,6 +112,7 @@ bool pop_pbb(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
   const size_t outer = parsed.l2_end + sizeof(PbbITag);
   if (packet->data_len < outer + sizeof(EthernetHeader)) return false;
   rte_pktmbuf_adj(packet, static_cast<uint16_t>(outer));
+  pad_to_minimum(packet);
   parsed = parse(frame_of(packet), depth);
   return true;
 }

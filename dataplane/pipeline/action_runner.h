@@ -114,8 +114,8 @@ class ActionRunner {
   std::array<rte_mbuf*, kBurst> table_packets_{};
 };
 
-/// A number that is the same for all packets of a flow: from addresses, protocol and ports where
-/// they exist, else from the Ethernet addresses and type.
+/// A number that is the same for all packets of a flow: from the Ethernet addresses, and from the
+/// addresses, protocol and ports of IP, the addresses of ARP, or the type.
 [[nodiscard]] uint32_t flow_hash(const rte_mbuf* packet,
                                  const packet::ParsedPacket& parsed) noexcept;
 

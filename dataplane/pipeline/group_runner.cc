@@ -16,15 +16,18 @@ constexpr uint64_t mix(uint64_t hash, uint64_t bits) {
 
 uint32_t flow_hash(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
   const uint8_t* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
-  uint64_t hash = 0;
+  if (packet->data_len < 14) return 0;
+  uint64_t hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
   if (parsed.has(packet::kIpv4)) {
-    hash = mix(parsed.ip_proto, packet::load_raw64(frame + parsed.l3 + 12));
+    hash = mix(hash ^ parsed.ip_proto, packet::load_raw64(frame + parsed.l3 + 12));
   } else if (parsed.has(packet::kIpv6)) {
-    hash = parsed.ip_proto;
+    hash ^= parsed.ip_proto;
     for (size_t i = 0; i < 32; i += 8)
       hash = mix(hash, packet::load_raw64(frame + parsed.l3 + 8 + i));
-  } else if (packet->data_len >= 14) {
-    hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
+  } else if (parsed.has(packet::kArp)) {
+    const uint64_t sender = packet::load_raw32(frame + parsed.l3 + 14);
+    hash = mix(hash, sender << 32 | packet::load_raw32(frame + parsed.l3 + 24));
+  } else {
     hash = mix(hash, parsed.eth_type);
   }
   const bool ports =
