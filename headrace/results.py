@@ -17,6 +17,9 @@ Shape = Literal["p2p", "parallel", "chain"]
 Placement = Literal["none", "gather", "distribute"]
 Purpose = Literal["warmup", "search", "overload", "latency", "cost"]
 
+DISTURBED = 0.10
+"""A trial is disturbed if its worker was kept from its core for more than this share of it."""
+
 UNITS: dict[str, str] = {
     "ndr": "pps",
     "pdr": "pps",
@@ -113,6 +116,7 @@ class Trial:
         duration_s: seconds during which frames were sent.
         loss_ratio: (lost + unsent) / intended, as RFC 2544 and MLRsearch want it.
         busy_cycles: TSC cycles that the switch's workers spent on packets (None: not readable).
+        waited_cycles: TSC cycles for which the kernel kept the workers from their core.
         switch_packets: packets that the workers received during the trial, one count a traversal.
         tsc_hz: rate of those cycles.
         vnf_busy_cycles: the same, summed over the VNFs.
@@ -135,6 +139,7 @@ class Trial:
     rx_pps: float
     started: float
     busy_cycles: int | None = None
+    waited_cycles: int = 0
     switch_packets: int | None = None
     tsc_hz: float | None = None
     vnf_busy_cycles: int | None = None
@@ -156,6 +161,18 @@ class Trial:
         if self.busy_cycles is None or self.received <= 0:
             return None
         return self.busy_cycles / self.received
+
+    @property
+    def waited_share(self) -> float:
+        """Share of the seconds of sending for which the worker was kept from its core."""
+        if not self.tsc_hz or self.duration_s <= 0:
+            return 0.0
+        return self.waited_cycles / (self.tsc_hz * self.duration_s)
+
+    @property
+    def disturbed(self) -> bool:
+        """Whether other programs took so much of the worker's core that its cost says little."""
+        return self.waited_share > DISTURBED
 
 
 @dataclass(frozen=True)
@@ -189,6 +206,7 @@ class Fit:
     C is in percent of one core, logarithms are natural. `*_se` are standard errors, `cv_error` is
     the median relative error of predictions for points left out of the fit, `residual_s` the
     residual standard deviation of log C, `covariance` that of (alpha, beta, gamma).
+    `disturbed` says that other programs took the worker's core while the points were measured.
     """
 
     switch: str
@@ -204,6 +222,7 @@ class Fit:
     cv_error: float
     residual_s: float
     points: int
+    disturbed: bool = False
     covariance: list[list[float]] = field(default_factory=list)
 
 

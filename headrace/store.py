@@ -48,7 +48,8 @@ CREATE TABLE IF NOT EXISTS trials (
   round INTEGER NOT NULL, purpose TEXT NOT NULL, intended_pps REAL, duration_s REAL NOT NULL,
   sent INTEGER NOT NULL, received INTEGER NOT NULL, lost INTEGER NOT NULL, unsent INTEGER NOT NULL,
   loss_ratio REAL NOT NULL, tx_pps REAL NOT NULL, rx_pps REAL NOT NULL, started REAL NOT NULL,
-  busy_cycles INTEGER, switch_packets INTEGER, tsc_hz REAL, vnf_busy_cycles INTEGER,
+  busy_cycles INTEGER, waited_cycles INTEGER NOT NULL, switch_packets INTEGER,
+  tsc_hz REAL, vnf_busy_cycles INTEGER,
   approximate INTEGER NOT NULL, generator_limited INTEGER NOT NULL,
   latency_ns TEXT NOT NULL, detail TEXT NOT NULL
 );

@@ -30,8 +30,10 @@ DEFINITIONS: dict[str, str] = {
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
     "a generator that falls behind does not hide waiting (no coordinated omission)",
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",
-    "cpu_percent": "TSC cycles that the switch's workers spent on packets, of one core, over the "
-    "seconds of sending",
+    "cpu_percent": "TSC cycles of the rounds in which the switch's worker found packets, of one "
+    "core, over the seconds of sending",
+    "disturbed": "the kernel kept the switch's worker from its core for more than 10 % of the "
+    "trial; absences partly count as busy cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
     "interval": "95 %; Student's t on logarithms from 3 samples, bootstrap of the median from 8; "
     "fewer samples have only their range",

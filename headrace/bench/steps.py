@@ -140,7 +140,11 @@ class StepRunner:
         state.overload_pps = trial.rx_pps
         if not measure.overload:
             return []
-        return [Sample("mrr", "overload", number, trial.rx_pps, trial.generator_limited)]
+        samples = [Sample("mrr", "overload", number, trial.rx_pps, trial.generator_limited)]
+        if trial.cycles_per_packet is not None and not trial.approximate:
+            cycles = trial.cycles_per_packet
+            samples.append(Sample("cycles_per_packet", "overload", number, cycles))
+        return samples
 
     async def _search(
         self, measure: Measure, device: Device, state: CaseState, number: int

@@ -13,7 +13,8 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from headrace.bench.plan import Block
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.simulated import mean_bytes
+from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case, Trial
 from headrace.traffic import (
     Calibration,
@@ -52,6 +54,7 @@ class Stand:
     tx_port: str = ""
     rx_port: str = ""
     deployed: str = ""
+    workers: list[Path] = field(default_factory=list)
 
 
 def trial_of(
@@ -60,6 +63,7 @@ def trial_of(
     started: float,
     cycles: tuple[Cycles, Cycles] | None,
     vnf_busy: int | None,
+    waited: int = 0,
 ) -> Trial:
     """Puts together what the generator and the node say about one trial."""
     intended = max(1, result.sent + result.unsent)
@@ -83,6 +87,7 @@ def trial_of(
         rx_pps=result.rx_pps,
         started=started,
         busy_cycles=after.busy - before.busy if before and after else None,
+        waited_cycles=round(waited * after.tsc_hz / 1e9) if after else 0,
         switch_packets=after.packets - before.packets if before and after else None,
         tsc_hz=after.tsc_hz if after else None,
         vnf_busy_cycles=vnf_busy,
@@ -136,6 +141,7 @@ class AttachedDevice:
         client = self._stand.node.client
         before = await client.switch_cycles() if counted else None
         vnf_before = await self._vnf_busy() if counted else None
+        waited_before = waited_ns(self._stand.workers) or 0
         started = time.time()
         try:
             result = await self._traffic.trial(
@@ -143,12 +149,13 @@ class AttachedDevice:
             )
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
+        waited = (waited_ns(self._stand.workers) or 0) - waited_before
         cycles = (before, await client.switch_cycles()) if before else None
         vnf_after = await self._vnf_busy() if counted else None
         spent = None
         if vnf_after is not None and vnf_before is not None:
             spent = vnf_after - vnf_before
-        return trial_of(request, result, started, cycles, spent)
+        return trial_of(request, result, started, cycles, spent, waited)
 
 
 class Testbed:
@@ -210,6 +217,7 @@ class Testbed:
                 self.information[key] = await stand.node.up()
                 raise_owned(stand.node.rundir)
                 await self._attach(stand)
+                stand.workers = worker_threads(stand.node.rundir, self._plan.switch)
                 await stand.node.client.pause(True)
             except (DeviceError, TrafficError) as error:
                 self._lost[key] = str(error)

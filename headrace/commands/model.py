@@ -46,7 +46,7 @@ def _fit_table(model: CampaignModel) -> Table:
             f"{entry.gamma:.3f} ± {entry.gamma_se:.3f}",
             f"{entry.r2:.3f}",
             f"{100 * entry.cv_error:.0f} %",
-            str(entry.points),
+            f"{entry.points}{' disturbed' if entry.disturbed else ''}",
         )
     for row in published.cost_functions():
         table.add_row(

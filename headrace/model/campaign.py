@@ -2,13 +2,14 @@
 """From a stored campaign to its cost functions: which trials are points, and of which function.
 
 A point is a fixed-load trial (purpose `cost`) with busy cycles, at most `MAX_LOSS` lost, and
-counted cycles, not derived ones. Trials with more loss are left out because packets lost before a
+counted cycles, not derived ones. Disturbed trials are used only where the others do not suffice,
+and the fit is marked. Trials with more loss are left out because packets lost before a
 traversal cost nothing there: they would make long chains look cheap. A chain of one VNF is the
 same graph in both placements, so its trials are points of both functions.
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles
 from headrace.model.fit import FitError, Point, fit
@@ -30,6 +31,7 @@ class CampaignModel:
         cycle_fits: the linear second opinion of each switch.
         points: what each cost function was fitted to.
         left_out: number of trials with more than `MAX_LOSS` lost, by function.
+        disturbed: points of disturbed trials, by function.
         failures: functions that could not be fitted, with the reason.
     """
 
@@ -37,6 +39,7 @@ class CampaignModel:
     cycle_fits: list[CycleFit] = field(default_factory=list)
     points: dict[Key, list[Point]] = field(default_factory=dict)
     left_out: dict[Key, int] = field(default_factory=dict)
+    disturbed: dict[Key, list[Point]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
 
 
@@ -70,18 +73,31 @@ def model_of(store: Store, campaign: int) -> CampaignModel:
         cost, cycles = trial.cpu_percent, trial.cycles_per_packet
         assert cost is not None and cycles is not None
         for key in keys:
-            model.points.setdefault(key, []).append(Point(trial.tx_pps, case.vnfs, cost))
+            side = model.disturbed if trial.disturbed else model.points
+            side.setdefault(key, []).append(Point(trial.tx_pps, case.vnfs, cost))
         cycle_points.setdefault(case.subject, []).append(
             CyclePoint(float(case.size), case.traversals, cycles)
         )
-    for key, points in model.points.items():
-        try:
-            model.fits.append(fit(*key, points))
-        except FitError as error:
-            model.failures[f"{key[0]} {key[1]} {key[2]} B"] = str(error)
+    for key in dict.fromkeys([*model.points, *model.disturbed]):
+        _fit_one(model, key)
     for switch, cycle_list in cycle_points.items():
         try:
             model.cycle_fits.append(fit_cycles(switch, cycle_list))
         except FitError as error:
             model.failures[f"{switch} cycles per packet"] = str(error)
     return model
+
+
+def _fit_one(model: CampaignModel, key: Key) -> None:
+    """Fits from the undisturbed points; from all, and says so, if those do not suffice."""
+    calm = model.points.get(key, [])
+    everything = [*calm, *model.disturbed.get(key, [])]
+    try:
+        model.fits.append(fit(*key, calm))
+    except FitError:
+        model.points[key] = everything
+        try:
+            marked = replace(fit(*key, everything), disturbed=len(everything) > len(calm))
+            model.fits.append(marked)
+        except FitError as error:
+            model.failures[f"{key[0]} {key[1]} {key[2]} B"] = str(error)

@@ -19,12 +19,18 @@ from headrace.summary import Row
 MPPS = 1e6
 
 
-def _whiskers(row: Row) -> tuple[float, float, float]:
-    """Median, low and high end in Mpps: the interval, or the range of fewer than 3 samples."""
+def _ends(row: Row) -> tuple[float, float]:
+    """Ends of the interval, or of the range of fewer than 3 samples; the median is within."""
     summary = row.summary
     low = summary.low if summary.low is not None else summary.minimum
     high = summary.high if summary.high is not None else summary.maximum
-    return summary.median / MPPS, min(low, summary.median) / MPPS, max(high, summary.median) / MPPS
+    return min(low, summary.median), max(high, summary.median)
+
+
+def _whiskers(row: Row) -> tuple[float, float, float]:
+    """Median, low and high end in Mpps."""
+    low, high = _ends(row)
+    return row.summary.median / MPPS, low / MPPS, high / MPPS
 
 
 def _line(axes: Any, xs: Sequence[float], rows: Sequence[Row], subject: str, **look: Any) -> None:
@@ -132,8 +138,8 @@ def loss_by_load(view: View) -> str | None:
             )
             axes.set_xlabel("offered, Mpps")
         grid[0][0].set_ylabel("lost, %")
-        grid[0][0].annotate("PDR 0.5 %", (grid[0][0].get_xlim()[0], 0.5), xytext=(4, 3),
-                            textcoords="offset points", fontsize=9, color=style.QUIET)  # fmt: skip
+        grid[0][-1].annotate("PDR\n0.5 %", (1.01, 0.5), xycoords=("axes fraction", "data"),
+                             fontsize=9, color=style.QUIET, va="center")  # fmt: skip
         made.legend(*_legend(grid[0]), loc="outside lower center", ncols=4)
         return style.svg(made, "Loss over offered load, port to port", "loss")
 
@@ -198,21 +204,21 @@ def multi_vnf(view: View) -> str | None:
             axes.set_title(title)
             axes.set_xlabel("VNFs side by side")
             axes.set_xticks(sorted({row.case.vnfs for row in rows}))
-            axes.set_ylim(bottom=0)
+        grid[0][0].set_ylim(0, grid[0][0].get_ylim()[1])
         grid[0][0].set_ylabel("Mpps, all VNFs together")
         made.legend(*_legend(grid[0]), loc="outside lower center", ncols=3)
         return style.svg(made, "Throughput over the number of parallel VNFs", "vnfs")
 
 
 def flow_sweep(view: View) -> str | None:
-    """Rate over the number of flows, ours beside D5.6's Table 5."""
+    """Rate and cycles per packet over the number of flows, ours beside D5.6's Table 5."""
     rows = view.by_flows("mrr")
     if not rows:
         return None
-    with style.figure(9.2, 3.8) as (made, axes):
+    with style.figure(9.2, 3.7, columns=2) as (made, (left, right)):
         for subject, found in _grouped(rows).items():
             found.sort(key=lambda row: row.case.flows)
-            _line(axes, [row.case.flows for row in found], found, f"{subject}")
+            _line(left, [row.case.flows for row in found], found, subject)
         theirs: dict[str, list[tuple[int, float]]] = defaultdict(list)
         for value in published.throughput():
             if value.where == "Table 5" and value.flows is not None:
@@ -220,13 +226,27 @@ def flow_sweep(view: View) -> str | None:
         dashes = {"erfs": (0, (6, 2)), "ovs-dpdk": (0, (3, 2)), "ovs-kernel": (0, (1, 1.5))}
         for system, points in theirs.items():
             xs, ys = zip(*sorted(points), strict=True)
-            axes.plot(xs, ys, color=style.PAPER, lw=1.3, marker="x", ms=4,
+            left.plot(xs, ys, color=style.PAPER, lw=1.3, marker="x", ms=4,
                       ls=dashes.get(system, "-"), label=f"D5.6: {system}")  # fmt: skip
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        style.plain_log(axes.xaxis)
-        style.plain_log(axes.yaxis)
-        axes.set_xlabel("flows")
-        axes.set_ylabel("Mpps of one core")
-        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
+        left.set_title("Mpps of one core, under overload")
+        for subject, found in _grouped(view.by_flows("cycles_per_packet")).items():
+            found.sort(key=lambda row: row.case.flows)
+            middle = [row.summary.median for row in found]
+            low, high = zip(*(_ends(row) for row in found), strict=True)
+            right.errorbar(
+                [row.case.flows for row in found],
+                middle,
+                yerr=[np.subtract(middle, low), np.subtract(high, middle)],
+                color=style.colour(subject),
+                marker=style.marker(subject),
+                capsize=3,
+            )
+        right.set_title("TSC cycles of the switch for a packet")
+        for axes in (left, right):
+            axes.set_xscale("log")
+            axes.set_yscale("log")
+            style.plain_log(axes.xaxis)
+            style.plain_log(axes.yaxis)
+            axes.set_xlabel("flows")
+        made.legend(*_legend([left]), loc="outside lower center", ncols=5)
         return style.svg(made, "Throughput over the number of flows beside D5.6 Table 5", "flows")

@@ -40,15 +40,16 @@ def findings(view: View) -> list[str]:
     said: list[str] = []
     if not view.rows:
         said.append("Nothing was measured; the reasons are below.")
+    carried = []
     for subject in view.subjects:
         rows = [r for r in view.port_to_port("pdr", "mrr") if r.case.subject == subject]
         rows = [row for row in rows if row.case.size == "64"]
         if rows:
             row = next((r for r in rows if r.metric == "pdr"), rows[0])
-            how = "with at most 0.5 % lost" if row.metric == "pdr" else "under overload"
-            said.append(f"{subject} carries {rate(row.summary.median)} of 64 B frames {how}.")
-    if said and view.rows:
-        said = ["Port to port, " + " ".join(said)]
+            how = "" if row.metric == "pdr" else " under overload"
+            carried.append(f"{subject} {rate(row.summary.median)}{how}")
+    if carried:
+        said.append(f"Port to port, 64 B, at most 0.5 % lost: {', '.join(carried)}.")
     entry = _best_ratio(view, False, "64")
     if entry is not None:
         said.append(

@@ -3,6 +3,7 @@
 
 import contextlib
 import io
+import math
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator
 
 INK = "#1c2430"
 QUIET = "#6b7685"
@@ -106,7 +107,14 @@ def svg(made: Any, label: str, salt: str) -> str:
 
 
 def plain_log(axis: Any) -> None:
-    """Labels a logarithmic axis with plain numbers (0.1, 1, 10, 1k) instead of powers."""
+    """Labels a logarithmic axis with plain numbers (0.1, 1, 10, 1k) instead of powers.
+
+    To be called when everything is drawn: a short axis gets labels between the powers too.
+    """
+    low, high = axis.get_view_interval()
+    decades = math.log10(high / low) if low > 0 else 0.0
+    between = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 2.4 else (1.0,)
+    axis.set_major_locator(LogLocator(subs=between))
 
     def text(value: float, _: object) -> str:
         if value >= 1e6:

@@ -101,7 +101,7 @@ def test_the_store_gives_back_what_it_got(tmp_path: Path) -> None:
     trial = Trial(1, "cost", 1e5, 0.4, 40_000, 39_000, 1000, 2, 0.025, 1e5, 97_500.0, 12.5,
                   busy_cycles=8_000_000, switch_packets=120_000, tsc_hz=2e9, vnf_busy_cycles=5,
                   latency_ns={"p50": 9.5}, detail={"a": [1]})  # fmt: skip
-    fit = Fit("s", "gather", 64, 1, 2, 3, 0.1, 0.2, 0.3, 0.9, 0.05, 0.1, 12, [[1.0]])
+    fit = Fit("s", "gather", 64, 1, 2, 3, 0.1, 0.2, 0.3, 0.9, 0.05, 0.1, 12, True, [[1.0]])
     with Store(path) as store:
         number = store.begin({"cores": 2})
         case_id = store.case_id(number, case)

@@ -4,6 +4,8 @@
 import json
 import os
 import subprocess
+import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,7 @@ from headrace.bench.node_process import free_port, node_config, run_folder
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.testbed import AttachedDevice, Stand, trial_of
+from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case
 from headrace.traffic import TrafficError, TrialResult
 
@@ -209,3 +212,34 @@ def test_priority_reaches_the_sessions_that_a_node_owns(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_waiting_for_a_core_is_known_and_marks_the_trial(tmp_path: Path) -> None:
+    core = min(os.sched_getaffinity(0))
+    spin = "import os; os.sched_setaffinity(0, {%d})\nwhile True: pass" % core  # noqa: UP031
+    environment = {"HEADRACE_OWNER": f"{tmp_path}#switch"}
+    rivals = [subprocess.Popen([sys.executable, "-c", spin], env=environment) for _ in range(3)]
+    try:
+        deadline = time.monotonic() + 20
+        while len(threads := worker_threads(tmp_path, [core])) < 3:
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        before = waited_ns(threads)
+        time.sleep(0.5)
+        after = waited_ns(threads)
+        assert before is not None and after is not None
+        assert after - before > 0.5e9  # three on one core: each waits two thirds of the time
+        assert worker_threads(tmp_path / "other", [core]) == []
+    finally:
+        for rival in rivals:
+            rival.kill()
+            rival.wait()
+    assert waited_ns(threads) is None
+    cycles = [Cycles.model_validate({"tsc_hz": 1e9, "workers": [
+        {"busy_cycles": busy, "idle_cycles": 0, "packets": 0}]}) for busy in (0, 4000)]  # fmt: skip
+    request = TrialRequest(0, "cost", 0.1, 1e4)
+    pair = (cycles[0], cycles[1])
+    trial = trial_of(request, answer(), 0.0, pair, None, waited=1000)
+    assert (trial.busy_cycles, trial.waited_cycles, trial.disturbed) == (4000, 1000, False)
+    waiting = int(0.011e9)
+    assert trial_of(request, answer(), 0.0, pair, None, waited=waiting).disturbed

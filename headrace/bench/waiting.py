@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How long the kernel kept a switch's workers from their core.
+
+A worker that is preempted between the start of a round and a poll finds packets when it comes
+back, so the round, and with it the whole absence, counts as busy: in OVS as in Headrace. Other
+absences fall into idle rounds; nobody knows which, so they cannot be taken off, but the kernel
+knows how long a runnable thread waited (`schedstat`), and a trial with much of that is marked
+(`Trial.disturbed`). What a hypervisor takes stays invisible.
+"""
+
+import os
+from collections.abc import Iterable
+from pathlib import Path
+
+from headrace.bench.priority import OWNER
+
+_PROC = Path("/proc")
+
+
+def worker_threads(rundir: Path, cores: Iterable[int]) -> list[Path]:
+    """Folders in /proc of the threads that the node in `rundir` has pinned to `cores`."""
+    mark = OWNER + str(rundir).encode() + b"#"
+    wanted = set(cores)
+    found = []
+    for process in _PROC.glob("[0-9]*"):
+        try:
+            if mark not in (process / "environ").read_bytes():
+                continue
+            tasks = list((process / "task").iterdir())
+        except OSError:
+            continue
+        for task in tasks:
+            try:
+                if os.sched_getaffinity(int(task.name)) == wanted:
+                    found.append(task)
+            except OSError:
+                continue
+    return found
+
+
+def waited_ns(threads: Iterable[Path]) -> int | None:
+    """Nanoseconds that the threads have waited for their core since they started.
+
+    None where the kernel does not tell (no schedstat) or there is no thread.
+    """
+    total, known = 0, False
+    for thread in threads:
+        try:
+            total += int((thread / "schedstat").read_text().split()[1])
+        except (OSError, IndexError, ValueError):
+            continue
+        known = True
+    return total if known else None
