@@ -27,6 +27,8 @@ DEFINITIONS: dict[str, str] = {
     "rate": "frames per second that came back, in one direction, summed over all streams",
     "loss": "(lost + unsent) / (sent + unsent): what the generator could not send counts as lost",
     "mrr": "rate received while the generator sends as fast as it can (an overload, not a search)",
+    "generator-limited": "the generator could not send what was asked, or the switch's worker was "
+    "less than 90 % busy under overload: the switch may be faster than the figure",
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
     "a generator that falls behind does not hide waiting (no coordinated omission)",
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",

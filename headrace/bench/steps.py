@@ -20,6 +20,8 @@ StepKind = Literal["overload", "search", "latency", "cost"]
 
 MIN_LOAD_SHARE = 0.05
 """A search looks no lower than this share of what an overloaded device forwards."""
+NEAR = 0.9
+"""A rate found above this share of the overload rate shares what limited that."""
 HEADROOM = 1.5
 """A search looks no higher than this multiple of what an overloaded device forwards."""
 
@@ -73,11 +75,16 @@ def steps_of(measure: Measure) -> list[Step]:
     return [Step(kind, measure) for kind in kinds]
 
 
+SATURATED_PERCENT = 90.0
+"""A worker that is less busy than this under overload was not what limited the rate."""
+
+
 @dataclass
 class CaseState:
     """What earlier steps of a case found and later ones need (packets per second)."""
 
     overload_pps: float | None = None
+    overload_limited: bool = False
     pdr_pps: float | None = None
 
 
@@ -138,9 +145,12 @@ class StepRunner:
     ) -> list[Sample]:
         trial = await self._trial(device, number, "overload", self._timing.trial_s, None)
         state.overload_pps = trial.rx_pps
+        busy = None if trial.approximate else trial.cpu_percent
+        idle = busy is not None and busy < SATURATED_PERCENT
+        state.overload_limited = trial.generator_limited or idle
         if not measure.overload:
             return []
-        samples = [Sample("mrr", "overload", number, trial.rx_pps, trial.generator_limited)]
+        samples = [Sample("mrr", "overload", number, trial.rx_pps, state.overload_limited)]
         if trial.cycles_per_packet is not None and not trial.approximate:
             cycles = trial.cycles_per_packet
             samples.append(Sample("cycles_per_packet", "overload", number, cycles))
@@ -152,15 +162,9 @@ class StepRunner:
         assert measure.search is not None
         if not state.overload_pps:
             raise StepSkipped("nothing came back under overload, so there is no rate to search for")
-        limited = False
-        fastest = 0.0
 
         async def run(seconds: float, load: float) -> Trial:
-            nonlocal limited, fastest
-            trial = await self._trial(device, number, "search", seconds, load)
-            limited = limited or trial.generator_limited
-            fastest = max(fastest, trial.rx_pps)
-            return trial
+            return await self._trial(device, number, "search", seconds, load)
 
         max_load = min(device.ceiling_pps, HEADROOM * state.overload_pps)
         try:
@@ -174,9 +178,10 @@ class StepRunner:
             )
         except SearchError as error:
             raise StepSkipped(f"search: {error}") from error
+        limited = state.overload_limited
         state.pdr_pps = found.get("pdr") or found.get("ndr")
         samples = [
-            Sample(metric, "", number, value, limited and value >= 0.95 * device.ceiling_pps)
+            Sample(metric, "", number, value, limited and value >= NEAR * state.overload_pps)
             for metric, value in found.items()
             if value is not None
         ]

@@ -142,8 +142,8 @@ def skip_table(store: Store, campaign: int) -> Table | None:
 
 
 LEGEND = (
-    "median [95 % interval], (range) of fewer than 3 rounds; * the generator was the limit; "
-    "▲ higher, ▼ lower, ≈ no difference shown"
+    "median [95 % interval], (range) of fewer than 3 rounds; * the switch was not the limit, its "
+    "worker had time left; ▲ higher, ▼ lower, ≈ no difference shown"
 )
 
 

@@ -126,3 +126,14 @@ def test_every_goal_set_says_what_it_means(name: str) -> None:
     assert "loss" in goals.definition or "lost" in goals.definition
     step = Step("search", Measure(search=goals.name))
     assert step.expected_s(Timing()) > 0
+
+
+async def test_a_worker_with_time_left_was_not_the_limit() -> None:
+    """A ceiling of the generator below the device's capacity marks the overload rate."""
+    measure = Measure(overload=True)
+    (step,) = steps_of(measure)
+    for ceiling, limited in ((20e6, False), (2e6, True)):
+        simulated = device(Laws(batching=1.0), ceiling)
+        samples = await runner([]).run(step, simulated, CaseState(), 0)
+        rates = [sample for sample in samples if sample.metric == "mrr"]
+        assert [sample.generator_limited for sample in rates] == [limited]
