@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "vnf/bng.h"
 #include "vnf/bridge.h"
 #include "vnf/firewall.h"
 #include "vnf/load.h"
@@ -18,6 +19,7 @@ namespace headrace::vnf {
 namespace {
 
 constexpr std::array kFunctions = {
+    FunctionEntry{"bng", "broadband gateway: QinQ subscribers to GRE and back", make_bng},
     FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
     FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
     FunctionEntry{"firewall", "ordered rules, stateful, between pairs of ports", make_firewall},
