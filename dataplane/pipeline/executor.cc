@@ -64,7 +64,7 @@ struct Executor::Context {
   void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
   template <bool one_rule>
-  void forward(std::span<const uint8_t> active) noexcept;
+  void forward(std::span<const uint8_t> active, bool sets) noexcept;
   void run_rule(uint8_t i, const Rule& rule) noexcept;
   void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
              packet::Depth parse_depth) noexcept;
@@ -196,48 +196,26 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
   if (rule.shape == RuleShape::go) {
     wait_at(rule.next_table, members);
   } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
-    forward<true>(active);
+    forward<true>(active, false);
   } else {
     for (uint8_t i : active) run_rule(i, rule);
   }
 }
 
 void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
-  const size_t n = active.size();
   const Rule* all_rules = burst.program->rules;
-  for (size_t k = 0; k < n; ++k) rte_prefetch0(&all_rules[rules[k]]);
-  Count* counts = burst.counts;
-  const RuleShape shape = all_rules[rules[0]].shape;
-  const uint8_t next = all_rules[rules[0]].next_table;
-  unsigned differ = 0;
-  unsigned idle = 0;
-  for (size_t k = 0; k < n; ++k) {
-    const Rule& rule = all_rules[rules[k]];
-    add(counts[rule.counter], 1, lengths[active[k]]);
-    differ |= static_cast<unsigned>(rule.shape) ^ static_cast<unsigned>(shape);
-    differ |= static_cast<unsigned>(rule.next_table ^ next);
-    idle |= rule.track_idle;
-  }
-  if (idle != 0) {
-    for (size_t k = 0; k < n; ++k) {
-      const Rule& rule = all_rules[rules[k]];
-      if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
-    }
-  }
-  if (differ == 0 && shape == RuleShape::forward && (with_set & members) == 0) {
-    forward<false>(active);
-  } else if (differ == 0 && shape == RuleShape::go) {
-    wait_at(next, members);
-  } else {
-    for (size_t k = 0; k < n; ++k) run_rule(active[k], all_rules[rules[k]]);
-  }
+  for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
+  forward<false>(active, (with_set & members) != 0);
 }
 
-/// Rewrites, decrements and sends packets whose rules all have the forward shape.
+/// Rewrites, decrements and sends packets whose rules have the forward shape. With many rules it
+/// counts, too, and deals with the other shapes as it meets them. All in one loop with its state in
+/// registers: this is where a switch spends its time.
 template <bool one_rule>
-void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
+void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noexcept {
   const Rule* all_rules = burst.program->rules;
   const Rule* rule = &all_rules[rules[0]];
+  Count* counts = burst.counts;
   const PortCell* cell = nullptr;
   const Port* port = nullptr;
   DropReason refusal = DropReason::none;
@@ -247,9 +225,21 @@ void Executor::Context::forward(std::span<const uint8_t> active) noexcept {
   uint64_t run_bytes = 0;
   for (size_t k = 0; k < active.size(); ++k) {
     const uint8_t i = active[k];
+    if constexpr (!one_rule) {
+      rule = &all_rules[rules[k]];
+      add(counts[rule->counter], 1, lengths[i]);
+      if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
+      if (rule->shape != RuleShape::forward || sets) {
+        if (rule->shape == RuleShape::go) {
+          wait_at(rule->next_table, PacketSet{1} << i);
+        } else {
+          run_rule(i, *rule);
+        }
+        continue;
+      }
+    }
     rte_mbuf* packet = packets[i];
     auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    if constexpr (!one_rule) rule = &all_rules[rules[k]];
     if (rule->dec_ttl != 0) {
       if (ttl_expires(frame, parsed[i])) [[unlikely]] {
         run_rule(i, *rule);
