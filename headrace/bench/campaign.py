@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from headrace.bench.device import Device, DeviceError
+from headrace.bench.device import Device
+from headrace.bench.errors import DeviceError
 from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.simulated import Laws, SimulatedDevice
 from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing

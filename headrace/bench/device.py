@@ -29,10 +29,6 @@ class TrialRequest:
     load_pps: float | None
 
 
-class DeviceError(Exception):
-    """A trial could not be run; the message names what failed and the remedy."""
-
-
 class Device(Protocol):
     """A deployed case."""
 

@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx
 from pydantic import BaseModel, ConfigDict
 
-from headrace.bench.device import DeviceError
+from headrace.bench.errors import DeviceError
 
 REQUEST_S = 60.0
 

@@ -18,12 +18,13 @@ from typing import Any
 import yaml
 
 from headrace.bench.core_plan import CorePlan
-from headrace.bench.device import DeviceError
+from headrace.bench.errors import DeviceError
 from headrace.bench.node_client import NodeClient
+from headrace.bench.owned import end_owned
 from headrace.bench.scenario import Subject
 
 START_S = 60.0
-DOWN_S = 30.0
+DOWN_S = 90.0
 PORTS = ("in0", "out0")
 """Names of the two physical ports: traffic enters by the first and leaves by the second."""
 
@@ -109,13 +110,16 @@ class NodeProcess:
         if self._process is not None:
             with contextlib.suppress(DeviceError):
                 await self.client.pause(False)
-            with contextlib.suppress(TimeoutError):
-                ender = await asyncio.create_subprocess_exec(
-                    self._command(), "down", "--rundir", str(self.rundir),
-                    stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
-                    stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
-                )  # fmt: skip
+            ender = await asyncio.create_subprocess_exec(
+                self._command(), "down", "--rundir", str(self.rundir),
+                stdin=asyncio.subprocess.DEVNULL, stdout=asyncio.subprocess.DEVNULL,
+                stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
+            )  # fmt: skip
+            try:
                 await asyncio.wait_for(ender.wait(), DOWN_S)
+            except TimeoutError:
+                ender.kill()
+                await ender.wait()
             if self._process.returncode is None:
                 with contextlib.suppress(ProcessLookupError):
                     self._process.terminate()
@@ -125,6 +129,7 @@ class NodeProcess:
                     self._process.kill()
                     await self._process.wait()
             self._process = None
+            await end_owned(self.rundir)
         await self.client.close()
         shutil.rmtree(self.rundir, ignore_errors=True)
 

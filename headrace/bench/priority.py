@@ -13,8 +13,9 @@ the mark that the node leaves in its environment.
 import os
 from pathlib import Path
 
+from headrace.bench.owned import owned
+
 NICE = -10
-OWNER = b"HEADRACE_OWNER="
 _PROC = Path("/proc")
 
 
@@ -50,12 +51,4 @@ def raise_owned(rundir: Path, nice: int = NICE) -> int:
 
     Returns how many. Does nothing where it is not allowed; `raise_priority` has said so.
     """
-    mark = OWNER + str(rundir).encode() + b"#"
-    raised = 0
-    for folder in _PROC.glob("[0-9]*"):
-        try:
-            owned = mark in (folder / "environ").read_bytes()
-        except OSError:
-            continue
-        raised += owned and _raise_session(folder.name, nice)
-    return raised
+    return sum(_raise_session(str(pid), nice) for pid in owned(rundir))

@@ -21,18 +21,14 @@ from typing import Annotated, Literal, Self
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from headrace.bench.errors import ScenarioError
+from headrace.bench.settings import SCENARIOS
 from headrace.results import Case, Placement, Shape
-
-FOLDER = Path(__file__).resolve().parent.parent.parent / "scenarios"
 
 Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
 PortKind = Literal["memif", "vhost-user", "veth"]
 Mix = Literal["imix-csit", "imix-nfvbench"]
 GoalName = Literal["short", "csit", "rfc2544", "tst009"]
-
-
-class ScenarioError(Exception):
-    """A scenario is not there or not valid; names the file, the place in it and the remedy."""
 
 
 class _Strict(BaseModel):
@@ -170,12 +166,12 @@ def load(path: Path) -> Scenario:
         raise ScenarioError(f"{path}: {places}") from error
 
 
-def load_all(folder: Path = FOLDER) -> list[Scenario]:
+def load_all(folder: Path = SCENARIOS) -> list[Scenario]:
     """All scenarios of a folder in the order of their file names."""
     return [load(path) for path in sorted(folder.glob("*.yaml"))]
 
 
-def find(names: list[str], folder: Path = FOLDER) -> list[Scenario]:
+def find(names: list[str], folder: Path = SCENARIOS) -> list[Scenario]:
     """The named scenarios (names or paths of files), all if none is named.
 
     Raises:

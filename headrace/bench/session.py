@@ -8,23 +8,21 @@ row in the store says how it ended.
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bench.campaign import Bed, Campaign, Progress, SimulatedBed
 from headrace.bench.core_plan import CorePlan, plan_cores
-from headrace.bench.device import DeviceError
+from headrace.bench.errors import DeviceError
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.priority import raise_priority
 from headrace.bench.scenario import Measure, Scenario, Subject
+from headrace.bench.settings import DEFAULT_MINUTES
 from headrace.bench.simulated import Laws
 from headrace.bench.steps import Timing
 from headrace.bench.testbed import Testbed
 from headrace.store import Store
-
-DEFAULT_MINUTES = 8.0
-QUICK_MINUTES = 1.0
 
 SIMULATED = {
     "headrace": Laws(cycles=130, noise=0.04),
@@ -32,6 +30,21 @@ SIMULATED = {
     "linux-bridge": Laws(cycles=3000, noise=0.04),
 }
 """What `--simulate` makes up, so that a scenario can be tried without touching the machine."""
+
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class _Once:
+    """Calls a function the first time only."""
+
+    def __init__(self, function: Callable[[], object] | None) -> None:
+        self._function = function
+
+    def __call__(self) -> None:
+        function, self._function = self._function, None
+        if function is not None:
+            function()
 
 
 @dataclass(frozen=True)
@@ -114,8 +127,10 @@ async def measure(
     number = store.begin(manifest)
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
-    if task is not None:
-        loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    # The first signal ends the campaign; more of them must not disturb the cleaning up.
+    ending = _Once(task.cancel if task is not None else None)
+    for number_of_signal in SIGNALS:
+        loop.add_signal_handler(number_of_signal, ending)
     status = "failed"
     try:
         async with _bed(scenarios, options, manifest) as bed:
@@ -131,6 +146,7 @@ async def measure(
         status = f"failed: {error}"
         raise
     finally:
-        loop.remove_signal_handler(signal.SIGTERM)
+        for number_of_signal in SIGNALS:
+            loop.remove_signal_handler(number_of_signal)
         store.finish(number, status)
     return number

@@ -19,7 +19,8 @@ from pathlib import Path
 import numpy as np
 
 from headrace.bench.core_plan import CorePlan
-from headrace.bench.device import Device, DeviceError, TrialRequest
+from headrace.bench.device import Device, TrialRequest
+from headrace.bench.errors import DeviceError
 from headrace.bench.graph import build, streams
 from headrace.bench.node_client import Cycles, NodePort
 from headrace.bench.node_process import PORTS, NodeProcess

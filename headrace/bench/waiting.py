@@ -12,21 +12,18 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
-from headrace.bench.priority import OWNER
+from headrace.bench.owned import owned
 
 _PROC = Path("/proc")
 
 
 def worker_threads(rundir: Path, cores: Iterable[int]) -> list[Path]:
     """Folders in /proc of the threads that the node in `rundir` has pinned to `cores`."""
-    mark = OWNER + str(rundir).encode() + b"#"
     wanted = set(cores)
     found = []
-    for process in _PROC.glob("[0-9]*"):
+    for pid in owned(rundir):
         try:
-            if mark not in (process / "environ").read_bytes():
-                continue
-            tasks = list((process / "task").iterdir())
+            tasks = list((_PROC / str(pid) / "task").iterdir())
         except OSError:
             continue
         for task in tasks:

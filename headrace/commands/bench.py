@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench list | run | compare`: scenarios, campaigns of them, and their differences."""
+"""`headrace bench list | run | compare`: scenarios, campaigns of them, and their differences.
+
+What takes long to load is loaded by the command that needs it.
+"""
 
 import asyncio
 import json
@@ -10,14 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace.bench.compare import compare
-from headrace.bench.console import ConsoleProgress, make_console
-from headrace.bench.device import DeviceError
-from headrace.bench.scenario import FOLDER, ScenarioError, find
-from headrace.bench.session import DEFAULT_MINUTES, QUICK_MINUTES, Options, measure
-from headrace.bench.tables import print_tables
+from headrace.bench.errors import DeviceError, ScenarioError
+from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
 from headrace.store import Store, StoreError
-from headrace.summary import json_rows
 from headrace.units import quantity
 
 RESULTS = Path("results/headrace.sqlite")
@@ -35,6 +33,8 @@ def fail(error: Exception | str) -> typer.Exit:
 
 
 def _list(folder: Path) -> Table:
+    from headrace.bench.scenario import find
+
     table = Table(show_lines=True)
     for name in ("scenario", "question", "cases", "subjects", "papers"):
         table.add_column(name, overflow="fold")
@@ -51,6 +51,8 @@ def _list(folder: Path) -> Table:
 
 
 def _compare_table(store: Store, old: int, new: int) -> Table:
+    from headrace.bench.compare import compare
+
     table = Table(title=f"campaign {new} / campaign {old}")
     for name in ("scenario", "case", "metric"):
         table.add_column(name, overflow="fold")
@@ -80,7 +82,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(room, name="bench")
 
     @room.command("list")
-    def list_command(folder: FolderOption = FOLDER) -> None:
+    def list_command(folder: FolderOption = SCENARIOS) -> None:
         """Lists the scenarios and what each asks."""
         try:
             Console().print(_list(folder))
@@ -98,10 +100,16 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
         simulate: Annotated[bool, typer.Option(help="Simulated devices; no nodes.")] = False,
         results: ResultsOption = RESULTS,
-        folder: FolderOption = FOLDER,
+        folder: FolderOption = SCENARIOS,
         as_json: JsonOption = False,
     ) -> None:
         """Measures scenarios and stores every trial. See `headrace run` for the whole tour."""
+        from headrace.bench.console import ConsoleProgress, make_console
+        from headrace.bench.scenario import find
+        from headrace.bench.session import Options, measure
+        from headrace.bench.tables import print_tables
+        from headrace.summary import json_rows
+
         options = Options(
             QUICK_MINUTES if quick else minutes, quick, 1 if quick else rounds, seed, simulate
         )
@@ -129,6 +137,8 @@ def register(app: typer.Typer) -> None:
         as_json: JsonOption = False,
     ) -> None:
         """Says for everything that both campaigns measured whether they differ."""
+        from headrace.bench.compare import compare
+
         try:
             if not results.exists():
                 raise StoreError(f"{results} does not exist; `headrace run` writes it")

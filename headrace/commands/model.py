@@ -1,20 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace model fit | predict`: cost functions from a campaign, and what they foretell."""
+"""`headrace model fit | predict`: cost functions from a campaign, and what they foretell.
+
+What takes long to load (numpy, scipy) is loaded by the command that needs it: `headrace up` and all
+other commands load this module too.
+"""
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 from rich.table import Table
 
-from headrace import published
-from headrace.model.campaign import PLACEMENTS, CampaignModel, model_of
-from headrace.model.cost import READING, advise, select
-from headrace.model.fit import predict
 from headrace.results import Fit
 from headrace.store import Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.model.campaign import CampaignModel
 
 RESULTS = Path("results/headrace.sqlite")
 
@@ -31,7 +34,9 @@ def _open(results: Path) -> Store:
     return Store(results)
 
 
-def _fit_table(model: CampaignModel) -> Table:
+def _fit_table(model: "CampaignModel") -> Table:
+    from headrace import published
+
     table = Table(title="log C = α·log pps + β·log length + γ, C in percent of one core")
     for name in ("switch", "placement", "bytes", "α ± se", "β ± se", "γ ± se", "R²", "cv error"):
         table.add_column(name)
@@ -61,7 +66,7 @@ def _fit_table(model: CampaignModel) -> Table:
     return table
 
 
-def _cycle_table(model: CampaignModel) -> Table:
+def _cycle_table(model: "CampaignModel") -> Table:
     table = Table(title="cycles per packet = a + b·bytes + c·hops")
     for name in ("switch", "a ± se", "b ± se (per byte)", "c ± se (per hop)", "R²", "points"):
         table.add_column(name)
@@ -82,7 +87,13 @@ def _fail(error: Exception) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _predict_json(model: CampaignModel, switch: str, pps: float, length: int, size: int) -> object:
+def _predict_json(
+    model: "CampaignModel", switch: str, pps: float, length: int, size: int
+) -> list[dict[str, object]]:
+    from headrace.model.campaign import PLACEMENTS
+    from headrace.model.cost import select
+    from headrace.model.fit import predict
+
     rows = []
     for placement in PLACEMENTS:
         found = select(model.fits, switch, placement, size)
@@ -106,6 +117,9 @@ def register(app: typer.Typer) -> None:
         as_json: JsonOption = False,
     ) -> None:
         """Fits the cost functions of a campaign and prints them beside Luizelli's Table I."""
+        from headrace.model.campaign import model_of
+        from headrace.model.cost import READING
+
         try:
             with _open(results) as store:
                 number = store.campaign(campaign).id
@@ -143,6 +157,10 @@ def register(app: typer.Typer) -> None:
         as_json: JsonOption = False,
     ) -> None:
         """Predicts the switch's cost of a chain on one server, and which placement is cheaper."""
+        from headrace.model.campaign import PLACEMENTS, model_of
+        from headrace.model.cost import READING, advise, select
+        from headrace.model.fit import predict
+
         if pps <= 0:
             raise _fail(ValueError("--pps must be positive"))
         try:

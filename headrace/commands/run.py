@@ -10,21 +10,17 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headrace.bench.console import ConsoleProgress, make_console
-from headrace.bench.device import DeviceError
-from headrace.bench.preflight import preflight
-from headrace.bench.scenario import FOLDER, ScenarioError, find
-from headrace.bench.session import DEFAULT_MINUTES, QUICK_MINUTES, Options, measure
-from headrace.bench.tables import print_tables
-from headrace.model.campaign import model_of
+from headrace.bench.errors import DeviceError, ScenarioError
+from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
 from headrace.store import Store, StoreError
-from headrace.summary import json_rows
 from headrace.units import seconds
 
 INTERRUPTED = 130
 
 
 def _fit(console: Console, store: Store, number: int) -> None:
+    from headrace.model.campaign import model_of
+
     model = model_of(store, number)
     store.set_fits(number, model.fits)
     console.print(
@@ -49,14 +45,21 @@ def register(app: typer.Typer) -> None:
             "results/headrace.sqlite"
         ),
         report: Annotated[Path, typer.Option(help="Folder of the report.")] = Path("report"),
-        folder: Annotated[Path, typer.Option("--scenarios", help="Scenario files.")] = FOLDER,
+        folder: Annotated[Path, typer.Option("--scenarios", help="Scenario files.")] = SCENARIOS,
         as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
     ) -> None:
         """Measures this machine: all scenarios, the cost model, the report.
 
         What cannot run here is a skipped row with its reason. Nothing is left running.
         """
+        # Late: these load numpy, scipy and matplotlib, which no other command should wait for.
+        from headrace.bench.console import ConsoleProgress, make_console
+        from headrace.bench.preflight import preflight
+        from headrace.bench.scenario import find
+        from headrace.bench.session import Options, measure
+        from headrace.bench.tables import print_tables
         from headrace.report.html import write
+        from headrace.summary import json_rows
 
         begun = time.monotonic()
         console = make_console(as_json)

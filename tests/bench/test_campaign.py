@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.bench.campaign import OUT_OF_TIME, Campaign, Silent, SimulatedBed
-from headrace.bench.device import Device, DeviceError
+from headrace.bench.device import Device
+from headrace.bench.errors import DeviceError
 from headrace.bench.plan import Block, Clock, blocks_of
 from headrace.bench.scenario import load_all
 from headrace.bench.simulated import Laws

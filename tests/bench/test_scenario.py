@@ -3,8 +3,9 @@ from pathlib import Path
 
 import pytest
 
+from headrace.bench.errors import ScenarioError
 from headrace.bench.plan import Clock, blocks_of
-from headrace.bench.scenario import ScenarioError, find, load, load_all
+from headrace.bench.scenario import find, load, load_all
 from headrace.bench.steps import Timing
 
 

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pieces that meet the node and the generator, against a node of a few lines."""
 
+import asyncio
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,9 +15,11 @@ import httpx
 import pytest
 
 from headrace.bench.core_plan import plan_cores
-from headrace.bench.device import DeviceError, TrialRequest
+from headrace.bench.device import TrialRequest
+from headrace.bench.errors import DeviceError
 from headrace.bench.node_client import Cycles, NodeClient
 from headrace.bench.node_process import free_port, node_config, run_folder
+from headrace.bench.owned import end_owned
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.testbed import AttachedDevice, Stand, trial_of
@@ -243,3 +247,21 @@ def test_waiting_for_a_core_is_known_and_marks_the_trial(tmp_path: Path) -> None
     assert (trial.busy_cycles, trial.waited_cycles, trial.disturbed) == (4000, 1000, False)
     waiting = int(0.011e9)
     assert trial_of(request, answer(), 0.0, pair, None, waited=waiting).disturbed
+
+
+def test_what_a_failed_node_left_is_ended_even_if_it_is_stopped(tmp_path: Path) -> None:
+    deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    environment = {"HEADRACE_OWNER": f"{tmp_path}#switch"}
+    left = [
+        subprocess.Popen(["/bin/sleep", "60"], env=environment),
+        subprocess.Popen([sys.executable, "-c", deaf], env=environment),
+    ]
+    try:
+        os.kill(left[0].pid, signal.SIGSTOP)
+        assert asyncio.run(end_owned(tmp_path)) == 2
+        for process in left:
+            process.wait(5)
+        assert asyncio.run(end_owned(tmp_path)) == 0
+    finally:
+        for process in left:
+            process.kill()

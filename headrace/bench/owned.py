@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Finds and, if need be, ends the processes that a node has started, by the mark that it leaves.
+
+Every process of a node carries `HEADRACE_OWNER=<rundir>#<name>` in its environment. `headrace down`
+is the way to end them; `end_owned` is for when that failed, so that a bench never leaves a poller
+behind whatever happened to the node.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+OWNER = b"HEADRACE_OWNER="
+PATIENCE_S = 5.0
+POLL_S = 0.05
+_PROC = Path("/proc")
+
+
+def owned(rundir: Path) -> Iterator[int]:
+    """Ids of the processes that the node in `rundir` has started."""
+    mark = OWNER + str(rundir).encode() + b"#"
+    for folder in _PROC.glob("[0-9]*"):
+        try:
+            if mark in (folder / "environ").read_bytes():
+                yield int(folder.name)
+        except OSError:
+            continue
+
+
+async def end_owned(rundir: Path) -> int:
+    """Ends what is left of a node: SIGTERM, then SIGKILL. Returns how many there were."""
+    left = list(owned(rundir))
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in owned(rundir):
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, number)
+                os.kill(pid, signal.SIGCONT)
+        for _ in range(round(PATIENCE_S / POLL_S)):
+            if not any(owned(rundir)):
+                break
+            await asyncio.sleep(POLL_S)
+    return len(left)
