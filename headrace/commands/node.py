@@ -53,6 +53,9 @@ def up(
         url = daemon.up(settings, rundir)
     except (NodeError, SwitchError) as error:
         fail(str(error))
+    note = NodeClient(url).get("/node")["hugepages_note"]
+    if note:
+        typer.echo(f"note: running without hugepages: {note}", err=True)
     typer.echo(f"node {settings.name} ({settings.switch}) is up at {url}, directory {rundir}")
 
 

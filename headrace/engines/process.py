@@ -12,12 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from headrace.control import ControlError, call
+from headrace.eal import remove_remains
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.processes import ProcessError, Supervisor, write_atomically
 from headrace.programs import ProgramMissing, find_program
 from headrace.switches.base import PortKind, vdev_devargs
 
 _PATIENCE_S = 20.0
+
+
+def file_prefix(vnf: VnfSpec) -> str:
+    """DPDK's file prefix of a VNF."""
+    return f"hrvnf{hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()}"
 
 
 class ProcessEngine:
@@ -41,7 +47,6 @@ class ProcessEngine:
 
     def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
         """What headrace-vnf reads."""
-        digest = hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()
         return {
             "function": vnf.configuration,
             "cpu": vnf.cores[0],
@@ -49,7 +54,7 @@ class ProcessEngine:
             "eal": {
                 "hugepages": "auto" if self._hugepages else "off",
                 "memory_mb": vnf.memory_mb,
-                "file_prefix": f"hrvnf{digest}",
+                "file_prefix": file_prefix(vnf),
             },
             "ports": [
                 {
@@ -65,9 +70,11 @@ class ProcessEngine:
         """See Engine."""
         text = json.dumps(self.configuration(vnf), indent=2)
         file = self._directory / f"{vnf.name}.json"
-        write_atomically(file, text)
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
         digest = hashlib.blake2b(f"{command}{text}".encode()).hexdigest()
+        if not self.running(vnf) or self._supervisor.digest(self._process(vnf)) != digest:
+            await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
+        write_atomically(file, text)
         try:
             program = find_program("headrace-vnf")
             process, _ = await self._supervisor.ensure(
@@ -107,6 +114,7 @@ class ProcessEngine:
                 files.append(Path(port.switch_port.options["path"]))
         for file in files:
             file.unlink(missing_ok=True)
+        remove_remains(file_prefix(vnf))
 
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""

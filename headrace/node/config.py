@@ -4,7 +4,7 @@
 import os
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -74,6 +74,7 @@ class NodeConfig(_Strict):
     cores: CoresConfig = Field(default_factory=CoresConfig)
     memory_mb: Annotated[int, Field(ge=64)] = 512
     switch_memory_mb: Annotated[int, Field(ge=64)] = 256
+    hugepages: Literal["auto", "require", "off"] = "auto"
     oversubscribe: bool = False
     ports: list[PortConfig] | None = None
     vnf_ports: PortKind | None = None

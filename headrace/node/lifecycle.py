@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.engines.base import EngineError
-from headrace.node.errors import DeployFailed, GraphRefused, NotFound
+from headrace.node.errors import Busy, DeployFailed, NotFound
 from headrace.node.nffg import parse
 from headrace.node.plan import Surroundings, make_plan
 from headrace.node.resources import EMPTY_PLAN, Plan
@@ -104,16 +104,15 @@ class GraphManager:
         """Begins to bring a graph to a new version; see `create`.
 
         Raises:
-            GraphRefused: as `create`; also if another change of this graph is under way.
+            GraphRefused: as `create`.
+            Busy: another change of this graph is under way.
             NotFound: there is no such graph.
         """
         old = self.record(graph_id)
         if old.state is GraphState.FAILED:
             old = replace(old, plan=EMPTY_PLAN)
         elif old.state is not GraphState.RUNNING:
-            raise GraphRefused(
-                "graphs", f"graph {graph_id} is {old.state}; try again when it is done"
-            )
+            raise Busy("graphs", f"graph {graph_id} is {old.state}; try again when it is done")
         plan = self._plan(graph_id, old.number, document, old.plan)
         self._store.put_graph(
             GraphRecord(

@@ -16,6 +16,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from headrace.eal import hugepages_lacking
 from headrace.engines.base import Engine, EngineError, VnfSpec
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
@@ -29,12 +30,11 @@ from headrace.node.resources import LsiResource, Plan, PortResource, Resource, V
 from headrace.node.store import GraphRecord, GraphState, Store
 from headrace.node.transition import Transition
 from headrace.processes import Supervisor
-from headrace.switches.base import PortSpec, SwitchDriver, SwitchSettings
+from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 
 log = logging.getLogger("headrace.node")
 
-_HUGEPAGES_FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
 _PCI = re.compile(r"(pci:)?([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
 
 
@@ -43,13 +43,27 @@ def prefix_of(rundir: Path) -> str:
     return f"hr{hashlib.blake2b(str(rundir.resolve()).encode(), digest_size=2).hexdigest()}"
 
 
-def hugepages_mounted() -> bool:
-    """Whether 2 MiB hugepages are free and a hugetlbfs is mounted."""
-    try:
-        mounts = Path("/proc/mounts").read_text()
-        return " hugetlbfs " in mounts and int(_HUGEPAGES_FREE.read_text()) > 0
-    except OSError:
-        return False
+def _hugepages(config: NodeConfig, supervisor: Supervisor, store: Store) -> tuple[bool, str]:
+    """Whether switch and VNFs use hugepages, and why not.
+
+    A switch that already runs decides for those that join it: its own pages are not free any more.
+
+    Raises:
+        ConfigError: node.yaml requires hugepages and there are too few.
+    """
+    stored = store.meta("hugepages")
+    if stored is not None and supervisor.find("switch") is not None:
+        return stored == "yes", store.meta("hugepages_note") or ""
+    lacking = None
+    if config.hugepages != "off":
+        lacking = hugepages_lacking(config.switch_memory_mb)
+    if lacking is not None and config.hugepages == "require":
+        raise ConfigError("config", f"hugepages: {lacking}")
+    used = config.hugepages != "off" and lacking is None
+    note = lacking or ("" if used else "switched off in node.yaml")
+    store.set_meta("hugepages", "yes" if used else "no")
+    store.set_meta("hugepages_note", note)
+    return used, note
 
 
 def parts_of(
@@ -86,13 +100,13 @@ class Node:
         self.rundir = rundir.resolve()
         self.prefix = prefix_of(self.rundir)
         self.supervisor = Supervisor(self.rundir)
-        self.hugepages = hugepages_mounted()
+        self.store = Store(_database(self.rundir))
+        self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages)
         self.driver = driver or parts[0]
         self.engines = engines or parts[1]
         self.templates = templates.load(config.templates)
         self.ports = self._physical_ports()
-        self.store = Store(_database(self.rundir))
         transition = Transition(self.store, self.driver, self.engines)
         self.graphs = GraphManager(self.store, transition, self._surroundings)
         self.paused = False
@@ -159,12 +173,18 @@ class Node:
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
         (self.rundir / "ports").mkdir(parents=True, exist_ok=True)
-        adopted = await self.driver.start()
-        log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
         resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
         resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
-        await self.graphs.recover(Plan(resources=tuple(resources)), adopted)
-        self.version = await self.driver.version()
+        adopted = False
+        try:
+            adopted = await self.driver.start()
+            log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
+            await self.graphs.recover(Plan(resources=tuple(resources)), adopted)
+            self.version = await self.driver.version()
+        except SwitchError:
+            if not adopted:
+                await self.driver.stop()  # nothing else may hold on to a half-made node
+            raise
 
     async def close(self) -> None:
         """Lets go of switch and VNFs, which run on; work under way is brought to its end."""
@@ -276,6 +296,7 @@ class Node:
             },
             "templates": [template.id for template in self.templates.all()],
             "hugepages": self.hugepages,
+            "hugepages_note": self.hugepages_note,
             "kernel": platform.release(),
             "rundir": str(self.rundir),
             "paused": self.paused,
@@ -327,7 +348,7 @@ async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
     if text is None:
         return  # it never came as far as starting a switch
     config = NodeConfig.model_validate_json(text)
-    driver, engines = parts_of(config, rundir, supervisor, hugepages_mounted())
+    driver, engines = parts_of(config, rundir, supervisor, hugepages=True)
     for row in rows:
         resource = row.resource
         if isinstance(resource, VnfResource):

@@ -14,6 +14,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.eal import remove_remains
 from headrace.processes import ProcessError, Supervisor
 from headrace.switches.base import (
     Attach,
@@ -177,6 +178,7 @@ class OvsFamilyDriver:
         await self.close()
         await self.supervisor.end(DAEMON_PROCESS)
         await self.supervisor.end(DATABASE_PROCESS)
+        remove_remains(self.settings.prefix)
 
     async def close(self) -> None:
         """Closes this driver's connections; the switch goes on."""
@@ -280,6 +282,7 @@ class OvsFamilyDriver:
             )
         kind, options = self._interface(port)
         if not await self._select("Port", ["_uuid"], [["name", "==", port.name]]):
+            _clear_listening_socket(port)
             attached = _mutate("Bridge", [["name", "==", lsi]], "ports", "insert", named("port"))
             await self._configure(
                 f"port {port.name}",
@@ -406,6 +409,12 @@ class OvsFamilyDriver:
         if port.kind in (PortKind.TAP, PortKind.SYSTEM):
             return Attach(iface=port.name)
         return Attach()
+
+
+def _clear_listening_socket(port: PortSpec) -> None:
+    """Removes the socket that a killed switch left where it will listen again."""
+    if port.kind is PortKind.MEMIF and port.options.get("role", "server") == "server":
+        Path(port.options["socket"]).unlink(missing_ok=True)
 
 
 def dpdk_options(port: PortSpec) -> dict[str, str]:

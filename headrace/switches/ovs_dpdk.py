@@ -76,7 +76,8 @@ class OvsDpdkDriver(OvsFamilyDriver):
                 "dpdk-socket-limit": str(megabytes),
                 "dpdk-extra": f"{prefix} --huge-unlink=always",
             }
-        return {**common, "dpdk-extra": f"{prefix} --no-huge -m {megabytes}"}
+        # OVS adds --in-memory, which EAL does not allow with --no-huge, unless told --legacy-mem.
+        return {**common, "dpdk-extra": f"{prefix} --no-huge --legacy-mem -m {megabytes}"}
 
     def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
         match port.kind:

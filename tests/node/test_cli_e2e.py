@@ -78,7 +78,8 @@ def traces(rundir: Path) -> list[str]:
     if Path("/run/netns").is_dir():
         found += [name for name in os.listdir("/run/netns") if name.startswith(prefix)]
     found += list(Supervisor(rundir).all())
-    found += [path.name for path in Path("/dev/hugepages").glob(f"*{prefix}*")]
+    for place in (Path("/dev/hugepages"), Path("/var/run/dpdk")):
+        found += [str(path) for path in place.glob(f"*{prefix}*")]
     return found + ([str(rundir)] if rundir.exists() else [])
 
 

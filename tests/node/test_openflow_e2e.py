@@ -7,6 +7,7 @@ same tests run on every switch of the OVSDB and OpenFlow driver.
 
 import asyncio
 import os
+import signal
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -278,6 +279,38 @@ async def test_chain_of_vnfs(bench: Bench) -> None:
     await bench.node.graphs.delete("g")
     assert not any(name.startswith("vnf-") for name in bench.node.supervisor.all())
     assert list((bench.node.rundir / "vnf").iterdir()) == []
+
+
+async def test_restart_takes_over_switch_and_vnfs(bench: Bench, start_node: StartNode) -> None:
+    if not _available("headrace"):
+        pytest.skip("headrace-vnf is not built")
+    await bench.node.graphs.create("g", graphs.chain("pass", 1))
+    before = bench.node.supervisor.all()
+    assert len(before) == 3  # ovsdb-server, the switch, the VNF
+    settings = bench.node.config.model_dump(mode="json")
+    await bench.node.close()
+    again = await start_node(**settings)
+    assert again.supervisor.all() == before
+    assert again.hugepages == bench.node.hugepages
+    assert await bench.over(udp()) == [udp()]
+
+
+async def test_lost_switch_and_vnf_are_made_again(bench: Bench, start_node: StartNode) -> None:
+    if not _available("headrace"):
+        pytest.skip("headrace-vnf is not built")
+    await bench.node.graphs.create("g", graphs.chain("pass", 1))
+    for name, process in bench.node.supervisor.all().items():
+        if name != "ovsdb-server":
+            process.signal(signal.SIGKILL)
+    status = bench.node.status(bench.node.graphs.record("g"))
+    assert status["status"] == "error" and "has ended" in status["message"]
+    settings = bench.node.config.model_dump(mode="json")
+    await bench.node.close()
+    again = await start_node(**settings)
+    assert again.status(again.graphs.record("g"))["status"] == "complete"
+    statistics = await again.driver.rule_statistics(again.lsi0)
+    assert len(statistics) == 4  # two from the ports, two from the links
+    await again.graphs.delete("g")
 
 
 async def test_cycles_count_up(bench: Bench) -> None:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The REST API: codes and shapes that clients of the original node rely on, and our own paths."""
 
+import asyncio
 import copy
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from headrace.node.config import from_dict
 from headrace.node.node import Node
 from headrace.node.rest import make_app
 from headrace.switches.base import SwitchError
+from headrace.switches.rules import Rule
 from tests.node import graphs
 from tests.node.crashing import FIRST, SECOND, SETTINGS
 from tests.node.fakes import FakeDriver, FakeEngine, World
@@ -207,6 +209,24 @@ async def test_without_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Non
     status = (await api("GET", "/NF-FG/status/2")).json()
     assert status["status"] == "error" and status["message"] == "table full"
     assert (await api("DELETE", "/NF-FG/2")).status_code == 204
+
+
+async def test_a_graph_in_change_is_409(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    await api("PUT", "/NF-FG/1", FIRST)
+    install, gate = api.node.driver.install_rules, asyncio.Event()
+
+    async def wait(lsi: str, rules: Sequence[Rule]) -> None:
+        await gate.wait()
+        await install(lsi, rules)
+
+    monkeypatch.setattr(api.node.driver, "install_rules", wait)
+    assert (await api("PUT", "/NF-FG/1?wait=false", SECOND)).status_code == 202
+    status = (await api("GET", "/NF-FG/status/1")).json()
+    assert status["status"] == "in_progress" and status["percentage_completed"] < 100
+    assert (await api("PUT", "/NF-FG/1", FIRST)).status_code == 409
+    gate.set()
+    await api.node.graphs.settle()
+    assert (await api("GET", "/NF-FG/1")).json() == SECOND
 
 
 async def test_delete_one_rule(api: Api) -> None:

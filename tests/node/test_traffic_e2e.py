@@ -35,13 +35,26 @@ def _need(switch: str) -> Path:
 
 
 @pytest.mark.parametrize(
-    ("switch", "kind"),
-    [("headrace", "memif"), ("headrace", "vhost-user"), ("ovs-dpdk", "vhost-user")],
+    ("switch", "kind", "hugepages"),
+    [
+        ("headrace", "memif", "auto"),
+        ("headrace", "memif", "off"),
+        ("headrace", "vhost-user", "auto"),
+        ("ovs-dpdk", "vhost-user", "auto"),
+        ("ovs-dpdk", "vhost-user", "off"),
+    ],
 )
-async def test_counted_at_both_ends(start_node: StartNode, switch: str, kind: str) -> None:
+async def test_counted_at_both_ends(
+    start_node: StartNode, switch: str, kind: str, hugepages: str
+) -> None:
     program = _need(switch)
-    ports = [{"name": name, "kind": kind} for name in ("p0", "p1")]
-    node = await start_node(switch=switch, ports=ports, vnf_ports=kind, oversubscribe=True)
+    node = await start_node(
+        switch=switch,
+        hugepages=hugepages,
+        ports=[{"name": name, "kind": kind} for name in ("p0", "p1")],
+        vnf_ports=kind,
+        oversubscribe=True,
+    )
     transport = httpx.ASGITransport(app=make_app(node))
     async with (
         httpx.AsyncClient(transport=transport, base_url="http://node", timeout=60) as http,

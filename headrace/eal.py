@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What DPDK's environment layer needs from the machine, and what it leaves behind."""
+
+import contextlib
+import os
+import shutil
+from pathlib import Path
+
+_PAGE_MB = 2
+_FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+_MOUNTS = Path("/proc/mounts")
+_REMEDY = "run `make setup`, or `sysctl vm.nr_hugepages=1024` and mount a hugetlbfs"
+
+
+def hugepage_mounts() -> list[Path]:
+    """Where a hugetlbfs is mounted."""
+    lines = [line.split() for line in _MOUNTS.read_text().splitlines()]
+    return [Path(fields[1]) for fields in lines if fields[2] == "hugetlbfs"]
+
+
+def hugepages_lacking(megabytes: int) -> str | None:
+    """Why `megabytes` cannot be had in 2 MiB hugepages, with the remedy; None if they can."""
+    if not hugepage_mounts():
+        return f"no hugetlbfs is mounted; {_REMEDY}"
+    try:
+        free = int(_FREE.read_text()) * _PAGE_MB
+    except (OSError, ValueError):
+        return "this kernel has no 2 MiB hugepages"
+    if free < megabytes:
+        return f"{free} MB are free in 2 MiB hugepages, {megabytes} MB are needed; {_REMEDY}"
+    return None
+
+
+def remove_remains(file_prefix: str) -> None:
+    """Removes the runtime directory and the hugepage files of a DPDK process that has ended."""
+    # DPDK 22.11, eal_create_runtime_dir(): root's is fixed.
+    user = os.environ.get("XDG_RUNTIME_DIR", "/tmp")  # noqa: S108
+    base = Path("/var/run") if os.geteuid() == 0 else Path(user)
+    shutil.rmtree(base / "dpdk" / file_prefix, ignore_errors=True)
+    for mount in hugepage_mounts():
+        for file in mount.glob(f"{file_prefix}map_*"):
+            with contextlib.suppress(OSError):
+                file.unlink()
