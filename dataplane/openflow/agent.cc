@@ -11,6 +11,10 @@
 #include "openflow/requests.h"
 
 namespace headrace::openflow {
+namespace {
+/// Connections of all kinds. Each may hold some 16 MiB at worst (connection.h).
+constexpr size_t kMaxPeers = 64;
+}  // namespace
 
 class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
  public:
@@ -157,6 +161,13 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
 
  private:
   void add_peer(StreamSocket socket, ControllerLink* link, std::chrono::milliseconds probe) {
+    if (peers_.size() >= kMaxPeers) {
+      log::warn("openflow: {}: {} connections are open; one more refused", context_.config.name,
+                kMaxPeers);
+      // An active link tries again later; a passive one's client sees its connection closed.
+      if (link != nullptr) link->lost(false, "too many connections");
+      return;
+    }
     auto connection = std::make_shared<Connection>(std::move(socket), *this, probe);
     Peer peer;
     peer.connection = connection;

@@ -365,6 +365,27 @@ TEST_F(AgentTest, ListensForControllers) {
   EXPECT_NE(status[2].last_error.find("TLS"), std::string::npos);
 }
 
+TEST_F(AgentTest, RefusesAFloodOfConnections) {
+  std::vector<std::unique_ptr<Client::Local::socket>> flood;
+  for (int i = 0; i < 80; ++i) {
+    flood.push_back(std::make_unique<Client::Local::socket>(io_));
+    flood.back()->connect(Client::Local::endpoint(path_));
+  }
+  flood.back()->non_blocking(true);
+  // The agent's hello, or the end of the connection.
+  std::array<uint8_t, 64> octets{};
+  std::error_code code;
+  EXPECT_TRUE(test::run_until(io_, [&] {
+    flood.back()->read_some(asio::buffer(octets), code);
+    return code == asio::error::eof;
+  }));
+  flood.clear();
+  io_.restart();
+  io_.run_for(50ms);
+  Client client(io_, path_);
+  EXPECT_EQ(type_of(client.ask(make_message(Type::features_request, 1))), Type::features_reply);
+}
+
 TEST_F(AgentTest, SecondAgentDoesNotStealTheSocket) {
   Agent other(io_, switch_.lsi, host_, {1, "other"});
   EXPECT_FALSE(other.listen(path_));
