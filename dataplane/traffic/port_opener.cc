@@ -8,19 +8,6 @@
 
 namespace headrace::traffic {
 
-namespace {
-
-/// The value of `key` in "name,key=value,...", or nothing.
-std::string devarg(const std::string& devargs, const std::string& key) {
-  const std::string wanted = "," + key + "=";
-  const size_t at = devargs.find(wanted);
-  if (at == std::string::npos) return "";
-  const size_t begin = at + wanted.size();
-  return devargs.substr(begin, devargs.find(',', begin) - begin);
-}
-
-}  // namespace
-
 PortOpener::~PortOpener() {
   if (!busy()) return;
   give_up();

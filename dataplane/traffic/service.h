@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -65,7 +66,9 @@ class Service {
   bool running_{false};
   bool calibrating_{false};
   std::vector<Reply> waiting_;  ///< for the running trial's end
-  uint8_t run_{0};
+  /// Begins anywhere, so that two generators on one network rarely take each other's packets for
+  /// their own; even, for each trial has a warm-up's number below its own.
+  uint8_t run_{static_cast<uint8_t>(std::random_device{}() & 0xfeU)};
   unsigned calibrations_{0};
   json calibration_;
 };

@@ -5,8 +5,13 @@
 #include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 
 #include "traffic/header_stack.h"
@@ -23,7 +28,42 @@ uint32_t buffers_for(uint16_t descriptors) {
   return 4U * descriptors + 1024 + 512;
 }
 
+/// The socket on which a vhost-user device of these arguments will listen, or "".
+std::string listens_on(const std::string& devargs) {
+  if (devargs.starts_with("net_virtio_user") && devarg(devargs, "server") == "1") {
+    return devarg(devargs, "path");
+  }
+  if (devargs.starts_with("net_vhost") && devarg(devargs, "client") != "1") {
+    return devarg(devargs, "iface");
+  }
+  return "";
+}
+
+/// Removes a socket that a killed process left behind: its driver would refuse the name. One that
+/// somebody listens on, or a file of another kind, stays.
+void remove_dead_socket(const std::string& path) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  struct stat status {};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  path.copy(address.sun_path, path.size());
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return;
+  const int failed = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (failed != 0 && errno == ECONNREFUSED) ::unlink(path.c_str());
+  ::close(probe);
+}
+
 }  // namespace
+
+std::string devarg(const std::string& devargs, const std::string& key) {
+  const std::string wanted = "," + key + "=";
+  const size_t at = devargs.find(wanted);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + wanted.size();
+  const size_t end = devargs.find(',', begin);
+  return devargs.substr(begin, end == std::string::npos ? end : end - begin);
+}
 
 Result<std::unique_ptr<TrafficPort>> TrafficPort::open(const PortOptions& options) {
   std::unique_ptr<TrafficPort> port(new TrafficPort(options));
@@ -41,6 +81,7 @@ Result<> TrafficPort::attach() {
     return fail_as("exists", "/devargs: there is a device {} already; choose another number",
                    device);
   }
+  remove_dead_socket(listens_on(devargs));
   const std::string args = comma == std::string::npos ? "" : devargs.substr(comma + 1);
   if (const int error = rte_eal_hotplug_add("vdev", device.c_str(), args.c_str()); error != 0) {
     return fail_as("bad_devargs",

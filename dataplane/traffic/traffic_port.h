@@ -25,6 +25,9 @@ struct PortOptions {
   uint16_t max_frame{1518};  ///< with FCS; sets the buffers' size and the MTU
 };
 
+/// The value of `key` in "name,key=value,...", or "".
+std::string devarg(const std::string& devargs, const std::string& key);
+
 class TrafficPort {
  public:
   /// Makes, configures and starts the device. Fails naming the member at fault ("/devargs: ...").

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import signal
 import subprocess
 import time
 from collections.abc import Iterator
@@ -70,6 +71,33 @@ async def test_ends_while_it_waits_for_a_peer(tmp_path: Path) -> None:
             await adding
         begin = time.monotonic()
     assert time.monotonic() - begin < 4, "ended by itself, not killed"
+
+
+async def test_a_peer_that_is_killed_is_loss_and_may_come_back(
+    traffic: TrafficProcess, tmp_path: Path
+) -> None:
+    path = tmp_path / "vhost.sock"
+    streams = [StreamSpec(name="out", tx_port="p", rx_port="p")]
+    for _ in range(2):
+        async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as peer:
+            # The peer is the server: what it leaves behind must not be in its successor's way.
+            adding = asyncio.create_task(peer.add_port("p", virtio_user(path)))
+            if not await traffic.ports():
+                await traffic.add_port("p", f"net_vhost0,iface={path},client=1")
+                await traffic.configure(streams)
+            await adding
+            await traffic.wait_links(timeout_s=20)
+            await peer.configure(streams)
+            await peer.start(20_000, yield_core=True)
+            trial = asyncio.create_task(traffic.trial(1, 20_000, yield_core=True, drain_s=0.05))
+            await asyncio.sleep(0.4)
+            assert peer.pid is not None
+            os.kill(peer.pid, signal.SIGKILL)
+            result = await trial
+        assert result.sent > 0
+        assert result.unsent > 0
+        assert result.intended == 20_000
+        assert not (await traffic.ports())[0].link
 
 
 @pytest.fixture
