@@ -221,6 +221,17 @@ class GraphManager:
                 raise DeployFailed("lifecycle", f"graph {graph_id}: {error}") from error
             self._store.delete_graph(graph_id)
 
+    async def repair(self, graph_id: str) -> None:
+        """Makes again what has gone of a running graph, such as a VNF that has ended.
+
+        Raises:
+            SwitchError, EngineError: it cannot be made; the rest of the graph stays as it is.
+        """
+        async with self._locks[graph_id]:
+            record = self._store.graph(graph_id)
+            if record is not None and record.state is GraphState.RUNNING:
+                await self._run(graph_id, record.plan)
+
     # After a start.
 
     async def recover(self, node_plan: Plan, adopted: bool) -> None:
@@ -238,7 +249,8 @@ class GraphManager:
                 if record.state is GraphState.DELETING:
                     await self._delete(record.id)
                 elif record.state is GraphState.FAILED:
-                    await self._run(record.id, EMPTY_PLAN)
+                    async with self._locks[record.id]:
+                        await self._run(record.id, EMPTY_PLAN)
                 else:
                     await self._deploy(record.id, distrust=not adopted)
             except (DeployFailed, SwitchError, EngineError) as error:

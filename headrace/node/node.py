@@ -173,6 +173,15 @@ class Node:
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
         (self.rundir / "ports").mkdir(parents=True, exist_ok=True)
+        await self.fill_switch()
+        self.version = await self.driver.version()
+
+    async def fill_switch(self) -> None:
+        """Starts or adopts the switch and makes it hold LSI-0 and what the graphs need.
+
+        Raises:
+            SwitchError: it cannot be had; then it does not run.
+        """
         resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
         resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
         adopted = False
@@ -180,10 +189,9 @@ class Node:
             adopted = await self.driver.start()
             log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
             await self.graphs.recover(Plan(resources=tuple(resources)), adopted)
-            self.version = await self.driver.version()
         except SwitchError:
             if not adopted:
-                await self.driver.stop()  # nothing else may hold on to a half-made node
+                await self.driver.stop()  # nobody may hold on to a half-made switch
             raise
 
     async def close(self) -> None:
@@ -224,10 +232,11 @@ class Node:
         if record.state is GraphState.RUNNING:
             for name in self.driver.processes():
                 if self.supervisor.find(name) is None:
-                    state, message = "error", f"the switch has ended; restart the node: {name}"
+                    state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
                 if not self.engines[vnf.engine].running(vnf):
-                    state, message = "error", f"VNF {vnf.vnf} has ended; update or restart"
+                    message = f"VNF {vnf.vnf} has ended; the node starts it again"
+                    state = "error"
         return {
             "status": state,
             "percentage_completed": self.graphs.percentage(record),

@@ -15,6 +15,7 @@ import uvicorn
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file
 from headrace.node.errors import ConfigError
+from headrace.node.keeper import Keeper
 from headrace.node.node import Node
 from headrace.node.rest import make_app
 from headrace.processes import ProcessId, write_atomically
@@ -80,7 +81,9 @@ async def _serve(config: NodeConfig, rundir: Path, listener: socket.socket) -> N
     settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
     server = uvicorn.Server(settings)
     write_atomically(node_file(rundir), json.dumps(said))
+    keeper = asyncio.create_task(Keeper(node).run())
     try:
         await server.serve(sockets=[listener])
     finally:
+        keeper.cancel()
         node_file(rundir).unlink(missing_ok=True)

@@ -11,11 +11,11 @@ look whether its work is already done: that makes it repeatable after a crash.
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from headrace.eal import remove_remains
-from headrace.processes import ProcessError, Supervisor
+from headrace.processes import ProcessError, ProcessId, Supervisor
 from headrace.switches.base import (
     Attach,
     Capabilities,
@@ -160,18 +160,22 @@ class OvsFamilyDriver:
             )
         except (OvsdbError, ProcessError) as error:
             raise SwitchError(f"{self.name}: {error}") from error
-        configured = asyncio.create_task(database.configure())
-        while not configured.done():
-            await asyncio.wait([configured], timeout=0.1)
-            if not process.alive():
-                configured.cancel()
-                words = self.supervisor.last_words(DAEMON_PROCESS)
-                raise SwitchError(f"{self.name} ended while starting: {words}")
         try:
-            configured.result()
+            await self._while_alive(process, database.configure())
         except OvsdbError as error:
             log = self.supervisor.log_of(DAEMON_PROCESS)
             raise SwitchError(f"{self.name}: {error}; see {log}") from error
+
+    async def _while_alive(self, process: ProcessId, work: Coroutine[None, None, None]) -> None:
+        """Does `work`, which waits for the switch daemon, but no longer than the daemon lives."""
+        task = asyncio.create_task(work)
+        while not task.done():
+            await asyncio.wait([task], timeout=0.1)
+            if not process.alive():
+                task.cancel()
+                words = self.supervisor.last_words(DAEMON_PROCESS)
+                raise SwitchError(f"{self.name} has ended: {words}")
+        task.result()
 
     async def stop(self) -> None:
         """See SwitchDriver. A clean exit of the daemon removes its devices."""
@@ -203,8 +207,12 @@ class OvsFamilyDriver:
             return self._database
 
     async def _configure(self, what: str, *operations: Row) -> None:
+        process = self.supervisor.find(DAEMON_PROCESS)
+        if process is None:
+            raise SwitchError(f"{what}: {self.name} has ended; the node will start it again")
         try:
-            await (await self._ovsdb()).configure(*operations)
+            database = await self._ovsdb()
+            await self._while_alive(process, database.configure(*operations))
         except OvsdbError as error:
             raise SwitchError(f"{what}: {error}") from error
 

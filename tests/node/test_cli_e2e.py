@@ -9,11 +9,14 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from headrace.client import NodeClient
 from headrace.commands.switch import spent
+from headrace.node.keeper import Patience
 from headrace.node.node import prefix_of
 from headrace.processes import ProcessId, Supervisor
 from headrace.programs import ProgramMissing, find_program
@@ -235,6 +238,42 @@ def test_switch_commands(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     assert worker["polls_per_s"] > 0 and worker["packets_per_s"] == 0
     assert headrace("down").returncode == 0
     assert traces(rundir) == []
+
+
+@pytest.mark.dpdk
+def test_starts_again_what_has_ended(headrace: Run, rundir: Path, tmp_path: Path) -> None:
+    try:
+        find_program("headrace-switch")
+    except ProgramMissing as error:
+        pytest.skip(str(error))
+    file = tmp_path / "graph.json"
+    file.write_text(json.dumps(graphs.chain("pass", 1)))
+    up(headrace, "headrace")
+    assert headrace("graph", "deploy", str(file), "--id", "g").returncode == 0
+    supervisor = Supervisor(rundir)
+    client = NodeClient.of(rundir)
+
+    def whole() -> bool:
+        return bool(client.get("/NF-FG/status/g")["status"] == "complete")
+
+    for victim in [name for name in supervisor.all() if name.startswith(("vnf-", "switch"))]:
+        before = supervisor.find(victim)
+        assert before is not None
+        before.signal(signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while supervisor.find(victim) in (None, before) or not whole():
+            assert time.monotonic() < deadline, (rundir / "log" / "node.log").read_text()
+            time.sleep(0.2)
+    tables = json.loads(headrace("switch", "tables", "--json").stdout)
+    assert sum(lsi["tables"][0]["rules"] for lsi in tables["lsis"]) == 8
+
+
+def test_patience() -> None:
+    patience = Patience()
+    tried = [now for now in range(300) if patience.may_try("v", now)]
+    assert tried[:6] == [0, 1, 3, 7, 15, 31]
+    assert max(b - a for a, b in pairwise(tried)) == 60
+    assert patience.may_try("v", 10_000) and patience.may_try("v", 10_001)
 
 
 def test_spent_by_hand() -> None:

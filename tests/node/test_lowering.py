@@ -5,6 +5,7 @@
 the graph's LSI, following links. Both are small and know nothing of each other.
 """
 
+import json
 from collections import Counter
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -345,3 +346,12 @@ def test_port_in_use_by_another_graph() -> None:
     for entry in divided["forwarding-graph"]["big-switch"]["flow-rules"]:
         entry["priority"] = 5  # below a rule that takes everything: it would never match
     assert "port p0 is in use" in refused(divided, {"first": other})
+
+
+def test_the_example_of_the_documentation() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "graphs.md").read_text()
+    document = json.loads(text.split("```json\n")[1].split("```")[0])
+    plan = plan_of(document)
+    assert len(plan.rules()) == 8 and not plan.warnings
+    meaning = Meaning(document).send("endpoint:in", Packet(eth_dst=1))
+    assert set(meaning) == {("vnf:v:port:0", Packet(eth_dst=1))}
