@@ -12,6 +12,7 @@ import shutil
 import socket
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -63,11 +64,14 @@ class NodeProcess:
     Args:
         subject: what it runs.
         plan: on which cores.
+        folder: makes the node's folder.
     """
 
-    def __init__(self, subject: Subject, plan: CorePlan) -> None:
+    def __init__(
+        self, subject: Subject, plan: CorePlan, folder: Callable[[], Path] = run_folder
+    ) -> None:
         self.subject = subject
-        self.rundir = run_folder()
+        self.rundir = folder()
         port = free_port()
         self._config = node_config(subject, plan, port)
         self.client = NodeClient(f"http://127.0.0.1:{port}")

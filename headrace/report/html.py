@@ -99,7 +99,8 @@ PARTS = (
         "placement",
         "Gather or distribute",
         "The cost of n chains of n VNFs on n servers by the cost functions, ours and Luizelli's, "
-        "at 100 kpps a chain. Where dashed is below solid, distribute costs the switches less.",
+        "at 100 kpps a chain. Where dashed is below solid, distribute costs the switches less. "
+        "Beyond three VNFs ours is extrapolated.",
         cost_figures.placement_cost,
     ),
 )

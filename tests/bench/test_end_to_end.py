@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A short campaign on real nodes: frames are counted at both ends and nothing is left behind."""
+
+import os
+from functools import partial
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.bench import node_process
+from headrace.bench import testbed as testbed_module
+from headrace.bench.node_process import NodeProcess
+from headrace.cli import app
+from headrace.programs import ProgramMissing, find_program
+from headrace.store import Store
+
+SCENARIO = """
+title: one load
+question: Do frames come back?
+graphs:
+  - {shape: p2p}
+  - {shape: chain, vnfs: [1], placement: gather}
+subjects:
+%s
+traffic: {sizes: [64], flows: [10]}
+measure: {overload: true, loads_pps: [5000]}
+"""
+LINUX = "  - {switch: linux-bridge, ports: veth, engine: native, function: bridge}"
+HEADRACE = "  - {switch: headrace, ports: memif}\n  - {switch: headrace, ports: vhost-user}"
+
+
+def missing(*programs: str) -> str:
+    """The programs that are not built, or ""."""
+    lacking = []
+    for program in programs:
+        try:
+            find_program(program)
+        except ProgramMissing:
+            lacking.append(program)
+    return ", ".join(lacking)
+
+
+@pytest.fixture
+def folders(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """The run folders that this test's campaign makes (others may run at the same time)."""
+    made: list[Path] = []
+
+    def recorded() -> Path:
+        made.append(node_process.run_folder())
+        return made[-1]
+
+    monkeypatch.setattr(testbed_module, "NodeProcess", partial(NodeProcess, folder=recorded))
+    return made
+
+
+def commands_with(word: str) -> list[str]:
+    found = []
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            line = (process / "cmdline").read_bytes().replace(b"\0", b" ").decode()
+        except OSError:
+            continue
+        if word in line:
+            found.append(line)
+    return found
+
+
+@pytest.mark.root
+@pytest.mark.dpdk
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("subjects", "programs", "counted"),
+    [
+        (LINUX, ["headrace-traffic"], False),
+        (HEADRACE, ["headrace-traffic", "headrace-switch", "headrace-vnf"], True),
+    ],
+    ids=["linux-bridge", "headrace"],
+)
+def test_a_real_campaign(
+    tmp_path: Path, folders: list[Path], subjects: str, programs: list[str], counted: bool
+) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("needs root: namespaces, pinned processes")
+    if lacking := missing(*programs):
+        pytest.skip(f"not built: {lacking}")
+    (tmp_path / "one.yaml").write_text(SCENARIO % subjects)
+    outcome = CliRunner().invoke(
+        app,
+        ["bench", "run", str(tmp_path / "one.yaml"), "--quick", "--results",
+         str(tmp_path / "r.sqlite")],
+    )  # fmt: skip
+    assert outcome.exit_code == 0, outcome.output
+    with Store(tmp_path / "r.sqlite") as store:
+        assert store.campaign().status == "complete"
+        assert store.skips(1) == [], outcome.output
+        cases = store.cases(1)
+        assert len(cases) == 2 * len(subjects.splitlines())
+        for case_id, case in cases.items():
+            trials = list(store.trials(case_id))
+            assert {trial.purpose for trial in trials} == {"overload", "cost"}, case.name
+            for trial in trials:
+                assert trial.received > 0 and trial.received <= trial.sent, case.name
+                assert trial.latency_ns["min"] > 0
+                assert trial.approximate != counted
+                if counted:
+                    assert trial.busy_cycles and trial.switch_packets, case.name
+                    assert trial.switch_packets >= trial.received * case.traversals
+        nodes = store.campaign().manifest["nodes"]
+        assert len(nodes) == len(subjects.splitlines())
+    assert len(folders) == len(subjects.splitlines())
+    for folder in folders:
+        assert not folder.exists() and commands_with(str(folder)) == []
