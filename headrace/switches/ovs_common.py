@@ -9,220 +9,31 @@ Rows made here carry `external_ids:headrace`, and names come from the node, so e
 look whether its work is already done: that makes it repeatable after a crash.
 """
 
-import asyncio
-import os
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.eal import remove_remains
-from headrace.processes import ProcessError, ProcessId, Supervisor
 from headrace.switches.base import (
     Attach,
-    Capabilities,
     LinkSpec,
     PortKind,
     PortSpec,
     PortStatistics,
     RuleStatistics,
-    SwitchCycles,
     SwitchError,
-    SwitchSettings,
     vdev_devargs,
 )
 from headrace.switches.openflow import OpenFlowSession
-from headrace.switches.ovsdb import Ovsdb, OvsdbError, Row, as_map, from_map, from_set, named
+from headrace.switches.ovs_life import OvsLife
+from headrace.switches.ovsdb import Row, as_map, from_map, from_set, named
 from headrace.switches.rules import Rule
 
-OVSDB_SERVER = "/usr/sbin/ovsdb-server"
-OVSDB_TOOL = "/usr/bin/ovsdb-tool"
-SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
-DATABASE_PROCESS, DAEMON_PROCESS = "ovsdb-server", "switch"
 _LOCAL_PORT = 65534  # OpenFlow's LOCAL as OVS numbers it
-_UNIX_PATH_MAX = 107
 
 
-class OvsFamilyDriver:
-    """OVSDB + OpenFlow; a subclass names the daemon, its configuration, and reads its cycles."""
+class OvsFamilyDriver(OvsLife):
+    """LSIs are bridges, links are patch ports, rules are OpenFlow; see SwitchDriver."""
 
-    name: str
-    capabilities: Capabilities
     datapath_type = "netdev"
-
-    def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
-        self.settings = settings
-        self.supervisor = supervisor
-        self.directory = settings.rundir / "switch"
-        self._database: Ovsdb | None = None
-        self._sessions: dict[str, OpenFlowSession] = {}
-        self._connecting = asyncio.Lock()
-
-    # What subclasses say.
-
-    def _daemon(self) -> list[str]:
-        """The command line of the switch daemon, in the foreground."""
-        raise NotImplementedError
-
-    def _programs(self) -> list[str]:
-        """The programs that the daemon needs."""
-        return self._daemon()[:1]
-
-    def _other_config(self) -> dict[str, str]:
-        """Open_vSwitch.other_config, set before the daemon starts."""
-        raise NotImplementedError
-
-    def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
-        """Type and options of the Interface row of a port."""
-        raise NotImplementedError
-
-    async def cycles(self) -> SwitchCycles:
-        """See SwitchDriver."""
-        raise NotImplementedError
-
-    # Life.
-
-    @property
-    def socket(self) -> Path:
-        """The socket of ovsdb-server, for ovs-vsctl --db=unix:..."""
-        return self.directory / "db.sock"
-
-    def _environment(self) -> dict[str, str]:
-        here = str(self.directory)
-        return {"OVS_RUNDIR": here, "OVS_DBDIR": here, "OVS_SYSCONFDIR": here, "OVS_LOGDIR": here}
-
-    async def start(self) -> bool:
-        """See SwitchDriver.
-
-        Raises:
-            SwitchError: a program is missing or ended at once; names the package or the log.
-        """
-        if len(str(self.directory / ("x" * 24))) > _UNIX_PATH_MAX:
-            raise SwitchError(
-                f"the node's directory {self.settings.rundir} is too long a name for Unix sockets; "
-                f"choose one of less than 70 characters with --rundir"
-            )
-        for program in (OVSDB_SERVER, OVSDB_TOOL, *self._programs()):
-            if not os.access(program, os.X_OK):
-                raise SwitchError(f"{program} is missing; run `make setup` (setup/packages.txt)")
-        self.directory.mkdir(parents=True, exist_ok=True)
-        daemon_ran = self.supervisor.find(DAEMON_PROCESS) is not None
-        if not daemon_ran:
-            # What a dead daemon left in the database would be taken up by the next one, out of the
-            # node's sight: begin with an empty database.
-            await self.supervisor.end(DATABASE_PROCESS)
-            for stale in self.directory.iterdir():
-                if not stale.is_dir():
-                    stale.unlink()
-        await self._start_database()
-        await self._start_daemon()
-        return daemon_ran
-
-    async def _start_database(self) -> None:
-        database = self.directory / "conf.db"
-        if not database.exists():
-            tool = await asyncio.create_subprocess_exec(
-                OVSDB_TOOL, "create", str(database), str(SCHEMA), stderr=asyncio.subprocess.PIPE
-            )
-            _, errors = await tool.communicate()
-            if tool.returncode:
-                raise SwitchError(f"ovsdb-tool: {errors.decode().strip()}")
-        command = [
-            OVSDB_SERVER,
-            str(database),
-            f"--remote=punix:{self.socket}",
-            f"--unixctl={self.directory / 'ovsdb.ctl'}",
-            "--verbose=console:warn",
-            "--verbose=syslog:off",
-        ]
-        try:
-            await self.supervisor.ensure(
-                DATABASE_PROCESS,
-                command,
-                cores=self.settings.control_cores,
-                environment=self._environment(),
-            )
-        except ProcessError as error:
-            raise SwitchError(str(error)) from error
-
-    async def _start_daemon(self) -> None:
-        database = await self._ovsdb()
-        if self.supervisor.find(DAEMON_PROCESS) is not None:
-            return
-        config = {
-            "op": "update",
-            "table": "Open_vSwitch",
-            "where": [],
-            "row": {"other_config": as_map(self._other_config())},
-        }
-        try:
-            await database.transact(config)
-            process, _ = await self.supervisor.ensure(
-                DAEMON_PROCESS, self._daemon(), environment=self._environment()
-            )
-        except (OvsdbError, ProcessError) as error:
-            raise SwitchError(f"{self.name}: {error}") from error
-        try:
-            await self._while_alive(process, database.configure())
-        except OvsdbError as error:
-            log = self.supervisor.log_of(DAEMON_PROCESS)
-            raise SwitchError(f"{self.name}: {error}; see {log}") from error
-
-    async def _while_alive(self, process: ProcessId, work: Coroutine[None, None, None]) -> None:
-        """Does `work`, which waits for the switch daemon, but no longer than the daemon lives."""
-        task = asyncio.create_task(work)
-        while not task.done():
-            await asyncio.wait([task], timeout=0.1)
-            if not process.alive():
-                task.cancel()
-                words = self.supervisor.last_words(DAEMON_PROCESS)
-                raise SwitchError(f"{self.name} has ended: {words}")
-        task.result()
-
-    async def stop(self) -> None:
-        """See SwitchDriver. A clean exit of the daemon removes its devices."""
-        await self.close()
-        await self.supervisor.end(DAEMON_PROCESS)
-        await self.supervisor.end(DATABASE_PROCESS)
-        remove_remains(self.settings.prefix)
-
-    async def close(self) -> None:
-        """Closes this driver's connections; the switch goes on."""
-        for session in self._sessions.values():
-            await session.close()
-        self._sessions.clear()
-        if self._database is not None:
-            await self._database.close()
-            self._database = None
-
-    def processes(self) -> tuple[str, ...]:
-        """See SwitchDriver."""
-        return (DAEMON_PROCESS,)
-
-    async def _ovsdb(self) -> Ovsdb:
-        async with self._connecting:
-            if self._database is None or not self._database.open:
-                try:
-                    self._database = await Ovsdb.connect(self.socket)
-                except OvsdbError as error:
-                    raise SwitchError(f"{self.name}: {error}") from error
-            return self._database
-
-    async def _configure(self, what: str, *operations: Row) -> None:
-        process = self.supervisor.find(DAEMON_PROCESS)
-        if process is None:
-            raise SwitchError(f"{what}: {self.name} has ended; the node will start it again")
-        try:
-            database = await self._ovsdb()
-            await self._while_alive(process, database.configure(*operations))
-        except OvsdbError as error:
-            raise SwitchError(f"{what}: {error}") from error
-
-    async def _select(
-        self, table: str, columns: list[str], where: list[list[object]] | None = None
-    ) -> list[Row]:
-        try:
-            return await (await self._ovsdb()).select(table, columns, where)
-        except OvsdbError as error:
-            raise SwitchError(f"{self.name}: {error}") from error
 
     # LSIs, ports, links.
 

@@ -17,6 +17,7 @@ import pytest
 
 from headrace.node.errors import DeployFailed, GraphRefused
 from headrace.node.node import Node
+from headrace.processes import gone
 from headrace.programs import ProgramMissing, find_program
 from headrace.switches.ovs_dpdk import PROGRAM as OVS_DPDK
 from tests.node import graphs
@@ -302,6 +303,7 @@ async def test_lost_switch_and_vnf_are_made_again(bench: Bench, start_node: Star
     for name, process in bench.node.supervisor.all().items():
         if name != "ovsdb-server":
             process.signal(signal.SIGKILL)
+            assert await gone(process, 10)
     status = bench.node.status(bench.node.graphs.record("g"))
     assert status["status"] == "error" and "has ended" in status["message"]
     settings = bench.node.config.model_dump(mode="json")

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes that outlive the node: found again, told apart, ended."""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.processes import ProcessError, ProcessId, Supervisor
+
+SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
+STUBBORN = [
+    sys.executable,
+    "-c",
+    "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); "
+    "print('deaf', flush=True); time.sleep(60)",
+]
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    """Waits for what another process does; nothing tells us when."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+
+
+@pytest.fixture
+async def supervisor(rundir: Path) -> AsyncIterator[Supervisor]:
+    made = Supervisor(rundir)
+    yield made
+    for name in made.all():
+        await made.end(name, patience_s=0.5)
+
+
+async def test_another_supervisor_adopts(supervisor: Supervisor, rundir: Path) -> None:
+    process, started = await supervisor.ensure("a", SLEEP, digest="1")
+    assert started and process.alive()
+    again = Supervisor(rundir)
+    assert await again.ensure("a", SLEEP, digest="1") == (process, False)
+    assert again.all() == {"a": process}
+    other, started = await again.ensure("a", SLEEP, digest="2")  # made from something else
+    assert started and other != process and not process.alive()
+
+
+async def test_found_by_its_mark_without_a_record(supervisor: Supervisor, rundir: Path) -> None:
+    process, _ = await supervisor.ensure("a", SLEEP)
+    (rundir / "pids" / "a.json").unlink()
+    await until(lambda: Supervisor(rundir).find("a") == process)
+    assert Supervisor(rundir / "elsewhere").find("a") is None
+    await supervisor.end("a")
+    assert not process.alive()
+
+
+async def test_a_reused_pid_is_another_process(supervisor: Supervisor) -> None:
+    process, _ = await supervisor.ensure("a", SLEEP)
+    assert not ProcessId(process.pid, process.start_ticks + 1).alive()
+    ProcessId(process.pid, process.start_ticks + 1).signal(signal.SIGKILL)
+    assert process.alive()
+    assert ProcessId.of(2**22 + 1) is None
+
+
+async def test_ends_what_ignores_sigterm_or_is_stopped(supervisor: Supervisor) -> None:
+    deaf, _ = await supervisor.ensure("deaf", STUBBORN)
+    await until(lambda: "deaf" in supervisor.last_words("deaf"))
+    await supervisor.end("deaf", patience_s=0.3)
+    assert not deaf.alive()
+    stopped, _ = await supervisor.ensure("stopped", SLEEP)
+    stopped.signal(signal.SIGSTOP)
+    await supervisor.end("stopped")
+    assert not stopped.alive()
+    await supervisor.end("stopped")  # nothing to do
+
+
+async def test_pinned(supervisor: Supervisor) -> None:
+    core = max(os.sched_getaffinity(0))
+    process, _ = await supervisor.ensure("a", SLEEP, cores=[core])
+    await until(lambda: os.sched_getaffinity(process.pid) == {core})
+
+
+async def test_missing_program(supervisor: Supervisor) -> None:
+    with pytest.raises(ProcessError, match="cannot start /nonexistent"):
+        await supervisor.ensure("a", ["/nonexistent"])
+    assert supervisor.all() == {}
