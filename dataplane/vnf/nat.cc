@@ -292,8 +292,8 @@ void read_ports(ConfigReader& config, NatTable::Options& table) {
 
 NatConfig read_nat(ConfigReader& config, const FunctionContext& context) {
   NatConfig nat;
-  nat.inside = context.port_index(config.string("inside"));
-  nat.outside = context.port_index(config.string("outside"));
+  nat.inside = context.port_index(config.string("inside", "inside"));
+  nat.outside = context.port_index(config.string("outside", "outside"));
   if (nat.inside >= context.ports.size()) config.complain("inside", "isn't in `ports`");
   if (nat.outside >= context.ports.size()) config.complain("outside", "isn't in `ports`");
   if (nat.inside == nat.outside) config.complain("outside", "is the inside port");

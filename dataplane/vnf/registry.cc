@@ -6,6 +6,7 @@
 
 #include "vnf/bng.h"
 #include "vnf/bridge.h"
+#include "vnf/cpe.h"
 #include "vnf/firewall.h"
 #include "vnf/load.h"
 #include "vnf/nat.h"
@@ -21,6 +22,7 @@ namespace {
 constexpr std::array kFunctions = {
     FunctionEntry{"bng", "broadband gateway: QinQ subscribers to GRE and back", make_bng},
     FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
+    FunctionEntry{"cpe", "firewall, NAT and QoS in one process", make_cpe},
     FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
     FunctionEntry{"firewall", "ordered rules, stateful, between pairs of ports", make_firewall},
     FunctionEntry{"memory", "pass, with a number of bytes of memory touched per packet",
