@@ -10,7 +10,7 @@ from trials in one round (a search gives one `ndr` sample, a fixed load one `cpu
 A **skip** is what could not be measured and why.
 """
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Shape = Literal["p2p", "parallel", "chain"]
@@ -235,8 +235,3 @@ class Campaign:
     ended: float | None
     status: str
     manifest: dict[str, Any]
-
-
-def as_dict(record: Any) -> dict[str, Any]:
-    """A record as a dictionary of plain values (for JSON)."""
-    return asdict(record)

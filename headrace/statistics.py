@@ -37,11 +37,6 @@ class Summary:
     high: float | None
     method: str
 
-    @property
-    def spread(self) -> float:
-        """(max - min) / median; 0 for one sample."""
-        return (self.maximum - self.minimum) / self.median if self.median else 0.0
-
 
 @dataclass(frozen=True)
 class Ratio:

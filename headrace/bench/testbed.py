@@ -191,11 +191,6 @@ class Testbed:
     def _case_key(case: Case) -> str:
         return f"{case.switch}/{case.ports}/{case.vnf_ports or case.ports}"
 
-    @property
-    def lost(self) -> dict[str, str]:
-        """The nodes that did not come up, with the reason."""
-        return dict(self._lost)
-
     async def up(self) -> None:
         """Starts and calibrates the generator, then brings up every node, attached and parked.
 

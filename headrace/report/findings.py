@@ -2,7 +2,7 @@
 """What the campaign says, in sentences: each is computed from rows and carries its uncertainty."""
 
 from headrace.report.view import View
-from headrace.summary import RATE_METRICS, RatioRow
+from headrace.summary import RatioRow
 from headrace.units import nanoseconds, rate
 
 
@@ -82,8 +82,3 @@ def findings(view: View) -> list[str]:
     if view.skips:
         said.append(f"{len(view.skips)} cases could not be measured here; the reasons are below.")
     return said
-
-
-def rates_measured(view: View) -> int:
-    """Number of rate metrics that the campaign holds."""
-    return len(view.select(*RATE_METRICS))

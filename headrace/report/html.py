@@ -18,7 +18,7 @@ from headrace.report.papers import comparisons
 from headrace.report.view import View, read
 from headrace.store import Store
 from headrace.summary import Row
-from headrace.units import quantity, seconds
+from headrace.units import nanoseconds, quantity, rate, seconds
 
 INDEX = "index.html"
 
@@ -116,6 +116,25 @@ def sections(view: View) -> list[Section]:
     return made
 
 
+def _ruler(manifest: dict[str, Any]) -> str:
+    """What the generator can do with nothing behind it: the error of the ruler itself."""
+    generator = manifest.get("generator")
+    if not generator:
+        return ""
+    ceilings = ", ".join(
+        f"{rate(entry['ceiling_pps'])} of {entry['size']} B" for entry in generator["ceilings"]
+    )
+    floor, timing = generator["latency_floor_ns"], generator["timing_error_ns"]
+    if floor.get("p50") is None or timing.get("p99") is None:
+        return f"Looped to itself ({generator['via']}) the generator sends and counts {ceilings}."
+    return (
+        f"Looped to itself ({generator['via']}) the generator sends and counts {ceilings}. At "
+        f"{rate(generator['at_pps'])} its median latency is {nanoseconds(floor['p50'])}, and 99 % "
+        f"of its frames leave within {nanoseconds(timing['p99'])} of their time: read latencies "
+        "against that."
+    )
+
+
 def _interval(row: Row) -> str:
     summary = row.summary
     if summary.low is not None and summary.high is not None:
@@ -175,6 +194,7 @@ def render(view: View) -> str:
         versions=manifest.get("versions", {}),
         simulated=bool(manifest.get("simulated")),
         oversubscribed=_oversubscribed(manifest),
+        ruler=_ruler(manifest),
         findings=findings(view),
         sections=sections(view),
         reading=READING,

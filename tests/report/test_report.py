@@ -145,3 +145,17 @@ def test_the_tour_on_simulated_devices(tmp_path: Path) -> None:
 def test_report_without_results_is_words(tmp_path: Path) -> None:
     outcome = runner.invoke(app, ["report", "--results", str(tmp_path / "none.sqlite")])
     assert outcome.exit_code == 1 and "Traceback" not in outcome.output
+
+
+def test_the_rulers_own_error_is_said(view: View) -> None:
+    assert "The ruler." not in render(view)
+    latency = {"count": 9, "p50": 480.0, "p99": 2100.0}
+    view.campaign.manifest["generator"] = {
+        "via": "net_ring", "ceilings": [{"size": 64, "ceiling_pps": 14.4e6, "loss_ratio": 0}],
+        "latency_floor_ns": latency, "timing_error_ns": latency, "at_pps": 1e6,
+    }  # fmt: skip
+    page = render(view)
+    assert "14.4 Mpps of 64 B" in page and "480 ns" in page and "2.10 µs" in page
+    empty = {"count": 0, "p50": None, "p99": None}
+    view.campaign.manifest["generator"]["latency_floor_ns"] = empty
+    assert "median latency" not in render(view)
