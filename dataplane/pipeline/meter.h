@@ -9,8 +9,11 @@
 //
 // Of the bands that a packet exceeds, the one with the highest rate acts (section 5.7).
 //
-// Source: OpenFlow Switch Specification 1.3.5, sections 5.7 and 6.6; default burst: a tenth of a
-// second of the rate, as the specification leaves it open.
+// A band without a burst size of its own takes half a second of its rate at once: the specification
+// leaves it open. Much less, and a sender or worker that is held up for a moment loses rate that it
+// was promised (a tenth of a second is eight full frames at 1 Mbit/s); Open vSwitch takes a second.
+//
+// Source: OpenFlow Switch Specification 1.3.5, sections 5.7 and 6.6.
 #pragma once
 
 #include <atomic>

@@ -53,7 +53,7 @@ OfResult<> MeterTable::compile(const MeterMod& mod, Entry& entry) {
     made->cost = static_cast<uint64_t>(cycles_per_unit * 256.0 * 65536.0);
     const bool given = (mod.flags & kMeterBurst) != 0 && band.burst_size != 0;
     const double burst_units =
-        given ? (program->by_packets ? band.burst_size : band.burst_size * 125.0) : rate / 10;
+        given ? (program->by_packets ? band.burst_size : band.burst_size * 125.0) : rate / 2;
     made->burst = static_cast<uint64_t>(burst_units * cycles_per_unit * 256.0);
     program->bands.push_back(std::move(made));
   }
