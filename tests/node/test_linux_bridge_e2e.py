@@ -112,5 +112,5 @@ async def test_refuses_what_a_bridge_cannot_do(start_node: StartNode) -> None:
 
 async def test_missing_interface(start_node: StartNode) -> None:
     ports = [{"name": "lan", "kind": "system", "options": {"iface": "nosuchdevice"}}]
-    with pytest.raises(SwitchError, match="port lan: this machine has no interface nosuchdevice"):
+    with pytest.raises(SwitchError, match="port nosuchdevice: this machine has no interface"):
         await start_node(switch="linux-bridge", ports=ports)

@@ -67,7 +67,11 @@ async def test_counted_at_both_ends(
             await traffic.add_port(port["name"], devargs, wait_link_s=10)
         stream = StreamSpec(name="s", tx_port="p0", rx_port="p1", size=64, flows=10)
         await traffic.configure([stream])
-        result = await traffic.trial(0.5, 20_000, warmup_s=0.2, drain_s=0.5, yield_core=True)
+        # On a busy machine OVS's main thread may take seconds to give a new ring to its PMD thread.
+        for _ in range(20):
+            result = await traffic.trial(0.5, 20_000, drain_s=0.5, yield_core=True)
+            if result.received > 0:
+                break
         assert result.received > 0
         # What is lost, is lost where somebody counts it; the machine may be busy with other work.
         statistics = {p["name"]: p["statistics"] for p in (await http.get("/node/ports")).json()}
