@@ -18,7 +18,8 @@ Key = tuple[str, str, str]
 
 
 def _what(case: Case, many_flows: bool) -> str:
-    flows = f" {case.flows:,} flows" if many_flows else ""
+    plural = "" if case.flows == 1 else "s"
+    flows = f", {case.flows:,} flow{plural}" if many_flows else ""
     graph = case.graph
     if case.shape == "chain" and case.vnfs > 1:
         graph = f"chain of {case.vnfs}"

@@ -8,14 +8,15 @@ from headrace.units import nanoseconds, rate
 
 def _span(entry: RatioRow) -> str:
     ratio = entry.ratio
-    if ratio.low is None or ratio.high is None:
-        return f"{ratio.pairs} pair{'s' if ratio.pairs > 1 else ''}, no interval"
     return f"95 % interval {ratio.low:.2f} to {ratio.high:.2f}, {ratio.pairs} pairs"
 
 
 def _times(entry: RatioRow) -> str:
     verdict = entry.ratio.verdict
     value = f"{entry.ratio.value:.2f} times"
+    if verdict == "too few samples":
+        times = "one round" if entry.ratio.pairs == 1 else f"{entry.ratio.pairs} rounds"
+        return f"{value} (in {times}, too few to conclude)"
     if verdict == "no difference shown":
         return f"{value}, which is no difference shown ({_span(entry)})"
     return f"{value} ({_span(entry)})"

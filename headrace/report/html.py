@@ -116,6 +116,21 @@ def sections(view: View) -> list[Section]:
     return made
 
 
+def _disturbed(view: View) -> str:
+    """Whether other programs took the worker's core, and how often; "" if hardly ever."""
+    counted = [t for trials in view.trials.values() for t in trials if t.tsc_hz]
+    if not counted:
+        return ""
+    share = sum(trial.disturbed for trial in counted) / len(counted)
+    if share < 0.05:
+        return ""
+    return (
+        f"In {100 * share:.0f} % of the trials whose cycles were read, other programs kept the "
+        "switch's worker from its core for more than a tenth of the time. Rates are too low then "
+        "and costs too high; repeat the campaign on a machine that does nothing else."
+    )
+
+
 def _ruler(manifest: dict[str, Any]) -> str:
     """What the generator can do with nothing behind it: the error of the ruler itself."""
     generator = manifest.get("generator")
@@ -171,7 +186,7 @@ def _oversubscribed(manifest: dict[str, Any]) -> str:
         f"This machine has {len(usable)} usable cores. The switch's worker has core "
         f"{plan['switch'][0]} for itself; generator, control and all VNFs share core "
         f"{generator[0]}. Every figure with a VNF is oversubscribed: it says how well they share "
-        "as much as how fast the switch is. Cycle counts of the worker are not affected."
+        "as much as how fast the switch is."
     )
 
 
@@ -194,6 +209,7 @@ def render(view: View) -> str:
         versions=manifest.get("versions", {}),
         simulated=bool(manifest.get("simulated")),
         oversubscribed=_oversubscribed(manifest),
+        disturbed=_disturbed(view),
         ruler=_ruler(manifest),
         findings=findings(view),
         sections=sections(view),

@@ -58,7 +58,7 @@ def _flow_tables(view: View) -> Comparison | None:
         rows.append(
             Beside(
                 f"{value.paper}, {value.where}",
-                f"{value.system}, {value.flows:,} flows",
+                f"{value.system}, {value.flows:,} flow{'' if value.flows == 1 else 's'}",
                 f"{digits(value.value / 1e3)} Mpps a core",
                 found + note,
             )

@@ -2,6 +2,7 @@
 """The report of a campaign that is built here, and of one that holds nothing."""
 
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
@@ -159,3 +160,10 @@ def test_the_rulers_own_error_is_said(view: View) -> None:
     empty = {"count": 0, "p50": None, "p99": None}
     view.campaign.manifest["generator"]["latency_floor_ns"] = empty
     assert "median latency" not in render(view)
+
+
+def test_disturbed_trials_are_said(view: View) -> None:
+    assert "Disturbed.</strong>" not in render(view)
+    for case, trials in view.trials.items():
+        view.trials[case] = [replace(t, waited_cycles=round(t.duration_s * 1e9)) for t in trials]
+    assert "In 100 % of the trials" in render(view)
