@@ -68,7 +68,7 @@ void add_methods(ControlServer& server, runtime::Switch& the_switch) {
   report("drops", runtime::report_drops);
   server.on("cycles", [&the_switch](const json& params) -> Result<json> {
     if (params.contains("stages")) {
-      the_switch.workers().set_stage_timing(params.at("stages").get<bool>());
+      the_switch.set_stage_timing(params.at("stages").get<bool>());
     }
     return runtime::report_cycles(the_switch);
   });

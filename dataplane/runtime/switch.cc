@@ -74,6 +74,12 @@ Result<> Switch::set_workers(const ovsdb::WorkerConfig& config) {
   return workers_.set_cpus(config.cpus.value_or(options_.default_cpus));
 }
 
+void Switch::set_stage_timing(bool on) {
+  workers_.set_stage_timing(on);
+  qsbr_.defer([] {});
+  qsbr_.drain();
+}
+
 SwitchLsi* Switch::find(std::string_view lsi) const {
   const auto found = lsis_.find(lsi);
   return found == lsis_.end() ? nullptr : found->second.get();

@@ -44,7 +44,8 @@ class Switch final : public ovsdb::SwitchControl {
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>& lsis() const {
     return lsis_;
   }
-  [[nodiscard]] WorkerPool& workers() { return workers_; }
+  /// Stage timing in all workers; when this returns, every round is (or no round is) timed.
+  void set_stage_timing(bool on);
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
 
   // ovsdb::SwitchControl:
