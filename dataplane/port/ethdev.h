@@ -21,7 +21,8 @@ struct EthdevRequest {
   bool tx_queue_per_worker{true};  ///< false: the peer decides which queues are served
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  bool start_may_wait{false};     ///< the device starts only once its peer is there: link() retries
+  /// The device starts only once its peer is there, and finds another only by starting anew.
+  bool start_needs_peer{false};
   bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
   bool leave_down{false};         ///< the kernel interface is the operator's to bring up
   std::string kernel_interface;   ///< for ifindex(); "" = none
@@ -42,6 +43,8 @@ class EthdevIo final : public pipeline::PortIo {
   }
   /// The device has started (DPDK's own functions may not be called on one that has not).
   void open() noexcept { started_.store(true, std::memory_order_release); }
+  /// From the next grace period on, nobody is in the device.
+  void shut() noexcept { started_.store(false, std::memory_order_release); }
   [[nodiscard]] bool is_open() const noexcept { return started_.load(std::memory_order_relaxed); }
 
  private:
@@ -62,6 +65,8 @@ class EthdevPort final : public Port {
   [[nodiscard]] uint16_t n_tx_queues() const override { return tx_queues_; }
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   LinkState link() override;
+  bool shut_if_peer_lost() override;
+  void reconnect() override;
   [[nodiscard]] MacAddress mac() const override;
   [[nodiscard]] uint32_t mtu() const override;
   [[nodiscard]] std::optional<uint32_t> ifindex() const override;
@@ -81,6 +86,8 @@ class EthdevPort final : public Port {
   EthdevIo io_;
   uint16_t rx_queues_{0};
   uint16_t tx_queues_{0};
+  unsigned polls_without_peer_{0};
+  bool is_restarting_{false};  ///< shut, waiting for reconnect()
 };
 
 /// "net_null0" of "net_null0,size=64".

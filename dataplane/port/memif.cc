@@ -44,7 +44,7 @@ Result<EthdevRequest> memif_request(const PortConfig& config, Options& options) 
   request.rx_descriptors = request.tx_descriptors = static_cast<uint16_t>(*ring_size);
   request.tx_queue_per_worker = false;
   // net_memif refuses to start a client whose server does not listen yet.
-  request.start_may_wait = *role == "client";
+  request.start_needs_peer = *role == "client";
   request.status["socket"] = *socket;
   request.status["id"] = std::to_string(*id);
   request.status["role"] = *role;

@@ -68,11 +68,17 @@ class Port {
   [[nodiscard]] virtual uint16_t n_tx_queues() const = 0;
   /// True if every rx() is a system call, even one that finds nothing: not to be polled all the
   /// time.
-  [[nodiscard]] virtual bool is_poll_expensive() const = 0;
+  [[nodiscard]] virtual bool is_poll_expensive() const { return false; }
 
   /// Asks the device. For some kinds (memif as client) asking is also what makes it reconnect: ask
   /// a few times per second.
   virtual LinkState link() = 0;
+  /// True if the device has had no peer for the last calls and finds one only by starting anew (a
+  /// memif client): its data path is then shut. Call it as often as link(), and reconnect() once no
+  /// worker can be in it any more.
+  virtual bool shut_if_peer_lost() { return false; }
+  /// Stops a device that shut_if_peer_lost() shut; link() starts it again.
+  virtual void reconnect() {}
   [[nodiscard]] virtual MacAddress mac() const = 0;
   [[nodiscard]] virtual uint32_t mtu() const = 0;
   /// The kernel's index of the interface, for the kinds that have one.

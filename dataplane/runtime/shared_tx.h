@@ -36,6 +36,10 @@ class SharedTx final : public pipeline::PortIo {
   /// and counted.
   void drain(uint16_t queue) noexcept;
 
+  /// True if packets wait for the owner of `queue`.
+  [[nodiscard]] bool has_waiting(uint16_t queue) const {
+    return rte_ring_empty(rings_[queue].get()) == 0;
+  }
   [[nodiscard]] uint16_t queues() const { return static_cast<uint16_t>(rings_.size()); }
   /// Packets that drain() dropped.
   [[nodiscard]] uint64_t dropped() const;

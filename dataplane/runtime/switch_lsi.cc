@@ -260,6 +260,10 @@ bool SwitchLsi::poll_links() {
   bool changed = false;
   for (const auto& [name, port] : ports_) {
     if (!port->device) continue;
+    if (port->device->shut_if_peer_lost()) {
+      // The device outlives this: whoever removes a port waits for all that was deferred.
+      parts_.qsbr.defer([device = port->device.get()] { device->reconnect(); });
+    }
     const port::LinkState link = port->device->link();
     if (link.up == port->link.up && link.speed_bps == port->link.speed_bps) continue;
     if (link.up != port->link.up) {

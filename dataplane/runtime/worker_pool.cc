@@ -76,9 +76,11 @@ void WorkerPool::publish() {
   }
   for (SharedTx* port : shared_) {
     for (size_t i = 0; i < workers_.size() && i < port->queues(); ++i) {
-      // Only queues that some other worker maps to have anything to drain.
-      if (i + port->queues() < workers_.size()) {
-        plans[i].drains.push_back({port, static_cast<uint16_t>(i)});
+      // Only queues that some other worker maps to have anything to drain; or those to which one
+      // did that is no more.
+      const auto queue = static_cast<uint16_t>(i);
+      if (i + port->queues() < workers_.size() || port->has_waiting(queue)) {
+        plans[i].drains.push_back({port, queue});
       }
     }
   }
