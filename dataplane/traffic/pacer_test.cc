@@ -21,8 +21,8 @@ uint64_t count_due(Pacer& pacer, uint64_t now) {
 TEST(Pacer, SendsRateTimesDurationWithDecimals) {
   for (const double pps : {0.5, 3.0, 1234.567, 1e6, 14'880'952.381, 33'333'333.333}) {
     Pacer pacer;
-    pacer.start(kBegin, kBegin + 4'000'000'000, pps, kHz, 0);
-    EXPECT_EQ(count_due(pacer, ~uint64_t{0}), static_cast<uint64_t>(std::ceil(pps * 2))) << pps;
+    pacer.start(kBegin, kBegin + 1'000'000'000, pps, kHz, 0);
+    EXPECT_EQ(count_due(pacer, ~uint64_t{0}), static_cast<uint64_t>(std::ceil(pps / 2))) << pps;
     EXPECT_TRUE(pacer.done());
   }
 }
@@ -30,7 +30,7 @@ TEST(Pacer, SendsRateTimesDurationWithDecimals) {
 TEST(Pacer, EachPacketIsAtItsTimeWithoutDrift) {
   Pacer pacer;
   const double pps = 7'654'321.987;
-  pacer.start(kBegin, kBegin + 20'000'000'000, pps, kHz, 0.25);
+  pacer.start(kBegin, kBegin + 2'000'000'000, pps, kHz, 0.25);
   for (uint64_t n = 0; !pacer.done(); ++n, pacer.advance()) {
     const long double exact = kBegin + (static_cast<long double>(n) + 0.25L) * (kHz / pps);
     ASSERT_NEAR(static_cast<double>(pacer.next() - exact), 0.0, 1.0) << n;
