@@ -75,6 +75,7 @@ struct Case {
   std::string name;
   std::vector<FlowMod> flows;
   std::vector<std::array<uint8_t, kFrameRoom>> frames;
+  std::vector<MeterMod> meters{};
 };
 
 MacAddress mac(uint64_t number) {
@@ -154,6 +155,38 @@ std::vector<Prefix> mixed(size_t count) {
   return made;
 }
 
+/// Router MAC; per user a meter that never fills; prefixes. Three tables, `users` rules in two.
+Case access(size_t users) {
+  Case made{fmt::format("access gateway, {} users with meters", users), {}, {}};
+  made.flows.push_back(add_flow(
+      0, 10, make_match({{Field::in_port, 1}, {Field::eth_dst, kRouterMac}}), {GotoTable{1}}));
+  const std::vector<Prefix> prefixes = slash24s(1000);
+  for (uint32_t user = 0; user < users; ++user) {
+    MeterMod meter;
+    meter.meter_id = user + 1;
+    meter.flags = 2;
+    meter.bands = {{MeterBand::Type::drop, 0xffffffff, 0, 0}};
+    made.meters.push_back(meter);
+    made.flows.push_back(add_flow(
+        1, 10, make_match({{Field::eth_type, 0x0800}, {Field::ipv4_src, 0x0b000000 + user}}),
+        {MeterInstruction{user + 1}, GotoTable{2}}));
+    FrameSpec spec;
+    spec.dst = mac(kRouterMac);
+    spec.ip_src = 0x0b000000 + user;
+    spec.ip_dst = prefixes[user % prefixes.size()].address + user % 200;
+    made.frames.push_back(frame(spec));
+  }
+  for (const Prefix& prefix : prefixes) {
+    made.flows.push_back(add_flow(
+        2, 24,
+        make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, prefix.address, 0xffffff00}}),
+        {ApplyActions{{set_field(Field::eth_dst, 0x020000bb0000),
+                       SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
+  }
+  std::shuffle(made.frames.begin(), made.frames.end(), std::mt19937(7));
+  return made;
+}
+
 class Bench {
  public:
   explicit Bench(unsigned milliseconds) : milliseconds_(milliseconds) {
@@ -173,6 +206,7 @@ class Bench {
       for (size_t round = 0; round < kRounds; ++round) {
         source.fill(packets);
         if (lsi != nullptr) {
+          executor.set_time(rte_rdtsc());
           executor.run(lsi->program(), 1, packets);
           executor.flush();
         } else {
@@ -198,6 +232,9 @@ class Bench {
       spec.name = fmt::format("p{}", number);
       spec.io = &sink;
       if (!lsi.add_port(spec)) std::abort();
+    }
+    for (const MeterMod& mod : test.meters) {
+      if (!lsi.meter_mod(mod)) throw std::runtime_error("meter refused");
     }
     const uint64_t start = rte_rdtsc();
     for (const FlowMod& mod : test.flows) {
@@ -259,6 +296,7 @@ int run(bool json, unsigned milliseconds, const std::string& only) {
       routes("mixed prefixes", mixed, 10'000, 100),
       routes("mixed prefixes", mixed, 10'000, 10'000),
       routes("mixed prefixes", mixed, 10'000, 500'000),
+      {"access gateway", [] { return access(10'000); }},
   };
 
   Bench bench(milliseconds);

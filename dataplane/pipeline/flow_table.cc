@@ -235,11 +235,24 @@ bool refers_to_group(const InstructionList& instructions, uint32_t group_id) {
          });
 }
 
-bool refers_to_meter(const InstructionList& instructions, uint32_t meter_id) {
-  return std::any_of(instructions.begin(), instructions.end(), [&](const Instruction& i) {
-    const auto* meter = std::get_if<MeterInstruction>(&i);
-    return meter != nullptr && meter->meter_id == meter_id;
+std::vector<uint32_t> groups_of(const InstructionList& instructions) {
+  std::vector<uint32_t> groups;
+  (void)any_action(instructions, [&](const Action& action) {
+    const auto* group = std::get_if<GroupAction>(&action);
+    if (group != nullptr &&
+        std::find(groups.begin(), groups.end(), group->group_id) == groups.end()) {
+      groups.push_back(group->group_id);
+    }
+    return false;
   });
+  return groups;
+}
+
+std::optional<uint32_t> meter_of(const InstructionList& instructions) {
+  for (const Instruction& instruction : instructions) {
+    if (const auto* meter = std::get_if<MeterInstruction>(&instruction)) return meter->meter_id;
+  }
+  return std::nullopt;
 }
 
 }  // namespace headrace::pipeline

@@ -15,6 +15,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include "pipeline/counters.h"
@@ -102,7 +103,9 @@ class FlowTable {
 [[nodiscard]] bool refers_to_port(const InstructionList& instructions, PortNo port);
 /// True if the instructions name `group_id` in a group action, or it is kGroupAny.
 [[nodiscard]] bool refers_to_group(const InstructionList& instructions, uint32_t group_id);
-/// True if the instructions name this meter.
-[[nodiscard]] bool refers_to_meter(const InstructionList& instructions, uint32_t meter_id);
+/// The groups that the instructions name, each once.
+[[nodiscard]] std::vector<uint32_t> groups_of(const InstructionList& instructions);
+/// The meter that the instructions name.
+[[nodiscard]] std::optional<uint32_t> meter_of(const InstructionList& instructions);
 
 }  // namespace headrace::pipeline

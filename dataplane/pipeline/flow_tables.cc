@@ -95,10 +95,10 @@ void FlowTables::install(Table& table, std::shared_ptr<Flow> owned) {
   Flow& flow = *owned;
   Flow* shadowed = table.flows.head(flow.match);
   table.flows.insert(std::move(owned));
-  schedule(flow);
+  enter(flow);
   if (in_bundle_) {
     undo_.emplace_back([this, &table, &flow] {
-      unschedule(flow);
+      leave(flow);
       flow.flags &= static_cast<uint16_t>(~kFlowSendRemoved);  // it never was
       retired_.push_back({table.flows.remove(flow), flow.rule, FlowRemovedReason::removed});
     });
@@ -111,13 +111,13 @@ void FlowTables::install(Table& table, std::shared_ptr<Flow> owned) {
 
 std::shared_ptr<Flow> FlowTables::uninstall(Table& table, Flow& flow) {
   const bool was_head = table.flows.head(flow.match) == &flow;
-  unschedule(flow);
+  leave(flow);
   std::shared_ptr<Flow> owned = table.flows.remove(flow);
   if (in_bundle_) {
     undo_.emplace_back([this, &table, owned] {
       std::erase_if(retired_, [&](const Retired& r) { return r.flow == owned; });
       table.flows.insert(owned);
-      schedule(*owned);
+      enter(*owned);
     });
   }
   if (table.dirty || !was_head) return owned;
@@ -214,7 +214,7 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
                         flags = present->flags, cookie = present->cookie, match = present->match,
                         instructions = present->instructions, created = present->created,
                         base = present->base, rule = present->rule] {
-      unschedule(*present);
+      leave(*present);
       retired_.push_back({nullptr, present->rule, {}});
       std::erase_if(retired_, [&](const Retired& r) { return r.rule == rule; });
       present->idle_timeout = idle;
@@ -226,10 +226,10 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
       present->created = created;
       present->base = base;
       present->rule = rule;
-      schedule(*present);
+      enter(*present);
     });
   }
-  unschedule(*present);
+  leave(*present);
   present->idle_timeout = mod.idle_timeout;
   present->hard_timeout = mod.hard_timeout;
   present->flags = mod.flags;
@@ -239,7 +239,7 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
   present->created = now;
   if ((mod.flags & kFlowResetCounts) != 0) present->base = counters_.sum(*counter);
   swap_rule(table, *present, *rule);
-  schedule(*present);
+  enter(*present);
   return {};
 }
 
@@ -287,12 +287,16 @@ OfResult<> FlowTables::modify(const FlowMod& mod, Resolver& resolver, uint64_t n
           [this, flow, instructions = flow->instructions, base = flow->base, rule = flow->rule] {
             retired_.push_back({nullptr, flow->rule, {}});
             std::erase_if(retired_, [&](const Retired& r) { return r.rule == rule; });
+            leave(*flow);
             flow->instructions = instructions;
             flow->base = base;
             flow->rule = rule;
+            enter(*flow);
           });
     }
+    leave(*flow);
     flow->instructions = mod.instructions;
+    enter(*flow);
     if ((mod.flags & kFlowResetCounts) != 0) flow->base = counters_.sum(flow->counter);
     swap_rule(table, *flow, *rule);
   }
@@ -329,31 +333,21 @@ void FlowTables::remove_where(const std::function<bool(const Flow&)>& predicate,
 }
 
 void FlowTables::remove_users_of_group(uint32_t group_id, uint64_t now) {
+  if (group_id == kGroupAll ? group_users_.empty() : !group_users_.contains(group_id)) return;
   remove_where(
       [group_id](const Flow& flow) {
-        if (group_id != kGroupAll) return refers_to_group(flow.instructions, group_id);
-        return std::any_of(flow.instructions.begin(), flow.instructions.end(),
-                           [](const Instruction& i) {
-                             const ActionList* list = nullptr;
-                             if (const auto* a = std::get_if<ApplyActions>(&i)) list = &a->actions;
-                             if (const auto* w = std::get_if<WriteActions>(&i)) list = &w->actions;
-                             return list != nullptr &&
-                                    std::any_of(list->begin(), list->end(), [](const Action& a) {
-                                      return std::holds_alternative<GroupAction>(a);
-                                    });
-                           });
+        return group_id == kGroupAll ? !groups_of(flow.instructions).empty()
+                                     : refers_to_group(flow.instructions, group_id);
       },
       now);
 }
 
 void FlowTables::remove_users_of_meter(uint32_t meter_id, uint64_t now) {
+  if (meter_id == kMeterAll ? meter_users_.empty() : !meter_users_.contains(meter_id)) return;
   remove_where(
       [meter_id](const Flow& flow) {
-        return std::any_of(
-            flow.instructions.begin(), flow.instructions.end(), [&](const Instruction& i) {
-              const auto* meter = std::get_if<MeterInstruction>(&i);
-              return meter != nullptr && (meter_id == kMeterAll || meter->meter_id == meter_id);
-            });
+        const std::optional<uint32_t> meter = meter_of(flow.instructions);
+        return meter && (meter_id == kMeterAll || *meter == meter_id);
       },
       now);
 }

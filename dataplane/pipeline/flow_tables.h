@@ -16,6 +16,7 @@
 #include <memory>
 #include <optional>
 #include <set>
+#include <unordered_map>
 #include <vector>
 
 #include "match/compiled_table.h"
@@ -106,8 +107,10 @@ class FlowTables {
   void prepare(Table& table, size_t flows);
   void need_words(Table& table, match::WordSet words);
   void finish();
-  void schedule(Flow& flow);
-  void unschedule(Flow& flow);
+  // A flow that is in the books has its deadline and its references noted; it enters and leaves
+  // with them, also when its instructions or timeouts change.
+  void enter(Flow& flow);
+  void leave(Flow& flow);
   [[nodiscard]] uint64_t idle_cycles(const Flow& flow, uint64_t now) const;
   [[nodiscard]] uint64_t next_deadline(const Flow& flow, uint64_t now) const;
   [[nodiscard]] FlowStats stats(const Flow& flow, uint64_t now) const;
@@ -126,6 +129,8 @@ class FlowTables {
 
   std::array<std::unique_ptr<Table>, kTableCount> tables_;
   std::set<std::pair<uint64_t, Flow*>> deadlines_;
+  std::unordered_map<uint32_t, uint32_t> group_users_;  ///< flows by group
+  std::unordered_map<uint32_t, uint32_t> meter_users_;  ///< flows by meter
   match::WordSet words_{0};
   bool needs_publishing_{true};
 

@@ -108,13 +108,22 @@ uint64_t FlowTables::next_deadline(const Flow& flow, uint64_t now) const {
   return deadline;
 }
 
-void FlowTables::schedule(Flow& flow) {
+void FlowTables::enter(Flow& flow) {
+  for (uint32_t group : groups_of(flow.instructions)) ++group_users_[group];
+  if (const std::optional<uint32_t> meter = meter_of(flow.instructions)) ++meter_users_[*meter];
   if (flow.idle_timeout == 0 && flow.hard_timeout == 0) return;
   flow.deadline = next_deadline(flow, config_.clock.now());
   deadlines_.emplace(flow.deadline, &flow);
 }
 
-void FlowTables::unschedule(Flow& flow) {
+void FlowTables::leave(Flow& flow) {
+  const auto drop_user = [](std::unordered_map<uint32_t, uint32_t>& users, uint32_t id) {
+    if (--users[id] == 0) users.erase(id);
+  };
+  for (uint32_t group : groups_of(flow.instructions)) drop_user(group_users_, group);
+  if (const std::optional<uint32_t> meter = meter_of(flow.instructions)) {
+    drop_user(meter_users_, *meter);
+  }
   if (flow.deadline != 0) deadlines_.erase({flow.deadline, &flow});
   flow.deadline = 0;
 }
@@ -130,7 +139,7 @@ void FlowTables::expire(uint64_t now) {
                   hard ? FlowRemovedReason::hard_timeout : FlowRemovedReason::idle_timeout);
       removed = true;
     } else {
-      unschedule(flow);
+      deadlines_.erase(deadlines_.begin());
       flow.deadline = next_deadline(flow, now);
       deadlines_.emplace(flow.deadline, &flow);
     }
@@ -196,25 +205,13 @@ std::vector<TableStats> FlowTables::table_stats() const {
 }
 
 uint32_t FlowTables::count_users_of_group(uint32_t group_id) const {
-  uint32_t users = 0;
-  for (const std::unique_ptr<Table>& table : tables_) {
-    if (table == nullptr) continue;
-    table->flows.select(match::Match{}, [&](Flow& flow) {
-      if (refers_to_group(flow.instructions, group_id)) ++users;
-    });
-  }
-  return users;
+  const auto found = group_users_.find(group_id);
+  return found == group_users_.end() ? 0 : found->second;
 }
 
 uint32_t FlowTables::count_users_of_meter(uint32_t meter_id) const {
-  uint32_t users = 0;
-  for (const std::unique_ptr<Table>& table : tables_) {
-    if (table == nullptr) continue;
-    table->flows.select(match::Match{}, [&](Flow& flow) {
-      if (refers_to_meter(flow.instructions, meter_id)) ++users;
-    });
-  }
-  return users;
+  const auto found = meter_users_.find(meter_id);
+  return found == meter_users_.end() ? 0 : found->second;
 }
 
 }  // namespace headrace::pipeline

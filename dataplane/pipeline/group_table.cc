@@ -118,6 +118,14 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
   return program;
 }
 
+void GroupTable::count_chained(const GroupMod& mod, int change) {
+  for_each_group_named(mod.buckets, [&](uint32_t named) {
+    uint32_t& count = chained_[named];
+    count += static_cast<uint32_t>(change);
+    if (count == 0) chained_.erase(named);
+  });
+}
+
 void GroupTable::retire(const Entry& entry, bool with_counter) {
   reclaimer_.defer([this, program = entry.program, counter = entry.counter, with_counter] {
     for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
@@ -141,6 +149,7 @@ OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now
   if (cell == nullptr) cell = std::make_unique<GroupCell>();
   cell->id = mod.group_id;
   cell->group.store(program->get(), std::memory_order_release);
+  count_chained(mod, 1);
   groups_.emplace(mod.group_id, Entry{mod, std::move(*program), *counter, now});
   return {};
 }
@@ -152,6 +161,8 @@ OfResult<> GroupTable::modify(const GroupMod& mod, Resolver& resolver) {
   auto program = compile(mod, found->second.counter, resolver);
   if (!program) return tl::unexpected(program.error());
   const Entry old = found->second;
+  count_chained(old.mod, -1);
+  count_chained(mod, 1);
   found->second.mod = mod;
   found->second.program = std::move(*program);
   cells_[mod.group_id]->group.store(found->second.program.get(), std::memory_order_release);
@@ -163,12 +174,8 @@ OfResult<> GroupTable::remove(uint32_t group_id) {
   if (group_id != kGroupAll) {
     const auto found = groups_.find(group_id);
     if (found == groups_.end()) return {};
-    for (const auto& [id, entry] : groups_) {
-      bool chained = false;
-      for_each_group_named(entry.mod.buckets,
-                           [&](uint32_t next) { chained = chained || next == group_id; });
-      if (chained && id != group_id) return tl::unexpected(of_error::kGroupChained);
-    }
+    if (chained_.contains(group_id)) return tl::unexpected(of_error::kGroupChained);
+    count_chained(found->second.mod, -1);
     cells_[group_id]->group.store(nullptr, std::memory_order_release);
     retire(found->second, true);
     groups_.erase(found);
@@ -179,6 +186,7 @@ OfResult<> GroupTable::remove(uint32_t group_id) {
     retire(entry, true);
   }
   groups_.clear();
+  chained_.clear();
   return {};
 }
 
@@ -211,11 +219,8 @@ std::optional<GroupStats> GroupTable::stats(uint32_t group_id, uint64_t now) con
     const Count count = counters_.sum(bucket.counter);
     stats.buckets.push_back({count.packets, count.bytes});
   }
-  for (const auto& [id, entry] : groups_) {
-    for_each_group_named(entry.mod.buckets, [&](uint32_t next) {
-      if (next == group_id) ++stats.references;
-    });
-  }
+  const auto chained = chained_.find(group_id);
+  stats.references = chained == chained_.end() ? 0 : chained->second;
   return stats;
 }
 

@@ -59,6 +59,7 @@ class GroupTable {
   [[nodiscard]] bool leads_to(uint32_t from, uint32_t target, size_t depth) const;
   OfResult<std::shared_ptr<GroupProgram>> compile(const GroupMod& mod, CounterIndex counter,
                                                   Resolver& resolver);
+  void count_chained(const GroupMod& mod, int change);
   void retire(const Entry& entry, bool with_counter);
 
   CounterSpace& counters_;
@@ -66,6 +67,7 @@ class GroupTable {
   uint64_t hz_;
   std::map<uint32_t, std::unique_ptr<GroupCell>> cells_;
   std::map<uint32_t, Entry> groups_;
+  std::map<uint32_t, uint32_t> chained_;  ///< buckets that name a group
 };
 
 /// Bucket indices for a select group, as often as their weights say.

@@ -264,6 +264,46 @@ TEST(Lsi, ABundleIsAllOrNothing) {
   EXPECT_EQ(sw.lsi.aggregate({})->flows, 1u);
 }
 
+TEST(Lsi, DeletingAGroupOrMeterDeletesTheFlowsThatUseIt) {
+  TestSwitch sw(2);
+  for (uint32_t id = 1; id <= 2; ++id) {
+    GroupMod group;
+    group.group_id = id;
+    group.type = GroupMod::Type::indirect;
+    group.buckets = {{.actions = {id == 1 ? Action(OutputAction{2}) : Action(GroupAction{1})}}};
+    ASSERT_TRUE(sw.lsi.group_mod(group));
+  }
+  MeterMod meter;
+  meter.meter_id = 9;
+  meter.flags = 1;
+  meter.bands = {{MeterBand::Type::drop, 1000, 0, 0}};
+  ASSERT_TRUE(sw.lsi.meter_mod(meter));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 1, {}, {ApplyActions{{GroupAction{2}}}})));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 2, {}, {MeterInstruction{9}})));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 3, {}, output(2))));
+  EXPECT_EQ(sw.lsi.group_stats(1).at(0).references, 1u);
+  EXPECT_EQ(sw.lsi.group_stats(2).at(0).references, 1u);
+  GroupMod remove;
+  remove.command = GroupMod::Command::remove;
+  remove.group_id = 1;
+  EXPECT_EQ(sw.lsi.group_mod(remove).error(), of_error::kGroupChained);
+  remove.group_id = 2;
+  ASSERT_TRUE(sw.lsi.group_mod(remove));
+  EXPECT_EQ(sw.lsi.aggregate({})->flows, 2u);
+  remove.group_id = 1;
+  ASSERT_TRUE(sw.lsi.group_mod(remove));
+  meter.command = MeterMod::Command::remove;
+  ASSERT_TRUE(sw.lsi.meter_mod(meter));
+  EXPECT_EQ(sw.flow().priority, 3);
+  // A modified flow refers to what it says now.
+  meter.command = MeterMod::Command::add;
+  ASSERT_TRUE(sw.lsi.meter_mod(meter));
+  FlowMod modify = add_flow(0, 3, {}, {MeterInstruction{9}});
+  modify.command = FlowMod::Command::modify_strict;
+  ASSERT_TRUE(sw.lsi.flow_mod(modify));
+  EXPECT_EQ(sw.lsi.meter_stats(9)->at(0).flows, 1u);
+}
+
 TEST(Lsi, RetiredRulesWaitForTheGracePeriod) {
   start_eal();
   ManualReclaimer reclaimer;
