@@ -187,7 +187,13 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
 void choose_shape(Rule& rule) {
   const RuleBody& body = *rule.body;
   rule.shape = RuleShape::general;
-  if (body.meter != nullptr || body.metadata_mask != 0 || body.clear_actions) return;
+  if (body.metadata_mask != 0 || body.clear_actions) return;
+  if (body.meter != nullptr) {
+    rule.meter = body.meter;
+    const bool only = rule.next_table != kNoTable && body.apply.empty() && body.write.empty();
+    if (only) rule.shape = RuleShape::meter;
+    return;
+  }
   if (rule.next_table != kNoTable) {
     if (body.apply.empty() && body.write.empty()) rule.shape = RuleShape::go;
     return;

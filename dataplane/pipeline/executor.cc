@@ -63,6 +63,7 @@ struct Executor::Context {
   void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
   template <bool one_rule>
   void forward(std::span<const uint8_t> active, bool sets) noexcept;
   void run_rule(uint8_t i, const Rule& rule) noexcept;
@@ -223,6 +224,11 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
   std::array<rte_mbuf*, kBurst> run;
   size_t n_run = 0;
   uint64_t run_bytes = 0;
+  // Packets of other shapes, by position in `active`, while what they need is on its way.
+  std::array<uint8_t, kBurst> metered;
+  size_t n_metered = 0;
+  std::array<uint8_t, kBurst> others;
+  size_t n_others = 0;
   for (size_t k = 0; k < active.size(); ++k) {
     const uint8_t i = active[k];
     if constexpr (!one_rule) {
@@ -232,8 +238,12 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
       if (rule->shape != RuleShape::forward || sets) {
         if (rule->shape == RuleShape::go) {
           wait_at(rule->next_table, PacketSet{1} << i);
+        } else if (rule->shape == RuleShape::meter) {
+          rte_prefetch0(rule->meter);
+          metered[n_metered++] = static_cast<uint8_t>(k);
         } else {
-          run_rule(i, *rule);
+          rte_prefetch0(rule->body);
+          others[n_others++] = static_cast<uint8_t>(k);
         }
         continue;
       }
@@ -269,6 +279,29 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
   }
   if (n_run != 0) {
     tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
+  }
+  if constexpr (!one_rule) {
+    if (n_metered != 0) run_meters(active, {metered.data(), n_metered});
+    for (size_t j = 0; j < n_others; ++j) {
+      run_rule(active[others[j]], all_rules[rules[others[j]]]);
+    }
+  }
+}
+
+/// Charges packets to the meters of their rules, then sends them on to the next tables. Step by
+/// step for all of them, so that the meters' cache misses overlap.
+void Executor::Context::run_meters(std::span<const uint8_t> active,
+                                   std::span<const uint8_t> positions) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  for (uint8_t k : positions) {
+    rte_prefetch0(all_rules[rules[k]].meter->meter.load(std::memory_order_acquire));
+  }
+  for (uint8_t k : positions) {
+    const Rule& rule = all_rules[rules[k]];
+    const uint8_t i = active[k];
+    if (runner.meter(burst, {packets[i], &values[i], &parsed[i]}, *rule.meter)) {
+      wait_at(rule.next_table, PacketSet{1} << i);
+    }
   }
 }
 

@@ -41,16 +41,20 @@ struct BandProgram {
   mutable std::atomic<uint64_t> empty_at{0};
 };
 
-struct MeterProgram {
+/// A meter with its first band, the only one of most, in one cache line.
+struct alignas(64) MeterProgram {
   bool by_packets{false};
+  bool has_band{false};
   CounterIndex counter{0};
-  std::vector<std::unique_ptr<BandProgram>> bands;  ///< highest rate first
+  BandProgram first;                               ///< the one with the highest rate
+  std::vector<std::unique_ptr<BandProgram>> rest;  ///< falling rates
 
   /// The band that a packet of `bytes` exceeds at `now` (TSC), or null if it conforms to all.
   const BandProgram* charge(uint64_t now, uint32_t bytes) const noexcept {
-    const BandProgram* exceeded = nullptr;
     const uint64_t units = by_packets ? 1 : bytes;
-    for (const std::unique_ptr<BandProgram>& band : bands) {
+    const BandProgram* exceeded = nullptr;
+    if (has_band && !conforms(first, now << 8, units)) exceeded = &first;
+    for (const std::unique_ptr<BandProgram>& band : rest) {
       if (!conforms(*band, now << 8, units) && exceeded == nullptr) exceeded = band.get();
     }
     return exceeded;

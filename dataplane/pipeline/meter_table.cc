@@ -36,17 +36,27 @@ OfResult<> MeterTable::compile(const MeterMod& mod, Entry& entry) {
   program->by_packets = (mod.flags & kMeterPktps) != 0;
   program->counter = entry.counter;
   std::vector<CounterIndex> counters;
-  for (const MeterBand& band : mod.bands) {
+  for (size_t i = 0; i < mod.bands.size(); ++i) {
     const std::optional<CounterIndex> counter = counters_.allocate();
     if (!counter) {
       for (CounterIndex index : counters) counters_.release(index);
       return tl::unexpected(of_error::kMeterOutOfBands);
     }
     counters.push_back(*counter);
-    auto made = std::make_unique<BandProgram>();
+  }
+  std::vector<size_t> order(mod.bands.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(),
+                   [&](size_t a, size_t b) { return mod.bands[a].rate > mod.bands[b].rate; });
+  for (size_t index : order) {
+    BandProgram* made = &program->first;
+    if (std::exchange(program->has_band, true)) {
+      made = program->rest.emplace_back(std::make_unique<BandProgram>()).get();
+    }
+    const MeterBand& band = mod.bands[index];
     made->type = band.type;
     made->prec_level = band.prec_level;
-    made->counter = *counter;
+    made->counter = counters[index];
     // Units per second: packets, or bytes at 1 kbps = 125 byte/s.
     const double rate = program->by_packets ? band.rate : band.rate * 125.0;
     const double cycles_per_unit = static_cast<double>(hz_) / rate;
@@ -55,15 +65,7 @@ OfResult<> MeterTable::compile(const MeterMod& mod, Entry& entry) {
     const double burst_units =
         given ? (program->by_packets ? band.burst_size : band.burst_size * 125.0) : rate / 2;
     made->burst = static_cast<uint64_t>(burst_units * cycles_per_unit * 256.0);
-    program->bands.push_back(std::move(made));
   }
-  std::vector<size_t> order(mod.bands.size());
-  std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return mod.bands[a].rate > mod.bands[b].rate; });
-  std::vector<std::unique_ptr<BandProgram>> sorted;
-  for (size_t index : order) sorted.push_back(std::move(program->bands[index]));
-  program->bands = std::move(sorted);
 
   entry.mod = mod;
   entry.program = std::move(program);

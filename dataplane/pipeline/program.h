@@ -42,6 +42,7 @@ inline constexpr uint8_t kNoTable = 0xff;
 /// The forms of rules that have their own code in the executor.
 enum class RuleShape : uint8_t {
   go,       ///< nothing but goto
+  meter,    ///< a meter, then goto
   forward,  ///< rewrite the Ethernet header, maybe dec_ttl; output to one port; end
   drop,     ///< end without any action
   general,  ///< anything else: see RuleBody
@@ -69,6 +70,7 @@ struct alignas(64) Rule {
   CounterIndex counter;
   const PortCell* out;  ///< forward
   const RuleBody* body;
+  const MeterCell* meter;  ///< meter
   alignas(
       16) uint8_t l2_value[16];  ///< forward: the first 16 bytes are set to value where mask is set
   alignas(16) uint8_t l2_mask[16];

@@ -102,7 +102,7 @@ ActionList choose_actions(const Choose& choose, size_t n_groups, size_t most) {
     return actions;
   }
   for (size_t left = choose(most + 1); left > 0; --left) {
-    actions.push_back(choose(2) != 0 ? choose_edit(choose) : choose_output(choose, n_groups));
+    actions.emplace_back(choose(2) != 0 ? choose_edit(choose) : choose_output(choose, n_groups));
   }
   return actions;
 }
@@ -160,12 +160,12 @@ match::Match choose_match(const Choose& choose) {
 
 InstructionList make_instructions(const Choose& choose, uint8_t table, size_t n_groups) {
   InstructionList instructions;
-  if (choose(3) != 0) instructions.push_back(ApplyActions{choose_actions(choose, n_groups, 4)});
-  if (choose(8) == 0) instructions.push_back(ClearActions{});
-  if (choose(3) == 0) instructions.push_back(WriteActions{choose_actions(choose, n_groups, 3)});
-  if (choose(4) == 0) instructions.push_back(WriteMetadata{choose(4), choose(4)});
+  if (choose(3) != 0) instructions.emplace_back(ApplyActions{choose_actions(choose, n_groups, 4)});
+  if (choose(8) == 0) instructions.emplace_back(ClearActions{});
+  if (choose(3) == 0) instructions.emplace_back(WriteActions{choose_actions(choose, n_groups, 3)});
+  if (choose(4) == 0) instructions.emplace_back(WriteMetadata{choose(4), choose(4)});
   if (table < 3 && choose(5) < 3) {
-    instructions.push_back(GotoTable{static_cast<uint8_t>(table + 1 + choose(3u - table))});
+    instructions.emplace_back(GotoTable{static_cast<uint8_t>(table + 1 + choose(3u - table))});
   }
   return instructions;
 }
