@@ -27,8 +27,6 @@ struct Options {
 
 Result<> serve(Options& options) {
   if (auto ok = headrace::log::init("headrace-traffic", options.log_level); !ok) return ok;
-  // DPDK's vhost-user and memif write to sockets whose peers may be gone.
-  std::signal(SIGPIPE, SIG_IGN);
   options.eal.main_cpu = options.control_cpu.value_or(options.cpu);
   options.eal.allow_hugepages = !options.no_huge;
   auto eal = headrace::runtime::Eal::init(options.eal);

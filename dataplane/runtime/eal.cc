@@ -7,6 +7,7 @@
 #include <rte_version.h>
 #include <unistd.h>
 
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <string_view>
@@ -59,6 +60,8 @@ Result<> redirect_log() {
 }  // namespace
 
 Result<std::unique_ptr<Eal>> Eal::init(const EalOptions& options) {
+  // DPDK's vhost-user and memif write to sockets whose peers may be gone.
+  std::signal(SIGPIPE, SIG_IGN);
   std::unique_ptr<Eal> eal(new Eal(options));
   EalOptions& o = eal->options_;
   if (o.file_prefix.empty()) o.file_prefix = fmt::format("headrace-{}", ::getpid());
