@@ -20,7 +20,7 @@ uint8_t* pseudo_checksum(std::span<uint8_t> frame, const ParsedPacket& parsed) {
       return load_raw16(field) == 0 ? nullptr : field;
     }
     case kProtoIcmpv6:
-      return l4 + offsetof(IcmpHeader, checksum);
+      return parsed.has(kIpv6) ? l4 + offsetof(IcmpHeader, checksum) : nullptr;
     default:
       return nullptr;
   }
@@ -153,7 +153,8 @@ bool set_port(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t proto, size_
 
 bool set_icmp_octet(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t proto, size_t where,
                     uint8_t value) {
-  if (parsed.l4 == 0 || parsed.ip_proto != proto) return false;
+  const uint16_t its_ip = proto == kProtoIcmp ? kIpv4 : kIpv6;
+  if (parsed.l4 == 0 || parsed.ip_proto != proto || !parsed.has(its_ip)) return false;
   uint8_t* l4 = &frame_of(packet)[parsed.l4];
   auto* icmp = reinterpret_cast<IcmpHeader*>(l4);
   const uint16_t before = load_raw16(l4);

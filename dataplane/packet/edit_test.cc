@@ -287,6 +287,18 @@ TEST(EditFieldsTest, Icmp) {
   set_and_check(six, std::bind(set_ipv6_src, _1, _2, kAddress6));
 }
 
+TEST(EditFieldsTest, IcmpOfTheOtherIpIsNone) {
+  const uint8_t value = 8;
+  const auto six_in_four =
+      FrameBuilder().ethernet(0x0800).ipv4(kProtoIcmpv6).icmp(128, 0).payload(8).frame();
+  Edited p(six_in_four);
+  EXPECT_FALSE(set_icmp_code(p.mbuf(), p.parsed, kProtoIcmpv6, &value));
+  const auto four_in_six =
+      FrameBuilder().ethernet(0x86dd).ipv6(kProtoIcmp).icmp(8, 0).payload(8).frame();
+  Edited q(four_in_six);
+  EXPECT_FALSE(set_icmp_code(q.mbuf(), q.parsed, kProtoIcmp, &value));
+}
+
 TEST(EditFieldsTest, NeighborDiscovery) {
   using std::placeholders::_1;
   using std::placeholders::_2;
