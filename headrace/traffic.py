@@ -21,8 +21,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
-import os
-import shutil
 import signal
 import tempfile
 from collections.abc import Sequence
@@ -32,6 +30,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from headrace.programs import ProgramMissing, find_program
 from headrace.traffic_models import (
     Calibration,
     CalibrationSize,
@@ -69,7 +68,6 @@ __all__ = [
     "TrialResult",
     "Variation",
     "Zipf",
-    "find_program",
 ]
 
 PROGRAM = "headrace-traffic"
@@ -345,19 +343,11 @@ def _parse(model: type[_Model], answer: Any) -> _Model:
         raise TrafficError("bad_reply", str(error)) from error
 
 
-def find_program(name: str = PROGRAM) -> Path:
-    """The C++ program `name`: in $HEADRACE_PROGRAMS, in this checkout's build, or on the PATH.
-
-    Raises TrafficError `no_program`.
-    """
-    build = Path(__file__).resolve().parent.parent / "build" / "dataplane" / "apps"
-    places = [Path(os.environ["HEADRACE_PROGRAMS"])] if "HEADRACE_PROGRAMS" in os.environ else []
-    for place in [*places, build]:
-        if os.access(place / name, os.X_OK):
-            return place / name
-    if found := shutil.which(name):
-        return Path(found)
-    raise TrafficError("no_program", f"{name} is not in {build}; run `make build`")
+def _program() -> Path:
+    try:
+        return find_program(PROGRAM)
+    except ProgramMissing as error:
+        raise TrafficError("no_program", str(error)) from error
 
 
 class TrafficProcess(TrafficClient):
@@ -401,7 +391,7 @@ class TrafficProcess(TrafficClient):
 
     async def connect(self) -> None:
         """Starts the process and connects. Raises TrafficError `start_failed` with its output."""
-        program = self._program or find_program()
+        program = self._program or _program()
         with self._log_path.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
                 program, *self._args, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log

@@ -2,26 +2,28 @@
 """`headrace bench peers | updates | adversary`: Headrace beside OVS-DPDK and DPDK's l3fwd."""
 
 from collections.abc import Callable
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from headrace.bench.peers import suites
-from headrace.bench.peers.compare import Plan
-from headrace.bench.peers.openflow import Refused
-from headrace.bench.peers.systems import PeerError
-from headrace.bench.rows import Row, emit
+if TYPE_CHECKING:
+    from headrace.bench.peers.suites import Say
+    from headrace.bench.rows import Row
 
-Figures = tuple[list[Row], dict[str, Any]]
+Suite = Callable[["Say"], tuple[list["Row"], dict[str, Any]]]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 RepeatsOption = Annotated[int, typer.Option(help="Windows of each system and case.", min=1)]
 SecondsOption = Annotated[float, typer.Option(help="Length of a window.", min=0.1)]
 
 
-def _print(measure: Callable[[suites.Say], Figures], as_json: bool) -> None:
+def _print(measure: Suite, as_json: bool) -> None:
     """Measures and prints; exits 1 with the reason if the figures can't be taken."""
+    from headrace.bench.peers.openflow import Refused
+    from headrace.bench.peers.systems import PeerError
+    from headrace.bench.rows import emit
+
     console = Console(stderr=True)
     try:
         rows, manifest = measure(lambda line: console.print(line, highlight=False))
@@ -46,6 +48,9 @@ def register(app: typer.Typer) -> None:
         as_json: JsonOption = False,
     ) -> None:
         """Rates and ratios to OVS-DPDK's best cache setting and to l3fwd, case by case."""
+        from headrace.bench.peers import suites
+        from headrace.bench.peers.compare import Plan
+
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_peers(plan, only, say), as_json)
 
@@ -54,6 +59,9 @@ def register(app: typer.Typer) -> None:
         repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
     ) -> None:
         """Flow-mods per second, time to effect, loss under churn of rules, ports and LSIs."""
+        from headrace.bench.peers import suites
+        from headrace.bench.peers.compare import Plan
+
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_updates(plan, say), as_json)
 
@@ -62,5 +70,8 @@ def register(app: typer.Typer) -> None:
         repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
     ) -> None:
         """Goodput of honest flows before and under traffic made against caches and tuple spaces."""
+        from headrace.bench.peers import suites
+        from headrace.bench.peers.compare import Plan
+
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_adversary(plan, say), as_json)

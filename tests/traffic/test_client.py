@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from headrace.traffic import StreamSpec, TrafficClient, TrafficError, TrafficProcess, find_program
+from headrace.traffic import StreamSpec, TrafficClient, TrafficError, TrafficProcess
 from tests.traffic.fake_generator import FakeGenerator, Refusal
 
 COUNTS: dict[str, Any] = {
@@ -196,7 +196,9 @@ async def test_a_start_that_fails_quotes_the_output(tmp_path: Path) -> None:
     assert caught.value.code == "start_failed"
 
 
-def test_find_program_says_where_it_looked(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_program_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.traffic.PROGRAM", "headrace-no-such-program")
     monkeypatch.setenv("PATH", "/nonexistent")
-    with pytest.raises(TrafficError, match="make build"):
-        find_program("headrace-no-such-program")
+    with pytest.raises(TrafficError, match="headrace-no-such-program is not built") as caught:
+        await TrafficProcess().connect()
+    assert caught.value.code == "no_program"
