@@ -8,6 +8,7 @@ only if what it was made from differs.
 import asyncio
 import hashlib
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,14 @@ from headrace.processes import ProcessError, Supervisor, write_atomically
 from headrace.programs import ProgramMissing, find_program
 from headrace.switches.base import PortKind, vdev_devargs
 
+log = logging.getLogger("headrace.node")
+
 _PATIENCE_S = 20.0
+_ATTEMPTS = 3
+
+
+class _EndedWhileStarting(EngineError):
+    """The process has ended before it forwarded."""
 
 
 def file_prefix(vnf: VnfSpec) -> str:
@@ -67,7 +75,22 @@ class ProcessEngine:
         }
 
     async def ensure(self, vnf: VnfSpec) -> None:
-        """See Engine."""
+        """See Engine.
+
+        A VNF that ends while starting is tried again: a virtio-user server does not survive a vhost
+        client that hangs up in the middle of their handshake, as OVS does now and then when it
+        reconfigures its ports.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                await self._start(vnf)
+                return
+            except _EndedWhileStarting as error:
+                if attempt == _ATTEMPTS:
+                    raise
+                log.warning("%s; trying again", error)
+
+    async def _start(self, vnf: VnfSpec) -> None:
         text = json.dumps(self.configuration(vnf), indent=2)
         file = self._directory / f"{vnf.name}.json"
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
@@ -84,12 +107,13 @@ class ProcessEngine:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         deadline = asyncio.get_running_loop().time() + _PATIENCE_S
         while (missing := await self._missing(vnf)) is not None:
-            late = asyncio.get_running_loop().time() > deadline
-            if late or not process.alive():
+            if not process.alive():
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
-                how = missing if late else f"ended while starting: {words}"
-                raise EngineError(f"VNF {vnf.vnf}: {how}")
+                raise _EndedWhileStarting(f"VNF {vnf.vnf}: ended while starting: {words}")
+            if asyncio.get_running_loop().time() > deadline:
+                await self.stop(vnf)
+                raise EngineError(f"VNF {vnf.vnf}: {missing}")
             await asyncio.sleep(0.02)
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
