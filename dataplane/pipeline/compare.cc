@@ -34,7 +34,9 @@ std::string differ(const std::string& where, std::vector<Bytes> compiled,
 
 std::string differ_in_counts(TestSwitch& sw, Reference& reference) {
   const std::vector<TableStats> tables = sw.lsi.table_stats();
-  for (auto& [id, table] : reference.tables) {
+  for (auto& entry : reference.tables) {
+    const uint8_t id = entry.first;
+    const Reference::Table& table = entry.second;
     if (tables[id].lookups != table.lookups || tables[id].matched != table.matched) {
       return fmt::format("table {}: {} lookups {} matched, reference {} {}", id, tables[id].lookups,
                          tables[id].matched, table.lookups, table.matched);

@@ -16,6 +16,8 @@ template <class... Ts>
 struct Overloaded : Ts... {
   using Ts::operator()...;
 };
+template <class... Ts>
+Overloaded(Ts...) -> Overloaded<Ts...>;  // clang 14 needs to be told
 
 Op make_op(OpCode code, SetOrder order, SetKind kind) {
   Op op;
