@@ -43,9 +43,10 @@ test-cpp: build
 
 ## make test-asan    the C++ tests under AddressSanitizer and UBSan
 test-asan: setup
-	@[ -f build-asan/build.ninja ] || CXX='ccache g++' meson setup build-asan \
-	    --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false
-	meson test -C build-asan --suite headrace --print-errorlogs
+	@[ -f build-asan/build.ninja ] || CXX='ccache g++' meson setup build-asan --buildtype=custom \
+	    -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
+	@meson compile -C build-asan
+	meson test -C build-asan --no-rebuild --suite headrace --print-errorlogs --timeout-multiplier 3
 
 test-py: build
 	$(PYTHON) -m pytest
