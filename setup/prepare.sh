@@ -59,6 +59,9 @@ reserve_hugepages() {
   fi
 }
 
+# Two makes at once take turns.
+exec 9>.setup.lock
+flock 9
 install_packages
 make_environment
 reserve_hugepages
