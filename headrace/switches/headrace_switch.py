@@ -28,13 +28,13 @@ class HeadraceDriver(OvsFamilyDriver):
     name = "headrace"
     capabilities = Capabilities(
         port_kinds=(
-            PortKind.VHOST_USER,
             PortKind.MEMIF,
+            PortKind.VHOST_USER,
             PortKind.DPDK,
             PortKind.TAP,
             PortKind.SYSTEM,
         ),
-        vnf_kinds=(PortKind.VHOST_USER, PortKind.MEMIF),
+        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
         control_socket=True,
     )
 
