@@ -234,6 +234,12 @@ class GraphManager:
 
     # After a start.
 
+    def doubt(self) -> None:
+        """Notes that no graph runs, because the switch does not; recover() makes them run again."""
+        for record in self._store.graphs():
+            if record.state is GraphState.RUNNING:
+                self._store.put_graph(replace(record, state=GraphState.DEPLOYING))
+
     async def recover(self, node_plan: Plan, adopted: bool) -> None:
         """Finishes or undoes what the last run of the node left.
 

@@ -184,6 +184,8 @@ class Node:
         """
         resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
         resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
+        if any(self.supervisor.find(name) is None for name in self.driver.processes()):
+            self.graphs.doubt()
         adopted = False
         try:
             adopted = await self.driver.start()
