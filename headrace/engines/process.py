@@ -25,8 +25,12 @@ _PATIENCE_S = 20.0
 _ATTEMPTS = 3
 
 
-class _EndedWhileStarting(EngineError):
-    """The process has ended before it forwarded."""
+_RECONNECT_S = 3.0
+"""How long a VNF that runs already may take to find its peers: one whose switch was started again."""
+
+
+class _TryAgain(EngineError):
+    """The process did not get to forwarding, but a new one may."""
 
 
 def file_prefix(vnf: VnfSpec) -> str:
@@ -79,13 +83,14 @@ class ProcessEngine:
 
         A VNF that ends while starting is tried again: a virtio-user server does not survive a vhost
         client that hangs up in the middle of their handshake, as OVS does now and then when it
-        reconfigures its ports.
+        reconfigures its ports. So is one that outlived its switch and does not reconnect, as DPDK's
+        memif client does not.
         """
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 await self._start(vnf)
                 return
-            except _EndedWhileStarting as error:
+            except _TryAgain as error:
                 if attempt == _ATTEMPTS:
                     raise
                 log.warning("%s; trying again", error)
@@ -95,7 +100,8 @@ class ProcessEngine:
         file = self._directory / f"{vnf.name}.json"
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
         digest = hashlib.blake2b(f"{command}{text}".encode()).hexdigest()
-        if not self.running(vnf) or self._supervisor.digest(self._process(vnf)) != digest:
+        adopted = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
+        if not adopted:
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
         write_atomically(file, text)
         try:
@@ -105,15 +111,17 @@ class ProcessEngine:
             )
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        deadline = asyncio.get_running_loop().time() + _PATIENCE_S
+        patience = _RECONNECT_S if adopted else _PATIENCE_S
+        deadline = asyncio.get_running_loop().time() + patience
         while (missing := await self._missing(vnf)) is not None:
             if not process.alive():
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
-                raise _EndedWhileStarting(f"VNF {vnf.vnf}: ended while starting: {words}")
+                raise _TryAgain(f"VNF {vnf.vnf}: ended while starting: {words}")
             if asyncio.get_running_loop().time() > deadline:
                 await self.stop(vnf)
-                raise EngineError(f"VNF {vnf.vnf}: {missing}")
+                words = f"VNF {vnf.vnf}: {missing} after {patience:.0f} s"
+                raise _TryAgain(words) if adopted else EngineError(words)
             await asyncio.sleep(0.02)
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
@@ -124,7 +132,7 @@ class ProcessEngine:
         except ControlError as error:
             return str(error)
         down = [name for name, port in counters["ports"].items() if port["link"] != "up"]
-        return f"no peer on port {down[0]} after {_PATIENCE_S:.0f} s" if down else None
+        return f"no peer on port {down[0]}" if down else None
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""
