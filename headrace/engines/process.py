@@ -26,7 +26,7 @@ _ATTEMPTS = 3
 
 
 _RECONNECT_S = 3.0
-"""How long a VNF that runs already may take to find its peers: one whose switch was started again."""
+"""How long a VNF that runs already may take to find its peers, as after a restart of its switch."""
 
 
 class _TryAgain(EngineError):
