@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Medians and intervals of few, noisy, positive values.
 
-Rates and costs on a shared machine are multiplied by noise (a slow phase takes a share, not a
-constant), so intervals are taken on logarithms and given back as values: they stay positive and
-the interval of a ratio is that of the difference of logarithms.
-
-* Fewer than three samples say nothing about spread beyond themselves: no interval (None), and the
-  range min..max is what may be printed.
-* Three to seven: Student's t on the logarithms.
-* Eight and more: percentile bootstrap of the median, with a fixed seed, so that the same samples
-  always print the same interval.
+* A median's interval is that of the order statistics (the sign test turned round): it assumes
+  nothing about the noise, which on a shared machine is anything but normal. It needs six samples
+  for 95 %; with fewer, no interval is given (None) and the range min..max is what may be printed.
+* Ratios are taken of samples side by side and on logarithms: a slow phase takes a share, not a
+  constant, and takes it from both. From three pairs Student's t says whether they differ.
 """
 
 import math
@@ -20,9 +16,8 @@ import numpy as np
 from scipy import stats
 
 CONFIDENCE = 0.95
-BOOTSTRAP_FROM = 8
-BOOTSTRAP_DRAWS = 2000
-SEED = 20161
+INTERVAL_FROM = 6
+"""Fewer samples can't bound their median with 95 % confidence: 1 - 2 * 0.5^5 is 94 %."""
 
 
 @dataclass(frozen=True)
@@ -71,15 +66,19 @@ def student_interval(values: Sequence[float]) -> tuple[float, float]:
     return mean - half, mean + half
 
 
-def bootstrap_interval(values: Sequence[float]) -> tuple[float, float]:
-    """The 95 % percentile-bootstrap interval of the median of `values`."""
-    generator = np.random.default_rng(SEED)
-    array = np.asarray(values, dtype=float)
-    draws = generator.choice(array, size=(BOOTSTRAP_DRAWS, len(array)))
-    medians = np.median(draws, axis=1)
-    tail = 100 * (1 - CONFIDENCE) / 2
-    low, high = np.percentile(medians, [tail, 100 - tail])
-    return float(low), float(high)
+def median_interval(values: Sequence[float]) -> tuple[float, float]:
+    """The distribution-free interval of the median, of at least 95 %, from its order statistics.
+
+    Raises:
+        ValueError: fewer than `INTERVAL_FROM` values.
+    """
+    count = len(values)
+    if count < INTERVAL_FROM:
+        raise ValueError(f"an interval of the median needs {INTERVAL_FROM} values, not {count}")
+    array = sorted(values)
+    # The largest k with P(Binomial(count, 1/2) < k) within one tail; 1 from six values on.
+    k = int(stats.binom.ppf((1 - CONFIDENCE) / 2, count, 0.5))
+    return array[k - 1], array[count - k]
 
 
 def summarise(values: Sequence[float]) -> Summary:
@@ -94,17 +93,10 @@ def summarise(values: Sequence[float]) -> Summary:
     median = float(np.median(array))
     low: float | None = None
     high: float | None = None
-    method = "none: fewer than 3 samples"
-    if len(array) >= BOOTSTRAP_FROM:
-        low, high = bootstrap_interval(array)
-        method = "bootstrap of the median"
-    elif len(array) >= 3 and array[0] > 0:
-        log_low, log_high = student_interval([math.log(value) for value in array])
-        low, high = math.exp(log_low), math.exp(log_high)
-        method = "Student's t on logarithms"
-    elif len(array) >= 3:
-        low, high = student_interval(array)
-        method = "Student's t"
+    method = f"none: fewer than {INTERVAL_FROM} samples"
+    if len(array) >= INTERVAL_FROM:
+        low, high = median_interval(array)
+        method = "order statistics of the median"
     return Summary(len(array), median, array[0], array[-1], low, high, method)
 
 

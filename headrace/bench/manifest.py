@@ -37,9 +37,9 @@ DEFINITIONS: dict[str, str] = {
     "disturbed": "the kernel kept the switch's worker from its core for more than 10 % of the "
     "trial; absences partly count as busy cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
-    "interval": "95 %; Student's t on logarithms from 3 samples, bootstrap of the median from 8; "
-    "fewer samples have only their range",
-    "ratio": "median of ratios of samples taken in the same round, one after the other",
+    "interval": "95 % of the median, by order statistics, from 6 samples; fewer have a range",
+    "ratio": "median of ratios of samples taken in the same round, one after the other; 95 % by "
+    "Student's t on logarithms from 3 rounds",
 }
 """What the words in a table mean; printed in every report."""
 

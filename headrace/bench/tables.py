@@ -12,6 +12,8 @@ from headrace.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of,
 from headrace.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
+WIDEST_PRINTED = 20.0
+"""An interval whose ends differ by more says only that nothing was shown; the mark says that."""
 _SHOWN = (*RATE_METRICS, "latency_p50", "latency_p99", "cpu_percent")
 
 Key = tuple[str, str, str]
@@ -67,6 +69,8 @@ def _ratio(entry: RatioRow | None) -> str:
     if ratio.low is None or ratio.high is None:
         return digits(ratio.value)
     mark = {"higher": "▲", "lower": "▼"}.get(ratio.verdict, "≈")
+    if ratio.high > WIDEST_PRINTED * ratio.low:
+        return f"{digits(ratio.value)} {mark}"
     return f"{digits(ratio.value)} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
 
 
@@ -143,7 +147,7 @@ def skip_table(store: Store, campaign: int) -> Table | None:
 
 
 LEGEND = (
-    "median [95 % interval], (range) of fewer than 3 rounds; * the switch was not the limit, its "
+    "median [95 % interval], (range) of fewer than 6 rounds; * the switch was not the limit, its "
     "worker had time left; ▲ higher, ▼ lower, ≈ no difference shown"
 )
 

@@ -20,7 +20,7 @@ MPPS = 1e6
 
 
 def _ends(row: Row) -> tuple[float, float]:
-    """Ends of the interval, or of the range of fewer than 3 samples; the median is within."""
+    """Ends of the interval, or of the range of fewer than 6 samples; the median is within."""
     summary = row.summary
     low = summary.low if summary.low is not None else summary.minimum
     high = summary.high if summary.high is not None else summary.maximum

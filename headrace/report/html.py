@@ -46,7 +46,7 @@ PARTS = (
         "throughput",
         "Throughput port to port",
         "One dot for each frame size, switch and kind of rate; whiskers are 95 % intervals, or the "
-        "range where there are fewer than three samples. Overload is what came back when the "
+        "range where there are fewer than six samples. Overload is what came back when the "
         "generator sent as fast as it could; PDR and NDR were searched for.",
         figures.throughput_by_size,
     ),

@@ -135,5 +135,5 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
 
 
 def test_interleaved_samples_summarise(tmp_path: Path) -> None:
-    summary = summarise([9.0, 10.0, 11.0])
-    assert summary.median == 10 and summary.low is not None and summary.low < 10
+    summary = summarise([8.0, 9.0, 10.0, 10.0, 11.0, 12.0])
+    assert summary.median == 10 and summary.low == 8 and summary.high == 12

@@ -16,12 +16,11 @@ def test_a_summary_is_in_order(samples: list[float]) -> None:
     found = summarise(samples)
     assert found.minimum <= found.median <= found.maximum
     assert found.count == len(samples)
-    if len(samples) < 3:
+    if len(samples) < 6:
         assert found.low is None and found.high is None
     else:
         assert found.low is not None and found.high is not None
-        assert 0 < found.low <= found.high
-    assert summarise(samples) == found  # the bootstrap has a fixed seed
+        assert found.minimum <= found.low <= found.median <= found.high <= found.maximum
 
 
 def test_no_samples_no_summary() -> None:
@@ -33,11 +32,11 @@ def test_the_interval_covers_the_truth_about_as_often_as_it_says() -> None:
     generator = np.random.default_rng(5)
     covered = 0
     for _ in range(400):
-        samples = np.exp(generator.normal(math.log(100), 0.15, 5)).tolist()
+        samples = np.exp(generator.normal(math.log(100), 0.15, 12)).tolist()
         found = summarise(samples)
         assert found.low is not None and found.high is not None
         covered += found.low <= 100 <= found.high
-    assert 0.92 <= covered / 400 <= 0.98
+    assert 0.94 <= covered / 400 <= 0.99
 
 
 def test_pairs_see_through_a_slow_phase_that_groups_do_not() -> None:
