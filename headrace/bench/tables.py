@@ -106,7 +106,7 @@ def _scenario_table(
     for subject in subjects:
         table.add_column(subject, justify="right")
     if compared:
-        table.add_column(f"{OURS} / {PEER}", justify="right")
+        table.add_column(f"{OURS} / {PEER}", justify="right", no_wrap=True)
     cells: dict[Key, dict[str, Row]] = {}
     best: dict[Key, RatioRow] = {}
     for row in _kept(rows):
