@@ -10,12 +10,13 @@
 // the fresh mbufs that net_null hands out.
 //
 // Files. $HEADRACE_FLOW_DIR/<device name>.frames: a FramesHeader, then `count` frames of `length`
-// bytes, each in a slot of `stride` bytes (a multiple of 64). headrace/bench/peers/frames.py writes
-// them. A file that is replaced (by rename) is served from then on, so traffic can change while a
-// device runs; a count of 0 closes the source. A device without a file is left alone (a sink:
-// `net_null_x,no-rx=1`). <device name>.<pid>.served counts, per queue, the frames handed to the
-// poller (8 octets each, host order), so that a loss between source and sink can be told to the
-// packet.
+// bytes, each in a slot of `stride` bytes (a multiple of 64); if `lengths` is 1, frames have
+// lengths of their own: `count` 16-bit numbers, host order, follow the slots.
+// headrace/bench/peers/frames.py writes them. A file that is replaced (by rename) is served from
+// then on, so traffic can change while a device runs; a count of 0 closes the source. A device
+// without a file is left alone (a sink: `net_null_x,no-rx=1`). <device name>.<pid>.served counts,
+// per queue, the frames handed to the poller (8 octets each, host order), so that a loss between
+// source and sink can be told to the packet.
 //
 // Threads. A detached thread looks for started devices and new files every 20 ms until the process
 // ends (nothing in ethdev says "started" to a plugin). The callback runs on whoever polls the
@@ -48,7 +49,8 @@ struct FramesHeader {
   uint32_t count;
   uint32_t length;
   uint32_t stride;
-  std::array<uint8_t, 44> reserved;
+  uint32_t lengths;
+  std::array<uint8_t, 40> reserved;
 };
 static_assert(sizeof(FramesHeader) == 64);
 constexpr std::array<char, 8> kMagic = {'H', 'R', 'F', 'R', 'A', 'M', 'E', 'S'};
@@ -59,6 +61,7 @@ struct Frames {
   uint32_t count{0};
   uint32_t length{0};
   uint32_t stride{0};
+  const uint16_t* lengths{nullptr};  ///< one per frame, or null: all have `length`
 };
 
 /// One RX queue's place in its frames; without frames its packets are left alone.
@@ -74,6 +77,20 @@ struct alignas(64) Cursor {
 constexpr uint16_t kMaxQueues = 16;
 std::array<std::array<Cursor, kMaxQueues>, RTE_MAX_ETHPORTS> g_cursors;
 
+/// Whether the frames lie within the file's `size` octets after the header, each within its slot.
+bool is_in_order(const FramesHeader& header, size_t size) {
+  if (header.magic != kMagic || header.length > header.stride || header.stride % 64 != 0) {
+    return false;
+  }
+  const size_t slots = size_t{header.count} * header.stride;
+  if (header.lengths == 0) return size >= slots;
+  if (size < slots + header.count * sizeof(uint16_t)) return false;
+  const auto* end = reinterpret_cast<const uint8_t*>(&header + 1) + slots;
+  const auto* lengths = reinterpret_cast<const uint16_t*>(end);
+  return std::all_of(lengths, lengths + header.count,
+                     [&](uint16_t length) { return length <= header.stride; });
+}
+
 /// Maps a frames file, once for each file: by device and inode. Null if it is none.
 const Frames* map_frames(const std::string& path, const struct stat& status) {
   static std::map<std::pair<dev_t, ino_t>, Frames> mapped;
@@ -86,43 +103,53 @@ const Frames* map_frames(const std::string& path, const struct stat& status) {
   close(fd);
   if (base == MAP_FAILED) return nullptr;
   const auto* header = static_cast<const FramesHeader*>(base);
-  if (size <= sizeof(FramesHeader) || header->magic != kMagic || header->length > header->stride ||
-      header->stride % 64 != 0 ||
-      size - sizeof(FramesHeader) < size_t{header->count} * header->stride) {
+  if (size < sizeof(FramesHeader) || !is_in_order(*header, size - sizeof(FramesHeader))) {
     std::fprintf(stderr, "flow source: %s is not a frames file\n", path.c_str());
     munmap(base, size);
     return nullptr;
   }
   const auto* first = static_cast<const uint8_t*>(base) + sizeof(FramesHeader);
-  return &mapped.emplace(key, Frames{first, header->count, header->length, header->stride})
+  const auto* lengths =
+      reinterpret_cast<const uint16_t*>(first + size_t{header->count} * header->stride);
+  return &mapped
+              .emplace(key, Frames{first, header->count, header->length, header->stride,
+                                   header->lengths != 0 ? lengths : nullptr})
               .first->second;
 }
 
-/// Fills the fresh mbufs with the next frames.
-uint16_t fill(uint16_t /*port*/, uint16_t /*queue*/, rte_mbuf** packets, uint16_t count,
-              uint16_t /*room*/, void* user) {
-  auto& cursor = *static_cast<Cursor*>(user);
-  const Frames* current = cursor.frames.load(std::memory_order_acquire);
-  if (current == nullptr) return count;
-  const Frames& frames = *current;
-  if (frames.count == 0) {
-    rte_pktmbuf_free_bulk(packets, count);
-    return 0;
-  }
+/// Fills the fresh mbufs with the next frames, of one length or of mixed lengths.
+template <bool kMixed>
+uint16_t copy_frames(const Frames& frames, Cursor& cursor, rte_mbuf** packets, uint16_t count) {
   uint32_t next = cursor.next < frames.count ? cursor.next : 0;
   for (uint16_t i = 0; i < count; ++i) {
     const uint8_t* from = frames.first + size_t{next} * frames.stride;
+    const uint32_t length = kMixed ? frames.lengths[next] : frames.length;
     rte_mbuf* packet = packets[i];
     auto* to = rte_pktmbuf_mtod(packet, uint8_t*);
     // Whole slots of 64 bytes: the mbuf's room is larger, and a fixed size needs no branches.
-    for (uint32_t at = 0; at < frames.stride; at += 64) rte_mov64(to + at, from + at);
-    packet->data_len = static_cast<uint16_t>(frames.length);
-    packet->pkt_len = frames.length;
+    const uint32_t octets = kMixed ? length : frames.stride;
+    for (uint32_t at = 0; at < octets; at += 64) rte_mov64(to + at, from + at);
+    packet->data_len = static_cast<uint16_t>(length);
+    packet->pkt_len = length;
     if (++next == frames.count) next = 0;
   }
   cursor.next = next;
   *cursor.served += count;
   return count;
+}
+
+/// The callback: fills the mbufs that the device hands out.
+uint16_t fill(uint16_t /*port*/, uint16_t /*queue*/, rte_mbuf** packets, uint16_t count,
+              uint16_t /*room*/, void* user) {
+  auto& cursor = *static_cast<Cursor*>(user);
+  const Frames* frames = cursor.frames.load(std::memory_order_acquire);
+  if (frames == nullptr) return count;
+  if (frames->count == 0) {
+    rte_pktmbuf_free_bulk(packets, count);
+    return 0;
+  }
+  if (frames->lengths != nullptr) return copy_frames<true>(*frames, cursor, packets, count);
+  return copy_frames<false>(*frames, cursor, packets, count);
 }
 
 /// The page of counters that others can read; it stays mapped.

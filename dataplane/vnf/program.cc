@@ -161,10 +161,13 @@ Result<> Program::open() {
   if (!checked) return tl::unexpected(checked.error());
   config_ = std::move(checked->program);
   checked->function.reset();
+  std::vector<std::string> plugins;
+  for (const auto& plugin : config_.plugins) plugins.insert(plugins.end(), {"-d", plugin});
   auto eal = runtime::Eal::init({.file_prefix = config_.file_prefix,
                                  .main_cpu = config_.cpu,
                                  .memory_mb = config_.memory_mb,
-                                 .allow_hugepages = config_.allow_hugepages});
+                                 .allow_hugepages = config_.allow_hugepages,
+                                 .extra = std::move(plugins)});
   if (!eal) return tl::unexpected(eal.error());
   eal_ = *std::move(eal);
   auto pool = runtime::make_mempool({.name = "vnf", .buffers = buffers_for(config_)});

@@ -32,6 +32,7 @@ ProgramConfig read_program(ConfigReader& config) {
   program.file_prefix = eal.string("file_prefix", "");
   program.memory_mb = static_cast<uint32_t>(eal.integer("memory_mb", 32, 65536, 128));
   program.allow_hugepages = eal.choice("hugepages", {"auto", "off"}, 0) == 0;
+  program.plugins = eal.strings("plugins");
   eal.finish();
   program.cpu = static_cast<unsigned>(config.integer("cpu", 0, 1023, 0));
   program.idle = static_cast<Idle>(config.choice("idle", {"poll", "yield", "sleep"}, 1));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The configuration file of headrace-vnf: all but what the function itself understands.
 //
-//   {"eal": {"file_prefix": "vnf1", "memory_mb": 128, "hugepages": "auto" | "off"},
+//   {"eal": {"file_prefix": "vnf1", "memory_mb": 128, "hugepages": "auto" | "off",
+//            "plugins": []},
 //    "cpu": 0,
 //    "idle": "poll" | "yield" | "sleep", "sleep_us": 50,
 //    "ports": [{"name": "0", "devargs": "net_virtio_user0,path=/run/a.sock,server=1",
@@ -40,6 +41,7 @@ struct ProgramConfig {
   std::string file_prefix;  ///< "" = one of its own
   uint32_t memory_mb{128};
   bool allow_hugepages{true};
+  std::vector<std::string> plugins;  ///< further DPDK drivers to load, by path
   unsigned cpu{0};
   Idle idle{Idle::yield};
   std::chrono::microseconds sleep{50};

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Prepared frames for the flow source plugin (dataplane/traffic/flow_source.cc).
+"""Prepared frames for the flow source plugin (dataplane/flowsource/flow_source.cc).
 
-A frames file is a 64-byte header (magic, count, length, stride) and `count` slots of `stride`
-bytes with one frame each, without FCS.
+A frames file is a 64-byte header (magic, count, length, stride, whether lengths follow) and `count`
+slots of `stride` bytes with one frame each, without FCS; then, if the frames differ in length, the
+length of each as 16 bits.
 """
 
 import struct
@@ -52,17 +53,19 @@ def udp_frames(
     udp_src: int = 1024,
     udp_dst: int = 2048,
     length: int = 60,
+    protocol: int = 17,
 ) -> Bytes:
     """Ethernet/IPv4/UDP frames, one row each; `length` octets without FCS (60 is "64 bytes").
 
-    `eth_dst` is one address for all or one row per frame; addresses are host-order numbers.
+    `eth_dst` is one address for all or one row per frame; addresses are host-order numbers. With
+    another IPv4 `protocol`, what follows the IPv4 header is the caller's to fill.
     """
     count = len(ipv4_dst)
     frames = np.zeros((count, length), dtype=np.uint8)
     frames[:, 0:6] = np.frombuffer(eth_dst, np.uint8) if isinstance(eth_dst, bytes) else eth_dst
     frames[:, 6:12] = np.frombuffer(eth_src, np.uint8)
     frames[:, 12:14] = (0x08, 0x00)
-    header = struct.pack("!BBHHHBBH", 0x45, 0, length - 14, 0, 0, 64, 17, 0)
+    header = struct.pack("!BBHHHBBH", 0x45, 0, length - 14, 0, 0, 64, protocol, 0)
     ip = np.zeros((count, 20), dtype=np.uint8)
     ip[:, 0:12] = np.frombuffer(header, np.uint8)
     ip[:, 12:16] = be32(ipv4_src)
@@ -74,15 +77,19 @@ def udp_frames(
     return frames
 
 
-def write(path: Path, frames: Bytes) -> None:
-    """Writes a frames file, or replaces it at once: a device that serves it goes over to it."""
+def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = None) -> None:
+    """Writes a frames file, or replaces it at once: a device that serves it goes over to it.
+
+    With `lengths`, that many octets of each frame are served instead of all.
+    """
     count, length = frames.shape
     stride = -(-length // 64) * 64
     slots = np.zeros((count, stride), dtype=np.uint8)
     slots[:, :length] = frames
-    header = MAGIC + struct.pack("<III", count, length, stride)
+    header = MAGIC + struct.pack("<IIII", count, length, stride, lengths is not None)
+    tail = b"" if lengths is None else lengths.astype("=u2").tobytes()
     new = path.with_suffix(".new")
-    new.write_bytes(header.ljust(64, b"\0") + slots.tobytes())
+    new.write_bytes(header.ljust(64, b"\0") + slots.tobytes() + tail)
     new.rename(path)
 
 

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What each VNF is measured with: its configuration and the frames that it gets.
+
+All cases have the two ports "a" and "b" and, where it matters, 1000 flows. Configurations are of
+the size of a small site, not the least that runs: 1000 routes, 100 rules, 1000 subscribers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.bench.peers.frames import Bytes, Words, be32, mac, udp_frames
+from headrace.bench.vnfs.mixes import MakeFrames
+
+FLOWS = 1000
+MAC = {"a": "02:00:00:00:0a:01", "b": "02:00:00:00:0b:01"}
+PEER = {"a": "02:00:00:00:0a:02", "b": "02:00:00:00:0b:02"}
+INSIDE = 0x0A000000  # 10.0.0.0: hosts behind port a
+OUTSIDE = 0x14000000  # 20.0.0.0: hosts behind port b
+
+
+@dataclass(frozen=True)
+class Case:
+    """One function as it is measured.
+
+    `frames` come in at the port `entry`, after those of `warm_up` came in at its port once or more.
+    `transmits` tells what must leave for what came in: the share of packets, or None for a function
+    whose purpose is another.
+    """
+
+    name: str
+    function: str
+    frames: MakeFrames | None
+    configuration: dict[str, Any] = field(default_factory=dict)
+    entry: str = "a"
+    warm_up: tuple[str, MakeFrames] | None = None
+    transmits: float | None = 1.0
+    note: str = ""
+
+
+def hosts(first: int, count: int = FLOWS) -> Words:
+    """Addresses in a row."""
+    return np.arange(first + 1, first + 1 + count, dtype=np.uint32)
+
+
+def plain(*, entry: str = "a", spread: int = 1) -> MakeFrames:
+    """UDP from 1000 hosts of one side to 1000 of the other, `spread` addresses apart."""
+    near, far = (INSIDE, OUTSIDE) if entry == "a" else (OUTSIDE, INSIDE)
+
+    def make(length: int) -> Bytes:
+        return udp_frames(
+            eth_dst=mac(MAC[entry]),
+            eth_src=mac(PEER[entry]),
+            ipv4_src=hosts(near),
+            ipv4_dst=far + 1 + spread * np.arange(FLOWS, dtype=np.uint32),
+            length=length,
+        )
+
+    return make
+
+
+def bridged(entry: str) -> MakeFrames:
+    """Frames between 100 stations at port a and 100 at port b, each to each of its number."""
+    other = {"a": "b", "b": "a"}[entry]
+
+    def station(port: str) -> Bytes:
+        rows = np.zeros((FLOWS, 6), dtype=np.uint8)
+        rows[:] = np.frombuffer(mac(PEER[port]), np.uint8)
+        rows[:, 3] = np.arange(FLOWS) % 100
+        return rows
+
+    def make(length: int) -> Bytes:
+        frames = plain(entry=entry)(length)
+        frames[:, 0:6] = station(other)
+        frames[:, 6:12] = station(entry)
+        return frames
+
+    return make
+
+
+def tagged(length: int) -> Bytes:
+    """What 1000 subscribers send: S-VLAN 100, C-VLANs from 1, addresses from 100.64.1.0."""
+    inner = udp_frames(
+        eth_dst=mac(MAC["a"]),
+        eth_src=mac(PEER["a"]),
+        ipv4_src=np.arange(0x64400100, 0x64400100 + FLOWS, dtype=np.uint32),
+        ipv4_dst=hosts(OUTSIDE),
+        length=length - 8,
+    )
+    tags = np.zeros((FLOWS, 8), dtype=np.uint8)
+    tags[:, 0:4] = (0x88, 0xA8, 0, 100)
+    tags[:, 4:6] = (0x81, 0x00)
+    tags[:, 6:8] = be32(np.arange(1, FLOWS + 1, dtype=np.uint32))[:, 2:4]
+    return np.concatenate([inner[:, :12], tags, inner[:, 12:]], axis=1)
+
+
+def in_gre(length: int) -> Bytes:
+    """What the core sends to those subscribers; `length` is that of the frame within the tunnel."""
+    inner = udp_frames(
+        eth_dst=mac(MAC["b"]),
+        eth_src=mac(PEER["b"]),
+        ipv4_src=hosts(OUTSIDE),
+        ipv4_dst=np.arange(0x64400100, 0x64400100 + FLOWS, dtype=np.uint32),
+        length=length,
+    )[:, 14:]
+    size = inner.shape[1] + 42
+    outer = udp_frames(
+        eth_dst=mac(MAC["b"]),
+        eth_src=mac(PEER["b"]),
+        ipv4_src=np.full(FLOWS, 0xC0000202, dtype=np.uint32),
+        ipv4_dst=np.full(FLOWS, 0xC0000201, dtype=np.uint32),
+        length=size,
+        protocol=47,
+    )
+    key = (100 << 12) + np.arange(1, FLOWS + 1, dtype=np.uint32)
+    outer[:, 34:38] = (0x20, 0, 8, 0)  # RFC 2890: a key; IPv4 within
+    outer[:, 38:42] = be32(key)
+    outer[:, 42:] = inner
+    return outer
+
+
+def both_ports(**members: Any) -> list[dict[str, Any]]:
+    """A neighbour at each port: its MAC address and the given members by port."""
+    return [{"mac": PEER[port], **members[port]} for port in ("a", "b")]
+
+
+ROUTER: dict[str, Any] = {
+    "interfaces": [
+        {"port": "a", "address": "192.0.2.1/30"},
+        {"port": "b", "address": "192.0.2.5/30"},
+    ],
+    "neighbours": both_ports(a={"address": "192.0.2.2"}, b={"address": "192.0.2.6"}),
+    "routes": [
+        {"prefix": "10.0.0.0/8", "via": "192.0.2.2"},
+        *({"prefix": f"20.{n // 256}.{n % 256}.0/24", "via": "192.0.2.6"} for n in range(FLOWS)),
+    ],
+}
+
+# 99 rules that don't hold, and one that does: rte_acl's cost depends on the set, not on the order.
+FIREWALL: dict[str, Any] = {
+    "rules": [
+        *(
+            {"action": "deny", "proto": "tcp", "dst": f"30.0.{n}.0/24", "dst_port": 80}
+            for n in range(99)
+        ),
+        {"action": "allow", "src": "10.0.0.0/8"},
+    ]
+}
+
+NAT: dict[str, Any] = {"public": ["203.0.113.1"]}
+
+QOS: dict[str, Any] = {
+    "rate_bps": 400_000_000_000,
+    "classes": [
+        {"name": "voice", "dscp": [46], "priority": 0},
+        {
+            "name": "best",
+            "weight": 1,
+            "meter": {
+                "cir_bps": 200_000_000_000,
+                "cbs": 1_000_000,
+                "pir_bps": 400_000_000_000,
+                "pbs": 1_000_000,
+            },
+        },
+    ],
+}
+
+BNG: dict[str, Any] = {
+    "access": "a",
+    "core": "b",
+    "core_address": "192.0.2.1",
+    "tunnel_remote": "192.0.2.2",
+    "core_next_hop_mac": PEER["b"],
+    "subscribers": [{"s_vid": 100, "c_vid": 1, "count": FLOWS, "address": "100.64.1.0"}],
+}
+
+INNER = "sizes are of the frame within the tunnel"
+
+CASES: Sequence[Case] = (
+    Case("sink", "sink", plain(), transmits=None, note="what source and driver cost"),
+    Case("source", "source", None, {"flows": FLOWS}, transmits=None),
+    Case("pass", "pass", plain()),
+    Case("pass-swap", "pass", plain(), {"mac": "swap"}),
+    Case("bridge", "bridge", bridged("a"), warm_up=("b", bridged("b"))),
+    Case("router", "router", plain(spread=256), ROUTER),
+    Case("firewall", "firewall", plain(), FIREWALL),
+    Case("nat", "nat", plain(), {"inside": "a", "outside": "b", **NAT}),
+    Case("qos", "qos", plain(), QOS),
+    Case(
+        "cpe",
+        "cpe",
+        plain(),
+        {
+            "inside": "a",
+            "outside": "b",
+            "firewall": {
+                "rules": [{**rule, "from": "inside"} for rule in FIREWALL["rules"]],
+            },
+            "nat": NAT,
+            "qos": QOS,
+        },
+    ),
+    Case("bng-up", "bng", tagged, BNG),
+    Case("bng-down", "bng", in_gre, BNG, entry="b", warm_up=("a", tagged), note=INNER),
+    Case("cpu", "cpu", plain(), {"units": 10}),
+    Case("memory", "memory", plain(), {"bytes": 64, "working_set": 1 << 20}),
+)
