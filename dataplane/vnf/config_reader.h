@@ -16,7 +16,7 @@
 #include <string_view>
 #include <vector>
 
-#include "vnf/address.h"
+#include "vnf/net/address.h"
 
 namespace headrace::vnf {
 

@@ -23,8 +23,8 @@
 #include <string>
 #include <vector>
 
-#include "vnf/address.h"
 #include "vnf/config_reader.h"
+#include "vnf/net/address.h"
 #include "vnf/output.h"
 
 namespace headrace::vnf {

@@ -4,17 +4,17 @@
 #include <algorithm>
 #include <array>
 
-#include "vnf/bng.h"
-#include "vnf/bridge.h"
-#include "vnf/cpe.h"
-#include "vnf/firewall.h"
-#include "vnf/load.h"
-#include "vnf/nat.h"
-#include "vnf/pass.h"
-#include "vnf/qos.h"
-#include "vnf/router.h"
-#include "vnf/sink.h"
-#include "vnf/source.h"
+#include "vnf/functions/bng.h"
+#include "vnf/functions/bridge.h"
+#include "vnf/functions/cpe.h"
+#include "vnf/functions/firewall.h"
+#include "vnf/functions/load.h"
+#include "vnf/functions/nat.h"
+#include "vnf/functions/pass.h"
+#include "vnf/functions/qos.h"
+#include "vnf/functions/router.h"
+#include "vnf/functions/sink.h"
+#include "vnf/functions/source.h"
 
 namespace headrace::vnf {
 namespace {

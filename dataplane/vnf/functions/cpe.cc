@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vnf/functions/cpe.h"
+
+#include <array>
+
+#include "vnf/functions/firewall.h"
+#include "vnf/functions/nat.h"
+#include "vnf/functions/qos.h"
+#include "vnf/functions/stages.h"
+
+namespace headrace::vnf {
+namespace {
+
+struct StageKind {
+  const char* name;
+  FunctionFactory make;
+};
+
+/// From inside to outside: rules see the inside's own addresses, queues what goes on the wire.
+constexpr std::array kOrder = {
+    StageKind{"firewall", make_firewall},
+    StageKind{"nat", make_nat},
+    StageKind{"qos", make_qos},
+};
+
+}  // namespace
+
+std::unique_ptr<Function> make_cpe(ConfigReader& config, const FunctionContext& context) {
+  const uint16_t inside = context.port_index(config.string("inside"));
+  const uint16_t outside = context.port_index(config.string("outside"));
+  if (inside >= context.ports.size()) config.complain("inside", "isn't in `ports`");
+  if (outside >= context.ports.size()) config.complain("outside", "isn't in `ports`");
+  if (inside == outside) config.complain("outside", "is the inside port");
+  if (config.failed()) return nullptr;
+  const FunctionContext within{
+      .ports = {{"inside", context.ports[inside].mac}, {"outside", context.ports[outside].mac}},
+      .pool = context.pool,
+      .tsc_hz = context.tsc_hz};
+  std::vector<Stages::Stage> stages;
+  for (const auto& kind : kOrder) {
+    if (!config.has(kind.name)) continue;
+    auto child = config.child(kind.name);
+    stages.push_back({kind.name, kind.make(child, within)});
+    child.finish();
+  }
+  if (stages.empty()) config.complain("firewall", "give at least one of firewall, nat, qos");
+  if (context.pool == nullptr || config.failed()) return nullptr;
+  return std::make_unique<Stages>(std::move(stages), inside, outside);
+}
+
+}  // namespace headrace::vnf

@@ -1,0 +1,417 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vnf/functions/router.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <map>
+#include <utility>
+
+#include "vnf/functions/router_config.h"
+#include "vnf/net/arp.h"
+#include "vnf/net/icmp.h"
+#include "vnf/net/ipv4_frame.h"
+#include "vnf/net/rate_limit.h"
+#include "vnf/state/ipv4_fib.h"
+#include "vnf/state/neighbours.h"
+
+namespace headrace::vnf {
+namespace {
+
+/// What to do with a destination.
+struct Adjacency {
+  enum class Kind : uint8_t {
+    none,       ///< no route
+    local,      ///< one of the router's addresses
+    broadcast,  ///< of a subnet: not forwarded (RFC 2644)
+    connected,  ///< the destination is the neighbour
+    gateway,    ///< `neighbour` is
+  } kind{Kind::none};
+  uint16_t port{0};
+  uint32_t neighbour{0};
+};
+
+/// The tables that a configuration is compiled to.
+struct RouterTables {
+  RouterConfig config;
+  std::vector<MacAddress> port_macs;
+  std::vector<Adjacency> adjacencies;  ///< by the FIB's next hop
+  Ipv4Fib fib;
+  std::unique_ptr<NeighbourTable> neighbours;
+};
+
+class Router final : public Function {
+ public:
+  Router(RouterTables tables, const FunctionContext& context)
+      : t_(std::move(tables)),
+        pool_(context.pool),
+        second_(context.tsc_hz),
+        icmp_limit_(t_.config.icmp_errors_per_s, context.tsc_hz) {}
+
+  void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
+               Output& output) noexcept override {
+    for (rte_mbuf* packet : packets) rte_prefetch0(rte_pktmbuf_mtod(packet, void*));
+    for (size_t start = 0; start < packets.size(); start += kChunk) {
+      process_chunk(port, packets.subspan(start, std::min(kChunk, packets.size() - start)), now,
+                    output);
+    }
+  }
+
+  uint64_t tick(uint64_t now, Output& output) noexcept override;
+  void inherit(Function& previous) noexcept override;
+  [[nodiscard]] nlohmann::json counters() const override;
+
+ private:
+  static constexpr size_t kChunk = 32;
+
+  void process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
+                     Output& output) noexcept;
+  [[nodiscard]] bool is_for_us(uint16_t port, const packet::EthernetHeader& ethernet) const {
+    return std::memcmp(ethernet.dst, t_.port_macs[port].data(), sizeof ethernet.dst) == 0;
+  }
+  void forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
+               Output& output) noexcept;
+  void deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
+  void send_own(rte_mbuf* packet, uint64_t now, Output& output) noexcept;
+  void hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
+                 Output& output) noexcept;
+  void transmit(const Neighbour& neighbour, rte_mbuf* packet, Output& output) noexcept;
+  void refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, DropReason reason,
+              uint64_t now, Output& output) noexcept;
+  void handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
+  void learn(Neighbour& neighbour, const uint8_t* mac, uint64_t now, Output& output) noexcept;
+  void ask(Neighbour& neighbour, uint64_t now, Output& output) noexcept;
+  void time_out(uint32_t index, uint64_t now, Output& output) noexcept;
+
+  RouterTables t_;
+  rte_mempool* pool_;
+  uint64_t second_;  ///< TSC cycles
+  RateLimit icmp_limit_;
+  uint64_t next_tick_{0};
+  Counter forwarded_;
+  Counter delivered_;
+  Counter arp_requests_;
+  Counter arp_replies_;
+  Counter icmp_errors_;
+};
+
+void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
+                           Output& output) noexcept {
+  std::array<rte_mbuf*, kChunk> routed;
+  std::array<uint32_t, kChunk> destinations;
+  std::array<uint64_t, kChunk> next_hops;
+  size_t count = 0;
+  for (rte_mbuf* packet : packets) {
+    if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader)) {
+      output.drop(packet, DropReason::malformed);
+      continue;
+    }
+    const auto& ethernet = ethernet_of(packet);
+    if (ethernet.type == packet::kTypeArp) {
+      handle_arp(port, packet, now, output);
+    } else if (ethernet.type != packet::kTypeIpv4 || !is_for_us(port, ethernet)) {
+      output.drop(packet, DropReason::not_for_us);
+    } else if (!is_ipv4_valid(packet)) {
+      output.drop(packet, DropReason::malformed);
+    } else {
+      routed[count] = packet;
+      destinations[count++] = packet::swap32(ipv4_of(packet).dst);
+    }
+  }
+  t_.fib.lookup({destinations.data(), count}, next_hops.data());
+  for (size_t i = 0; i < count; ++i) {
+    forward(port, routed[i], t_.adjacencies[next_hops[i]], now, output);
+  }
+}
+
+void Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
+                     Output& output) noexcept {
+  using Kind = Adjacency::Kind;
+  if (adjacency.kind == Kind::local) {
+    deliver(in_port, packet, now, output);
+    return;
+  }
+  auto& ip = ipv4_of(packet);
+  if (adjacency.kind == Kind::none) {
+    refuse(in_port, packet, kIcmpUnreachable, kIcmpNetUnreachable, DropReason::no_route, now,
+           output);
+  } else if (adjacency.kind == Kind::broadcast) {
+    output.drop(packet, DropReason::denied);
+  } else if (ip.ttl <= 1) {
+    refuse(in_port, packet, kIcmpTimeExceeded, 0, DropReason::ttl_expired, now, output);
+  } else if (packet::swap16(ip.total_length) > t_.config.mtu) {
+    // Fragmenting isn't served; who asks for no fragments gets told the size (RFC 1191).
+    if ((ip.fragment & packet::swap16(0x4000)) != 0) {
+      refuse(in_port, packet, kIcmpUnreachable, kIcmpFragmentationNeeded, DropReason::unsupported,
+             now, output);
+    } else {
+      output.drop(packet, DropReason::unsupported);
+    }
+  } else {
+    decrement_ttl(ip);
+    forwarded_.add(1);
+    hand_over(adjacency, packet, now, output);
+  }
+}
+
+/// Sends by a gateway or connected adjacency; resolves the neighbour first if need be.
+void Router::hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
+                       Output& output) noexcept {
+  uint32_t index = adjacency.neighbour;
+  if (adjacency.kind == Adjacency::Kind::connected) {
+    index = t_.neighbours->find_or_add(packet::swap32(ipv4_of(packet).dst), adjacency.port);
+    if (index == NeighbourTable::kNone) {
+      output.drop(packet, DropReason::table_full);
+      return;
+    }
+  }
+  Neighbour& neighbour = (*t_.neighbours)[index];
+  if (neighbour.has_mac()) {
+    transmit(neighbour, packet, output);
+    return;
+  }
+  if (rte_mbuf* oldest = NeighbourTable::enqueue(neighbour, packet); oldest != nullptr) {
+    output.drop(oldest, DropReason::no_neighbour);
+  }
+  if (neighbour.requests == 0) ask(neighbour, now, output);
+}
+
+void Router::transmit(const Neighbour& neighbour, rte_mbuf* packet, Output& output) noexcept {
+  auto& ethernet = ethernet_of(packet);
+  std::memcpy(ethernet.dst, neighbour.mac.data(), sizeof ethernet.dst);
+  std::memcpy(ethernet.src, t_.port_macs[neighbour.port].data(), sizeof ethernet.src);
+  output.send(neighbour.port, packet);
+}
+
+/// A packet of the router's own: as forward(), but nothing about it may cause another.
+void Router::send_own(rte_mbuf* packet, uint64_t now, Output& output) noexcept {
+  uint32_t destination = packet::swap32(ipv4_of(packet).dst);
+  uint64_t next_hop = Ipv4Fib::kNoRoute;
+  t_.fib.lookup({&destination, 1}, &next_hop);
+  const Adjacency& adjacency = t_.adjacencies[next_hop];
+  if (adjacency.kind == Adjacency::Kind::connected || adjacency.kind == Adjacency::Kind::gateway) {
+    hand_over(adjacency, packet, now, output);
+  } else {
+    output.drop(packet, DropReason::no_route);
+  }
+}
+
+/// A packet for the router itself: echo is answered, all else refused as RFC 1122, 3.2.2.1 says.
+void Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
+  delivered_.add(1);
+  if (answer_echo(packet)) {
+    send_own(packet, now, output);
+    return;
+  }
+  const uint8_t proto = ipv4_of(packet).proto;
+  if (proto == packet::kProtoIcmp) {
+    output.drop(packet, DropReason::not_for_us);
+    return;
+  }
+  refuse(port, packet, kIcmpUnreachable,
+         proto == packet::kProtoUdp ? kIcmpPortUnreachable : kIcmpProtocolUnreachable,
+         DropReason::not_for_us, now, output);
+}
+
+/// Drops a packet and tells its sender why, if the rules and the rate limit allow it.
+void Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, DropReason reason,
+                    uint64_t now, Output& output) noexcept {
+  const auto* interface = t_.config.interface_on(port);
+  if (interface != nullptr && may_cause_icmp_error(packet) && icmp_limit_.take(now)) {
+    const uint16_t mtu =
+        code == kIcmpFragmentationNeeded && type == kIcmpUnreachable ? t_.config.mtu : uint16_t{0};
+    if (rte_mbuf* error = make_icmp_error(pool_, packet, interface->address, type, code, mtu)) {
+      icmp_errors_.add(1);
+      send_own(error, now, output);
+    } else {
+      output.count_drop(DropReason::no_buffer);
+    }
+  }
+  output.drop(packet, reason);
+}
+
+/// RFC 826, "Packet Reception": a known sender is updated; an unknown one is learnt if it asks for
+/// us or answers us; a request for us is answered.
+void Router::handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
+  const auto* arp = arp_of(packet);
+  if (arp == nullptr) {
+    output.drop(packet, DropReason::malformed);
+    return;
+  }
+  const Ipv4Address sender = packet::swap32(arp->sender_ip);
+  const auto* interface = t_.config.interface_towards(sender);
+  const bool plausible = interface != nullptr && interface->port == port &&
+                         sender != interface->address && (arp->sender_mac[0] & 1) == 0;
+  if (!plausible) {
+    output.drop(packet, DropReason::not_for_us);
+    return;
+  }
+  const bool for_us = packet::swap32(arp->target_ip) == interface->address;
+  const uint32_t index =
+      for_us ? t_.neighbours->find_or_add(sender, port) : t_.neighbours->find(sender);
+  if (index != NeighbourTable::kNone) {
+    learn((*t_.neighbours)[index], arp->sender_mac, now, output);
+  }
+  if (!for_us || arp->operation != kArpRequest) {
+    output.drop(packet, DropReason::discarded);
+    return;
+  }
+  answer_arp(packet, {.mac = t_.port_macs[port], .address = interface->address});
+  arp_replies_.add(1);
+  output.send(port, packet);
+}
+
+void Router::learn(Neighbour& neighbour, const uint8_t* mac, uint64_t now,
+                   Output& output) noexcept {
+  if (neighbour.state == Neighbour::State::fixed) return;
+  std::memcpy(neighbour.mac.data(), mac, neighbour.mac.size());
+  neighbour.state = Neighbour::State::reachable;
+  neighbour.requests = 0;
+  neighbour.deadline = now + t_.config.arp_timeout_s * second_;
+  for (uint8_t i = 0; i < neighbour.queued; ++i) transmit(neighbour, neighbour.queue[i], output);
+  neighbour.queued = 0;
+}
+
+void Router::ask(Neighbour& neighbour, uint64_t now, Output& output) noexcept {
+  ++neighbour.requests;
+  neighbour.deadline = now + second_;
+  const auto* interface = t_.config.interface_towards(neighbour.address);
+  rte_mbuf* request =
+      make_arp_request(pool_, {.mac = t_.port_macs[neighbour.port], .address = interface->address},
+                       neighbour.address);
+  if (request == nullptr) {
+    output.count_drop(DropReason::no_buffer);
+    return;
+  }
+  arp_requests_.add(1);
+  output.send(neighbour.port, request);
+}
+
+/// What a neighbour's deadline brings: another request, or the end of its reachability.
+void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
+  Neighbour& neighbour = (*t_.neighbours)[index];
+  if (neighbour.requests < Neighbour::kRequests) {
+    ask(neighbour, now, output);
+    return;
+  }
+  neighbour.state = Neighbour::State::incomplete;
+  neighbour.requests = 0;
+  const uint8_t queued = std::exchange(neighbour.queued, uint8_t{0});
+  const auto waiting = neighbour.queue;
+  for (uint8_t i = 0; i < queued; ++i) {
+    refuse(neighbour.port, waiting[i], kIcmpUnreachable, kIcmpHostUnreachable,
+           DropReason::no_neighbour, now, output);
+  }
+  // An error may have been queued for this very neighbour; then it is being asked for again.
+  if (neighbour.queued == 0 && neighbour.requests == 0 && !neighbour.pinned) {
+    t_.neighbours->remove(index);
+  }
+}
+
+uint64_t Router::tick(uint64_t now, Output& output) noexcept {
+  if (now < next_tick_) return 0;
+  next_tick_ = now + second_ / 10;
+  const auto used = t_.neighbours->used();
+  for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
+    const Neighbour& neighbour = (*t_.neighbours)[used[i]];
+    const bool watched =
+        neighbour.state == Neighbour::State::reachable ||
+        (neighbour.state == Neighbour::State::incomplete && neighbour.requests > 0);
+    if (watched && now >= neighbour.deadline) time_out(used[i], now, output);
+  }
+  return 0;
+}
+
+void Router::inherit(Function& previous) noexcept {
+  auto& old = *static_cast<Router&>(previous).t_.neighbours;
+  for (const uint32_t old_index : old.used()) {
+    Neighbour& learnt = old[old_index];
+    const auto* interface = t_.config.interface_towards(learnt.address);
+    if (learnt.state == Neighbour::State::fixed || interface == nullptr ||
+        interface->port != learnt.port) {
+      continue;
+    }
+    const uint32_t index = t_.neighbours->find_or_add(learnt.address, learnt.port);
+    if (index == NeighbourTable::kNone) continue;
+    Neighbour& heir = (*t_.neighbours)[index];
+    if (heir.state == Neighbour::State::fixed) continue;
+    const bool pinned = heir.pinned;
+    heir = learnt;
+    heir.pinned = pinned;
+    learnt.queued = 0;
+  }
+}
+
+nlohmann::json Router::counters() const {
+  return {{"forwarded", forwarded_.read()},
+          {"delivered", delivered_.read()},
+          {"arp_requests_sent", arp_requests_.read()},
+          {"arp_replies_sent", arp_replies_.read()},
+          {"icmp_errors_sent", icmp_errors_.read()}};
+}
+
+/// Fixed neighbours and gateways, which keep their indices.
+void add_neighbours(const RouterConfig& config, NeighbourTable& table) {
+  for (const auto& fixed : config.neighbours) {
+    auto& neighbour = table[table.find_or_add(fixed.address, fixed.port)];
+    neighbour.state = Neighbour::State::fixed;
+    neighbour.mac = fixed.mac;
+  }
+  for (const auto& route : config.routes) {
+    table[table.find_or_add(route.via, route.port)].pinned = true;
+  }
+}
+
+Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& context) {
+  using Kind = Adjacency::Kind;
+  auto neighbours = NeighbourTable::make(config.neighbour_capacity);
+  if (!neighbours) return tl::unexpected(neighbours.error());
+  add_neighbours(config, **neighbours);
+  std::vector<Adjacency> adjacencies{{}, {.kind = Kind::local}, {.kind = Kind::broadcast}};
+  std::vector<Ipv4FibRoute> routes;
+  std::map<uint32_t, uint32_t> by_neighbour;
+  for (const auto& route : config.routes) {
+    const uint32_t index = (*neighbours)->find(route.via);
+    const auto [it, fresh] = by_neighbour.emplace(index, static_cast<uint32_t>(adjacencies.size()));
+    if (fresh) {
+      adjacencies.push_back({.kind = Kind::gateway, .port = route.port, .neighbour = index});
+    }
+    routes.push_back({route.prefix, it->second});
+  }
+  // What is connected goes last: it wins over a route to the same prefix.
+  for (const auto& interface : config.interfaces) {
+    routes.push_back({interface.subnet, static_cast<uint32_t>(adjacencies.size())});
+    adjacencies.push_back({.kind = Kind::connected, .port = interface.port});
+    if (interface.subnet.length < 31) {
+      routes.push_back({{interface.subnet.address | ~interface.subnet.mask(), 32}, 2});
+      routes.push_back({{interface.subnet.address, 32}, 2});
+    }
+    routes.push_back({{interface.address, 32}, 1});
+  }
+  auto fib = Ipv4Fib::make(routes);
+  if (!fib) return tl::unexpected(fib.error());
+  RouterTables tables{.config = config,
+                      .port_macs = {},
+                      .adjacencies = std::move(adjacencies),
+                      .fib = *std::move(fib),
+                      .neighbours = *std::move(neighbours)};
+  for (const auto& port : context.ports) tables.port_macs.push_back(port.mac);
+  return tables;
+}
+
+}  // namespace
+
+std::unique_ptr<Function> make_router(ConfigReader& config, const FunctionContext& context) {
+  const RouterConfig router = read_router(config, context);
+  if (context.pool == nullptr || config.failed()) return nullptr;
+  auto tables = compile(router, context);
+  if (!tables) {
+    config.complain("routes", tables.error().message);
+    return nullptr;
+  }
+  return std::make_unique<Router>(*std::move(tables), context);
+}
+
+}  // namespace headrace::vnf

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// Longest prefix match on IPv4 addresses: DPDK's rte_fib (DIR-24-8), freed by its destructor.
+#pragma once
+
+#include <rte_fib.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "vnf/net/address.h"
+
+namespace headrace::vnf {
+
+struct Ipv4FibRoute {
+  Ipv4Prefix prefix;
+  uint32_t next_hop;  ///< the caller's index, at least 1
+};
+
+/// Immutable once made. 16 MiB for up to 127 next hops and as many /24 with longer prefixes in
+/// them; 32 MiB for up to 32767; 64 MiB beyond.
+class Ipv4Fib {
+ public:
+  /// What a look-up gives for an address that no prefix covers.
+  static constexpr uint32_t kNoRoute = 0;
+
+  /// Fails for want of memory, in words.
+  static Result<Ipv4Fib> make(const std::vector<Ipv4FibRoute>& routes);
+
+  /// Addresses in host order; `next_hops` has as many places.
+  void lookup(std::span<uint32_t> addresses, uint64_t* next_hops) const noexcept {
+    rte_fib_lookup_bulk(fib_.get(), addresses.data(), next_hops,
+                        static_cast<int>(addresses.size()));
+  }
+
+ private:
+  struct Free {
+    void operator()(rte_fib* fib) const { rte_fib_free(fib); }
+  };
+  explicit Ipv4Fib(rte_fib* fib) : fib_(fib) {}
+  std::unique_ptr<rte_fib, Free> fib_;
+};
+
+}  // namespace headrace::vnf

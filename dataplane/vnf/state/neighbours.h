@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The next hops of a router and what is known of their MAC addresses.
+//
+// A neighbour is incomplete (asked for by ARP), reachable (until its time is up, then asked again),
+// or fixed (by configuration). While it is incomplete a few packets wait for it (RFC 1122, 2.3.2.2
+// wants at least the latest). Three requests a second apart without a reply make it unreachable:
+// what waits is handed back, for an ICMP error.
+//
+// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+#pragma once
+
+#include <rte_hash.h>
+#include <rte_mbuf.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/result.h"
+#include "vnf/net/address.h"
+
+namespace headrace::vnf {
+
+struct Neighbour {
+  static constexpr uint8_t kQueue = 8;     ///< packets that wait
+  static constexpr uint8_t kRequests = 3;  ///< before it counts as unreachable
+
+  enum class State : uint8_t { free, incomplete, reachable, fixed };
+  State state{State::free};
+  uint8_t requests{0};  ///< sent since the last reply
+  uint8_t queued{0};
+  bool pinned{false};  ///< its index is held elsewhere: it may not be removed
+  uint16_t port{0};
+  Ipv4Address address{0};
+  MacAddress mac{};
+  uint64_t deadline{0};  ///< TSC: of the next request, or of reachability
+  std::array<rte_mbuf*, kQueue> queue{};
+
+  [[nodiscard]] bool has_mac() const { return state >= State::reachable; }
+};
+
+class NeighbourTable {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  /// Room for `capacity` neighbours.
+  static Result<std::unique_ptr<NeighbourTable>> make(uint32_t capacity);
+  /// Frees the packets that still wait.
+  ~NeighbourTable();
+  NeighbourTable(const NeighbourTable&) = delete;
+  NeighbourTable& operator=(const NeighbourTable&) = delete;
+
+  /// The index of an address, or kNone.
+  [[nodiscard]] uint32_t find(Ipv4Address address) const noexcept;
+  /// The index of an address, made incomplete if it is new; kNone if the table is full.
+  uint32_t find_or_add(Ipv4Address address, uint16_t port) noexcept;
+  Neighbour& operator[](uint32_t index) noexcept { return entries_[index]; }
+
+  /// Lets a packet wait. The oldest gives way if the queue is full, and is returned.
+  [[nodiscard]] static rte_mbuf* enqueue(Neighbour& neighbour, rte_mbuf* packet) noexcept;
+
+  /// Indices of all neighbours in use, in no order.
+  [[nodiscard]] std::span<const uint32_t> used() const noexcept { return used_; }
+  /// Forgets a neighbour; its queue must be empty. Its index may be in used() until the call ends.
+  void remove(uint32_t index) noexcept;
+
+ private:
+  struct Free {
+    void operator()(rte_hash* hash) const { rte_hash_free(hash); }
+  };
+  explicit NeighbourTable(rte_hash* hash, uint32_t capacity);
+
+  std::unique_ptr<rte_hash, Free> hash_;
+  std::vector<Neighbour> entries_;  ///< by the hash's position
+  std::vector<uint32_t> used_;
+};
+
+}  // namespace headrace::vnf
