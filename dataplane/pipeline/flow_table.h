@@ -82,6 +82,8 @@ class FlowTable {
   /// True if a flow of this priority could match a packet that `match` matches too.
   [[nodiscard]] bool overlaps(const match::Match& match, uint16_t priority) const;
   [[nodiscard]] size_t size() const { return size_; }
+  /// Different matches in the fullest bucket: how evenly they are spread.
+  [[nodiscard]] size_t fullest_bucket() const;
 
  private:
   struct MaskLess {
