@@ -91,6 +91,24 @@ TEST(Executor, RefusesByPortStateAndConfiguration) {
   EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
 }
 
+TEST(Executor, OffersPacketsToADeviceThatKnowsItsLink) {
+  CapturePort peerless;
+  TestSwitch sw(1);
+  ASSERT_TRUE(sw.lsi.add_port(
+      {.number = 2, .name = "2", .io = &peerless, .link_up = false, .io_knows_link = true}));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 1, make_match({{Field::in_port, 1}}), output(2))));
+  sw.send(1, {make_frame({})});
+  EXPECT_EQ(peerless.sent.size(), 1u) << "the peer came before we asked for the link";
+  peerless.room = 0;
+  sw.send(1, {make_frame({})});
+  EXPECT_EQ(dropped(sw.lsi, DropReason::port_down), 1u);
+  EXPECT_EQ(dropped(sw.lsi, DropReason::tx_queue_full), 0u);
+  sw.lsi.set_link(2, true, 0);
+  sw.send(1, {make_frame({})});
+  EXPECT_EQ(dropped(sw.lsi, DropReason::tx_queue_full), 1u);
+  EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
+}
+
 TEST(Executor, CrossesAPatchInTheSameCall) {
   TestSwitch a(2, 0);
   TestSwitch b(2, 1);

@@ -65,6 +65,9 @@ struct PortSpec {
   uint32_t features{0};     ///< ofp_port_features: current, advertised and supported
   uint32_t speed_kbps{0};
   bool link_up{true};
+  /// tx() refuses by itself while there is no peer, so packets are offered to it also while the
+  /// link is thought to be down: it knows better, and sooner.
+  bool io_knows_link{false};
 };
 
 /// Told about what happens inside an LSI; called on the control thread.

@@ -73,7 +73,8 @@ void PortTable::refresh(Entry& entry) {
   const bool down = (config & kPortConfigDown) != 0;
   const bool link = (entry.desc.state & kPortStateLinkDown) == 0;
   Port& port = *entry.port;
-  port.send_refusal.store(down || !link                          ? DropReason::port_down
+  const bool refused = down || (!link && !entry.io_knows_link);
+  port.send_refusal.store(refused                                ? DropReason::port_down
                           : (config & kPortConfigNoForward) != 0 ? DropReason::port_no_forward
                                                                  : DropReason::none,
                           std::memory_order_relaxed);
@@ -106,6 +107,7 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
   entry.port->io = spec.io;
   entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
   entry.patch = patch;
+  entry.io_knows_link = spec.io_knows_link;
   entry.created = now;
   entry.desc = PortDesc{.number = spec.number,
                         .name = spec.name,

@@ -51,6 +51,7 @@ class PortTable {
     std::shared_ptr<Port> port;
     PortDesc desc;
     bool patch{false};
+    bool io_knows_link{false};  ///< see PortSpec
     uint64_t created{0};
   };
 

@@ -45,7 +45,9 @@ void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t by
       free(packet);
     }
     add(port_counts.tx_dropped, left.size());
-    add(counts.drops[static_cast<size_t>(DropReason::tx_queue_full)], left.size());
+    const DropReason reason = port.live.load(std::memory_order_relaxed) ? DropReason::tx_queue_full
+                                                                        : DropReason::port_down;
+    add(counts.drops[static_cast<size_t>(reason)], left.size());
   }
   add(port_counts.tx_packets, sent);
   add(port_counts.tx_bytes, bytes);

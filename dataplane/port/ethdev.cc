@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <thread>
 
 #include "base/log.h"
 
@@ -70,6 +71,10 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const PortConfig& config, EthdevR
   const Result<uint16_t> port_id = plug(config.name, request.devargs);
   if (!port_id) return tl::unexpected(port_id.error());
   std::unique_ptr<EthdevPort> port(new EthdevPort(config.name, *port_id, std::move(request)));
+  port->on_link_event_ = config.on_link_event;
+  if (port->on_link_event_) {
+    rte_eth_dev_callback_register(*port_id, RTE_ETH_EVENT_INTR_LSC, link_event, port.get());
+  }
   if (Result<> done = port->configure(config); !done) return tl::unexpected(done.error());
   if (Result<> done = port->set_addresses(config); !done) return tl::unexpected(done.error());
   if (Result<> done = port->start(); !done && !port->request_.start_needs_peer) {
@@ -78,7 +83,18 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const PortConfig& config, EthdevR
   return port;
 }
 
+int EthdevPort::link_event(uint16_t /*port_id*/, rte_eth_event_type /*event*/, void* self,
+                           void* /*unused*/) {
+  static_cast<EthdevPort*>(self)->on_link_event_();
+  return 0;
+}
+
 EthdevPort::~EthdevPort() {
+  // Refused while the callback runs.
+  while (on_link_event_ && rte_eth_dev_callback_unregister(port_id_, RTE_ETH_EVENT_INTR_LSC,
+                                                           link_event, this) == -EAGAIN) {
+    std::this_thread::yield();
+  }
   rte_eth_dev_info info{};
   const bool known = rte_eth_dev_info_get(port_id_, &info) == 0;
   rte_eth_dev_stop(port_id_);

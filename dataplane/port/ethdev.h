@@ -24,6 +24,7 @@ struct EthdevRequest {
   /// The device starts only once its peer is there, and finds another only by starting anew.
   bool start_needs_peer{false};
   bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
+  bool io_knows_link{false};      ///< for Port::io_knows_link()
   bool leave_down{false};         ///< the kernel interface is the operator's to bring up
   std::string kernel_interface;   ///< for ifindex(); "" = none
   StringMap status;               ///< the kind's own facts
@@ -64,6 +65,7 @@ class EthdevPort final : public Port {
   [[nodiscard]] uint16_t n_rx_queues() const override { return rx_queues_; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return tx_queues_; }
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
+  [[nodiscard]] bool io_knows_link() const override { return request_.io_knows_link; }
   LinkState link() override;
   bool shut_if_peer_lost() override;
   void reconnect() override;
@@ -76,6 +78,8 @@ class EthdevPort final : public Port {
 
  private:
   EthdevPort(std::string name, uint16_t port_id, EthdevRequest request);
+  /// What DPDK calls, on a thread of its own, when the device says that its link changed.
+  static int link_event(uint16_t port_id, rte_eth_event_type event, void* self, void* unused);
   Result<> configure(const PortConfig& config);
   Result<> set_addresses(const PortConfig& config);
   Result<> start();
@@ -83,6 +87,7 @@ class EthdevPort final : public Port {
   std::string name_;
   uint16_t port_id_;
   EthdevRequest request_;
+  std::function<void()> on_link_event_;
   EthdevIo io_;
   uint16_t rx_queues_{0};
   uint16_t tx_queues_{0};

@@ -43,6 +43,7 @@ Result<EthdevRequest> memif_request(const PortConfig& config, Options& options) 
                   secret->empty() ? "" : ",secret=" + *secret, *zero_copy ? ",zero-copy=yes" : "");
   request.rx_descriptors = request.tx_descriptors = static_cast<uint16_t>(*ring_size);
   request.tx_queue_per_worker = false;
+  request.io_knows_link = true;
   // net_memif refuses to start a client whose server does not listen yet.
   request.start_needs_peer = *role == "client";
   request.status["socket"] = *socket;

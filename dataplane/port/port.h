@@ -22,6 +22,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -49,6 +50,9 @@ struct PortConfig {
   std::optional<uint32_t> mtu{};    ///< bytes of IP; absent: the device's own
   std::optional<MacAddress> mac{};  ///< absent: the device's own
   uint16_t tx_queues_wanted{1};     ///< one per worker, if the device has so many
+  /// Told that link() is worth asking; may come from any thread, until the port's destructor
+  /// returns.
+  std::function<void()> on_link_event{};
 };
 
 struct LinkState {
@@ -69,6 +73,9 @@ class Port {
   /// True if every rx() is a system call, even one that finds nothing: not to be polled all the
   /// time.
   [[nodiscard]] virtual bool is_poll_expensive() const { return false; }
+
+  /// True if tx() refuses by itself while there is no peer.
+  [[nodiscard]] virtual bool io_knows_link() const { return false; }
 
   /// Asks the device. For some kinds (memif as client) asking is also what makes it reconnect: ask
   /// a few times per second.

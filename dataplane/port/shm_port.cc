@@ -48,6 +48,7 @@ class ShmPort final : public Port, public pipeline::PortIo {
   [[nodiscard]] uint16_t n_rx_queues() const override { return 1; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return 1; }
   [[nodiscard]] bool is_poll_expensive() const override { return false; }
+  [[nodiscard]] bool io_knows_link() const override { return true; }
   LinkState link() override { return {.up = group_->attached(place_)}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override {

@@ -17,6 +17,7 @@ EthdevRequest request_for(const PortConfig& config, const std::string& path, boo
   request.rx_queues = request.tx_queues = static_cast<uint16_t>(queues);
   // Only the queues that the guest enabled are served; queue 0 always is.
   request.tx_queue_per_worker = false;
+  request.io_knows_link = true;
   request.status["socket"] = path;
   request.status["mode"] = client ? "client" : "server";
   return request;

@@ -33,29 +33,35 @@ Result<std::unique_ptr<Switch>> Switch::make(asio::io_context& io, SwitchOptions
   if (!pools) return tl::unexpected(pools.error());
   Result<std::unique_ptr<WakeUp>> wake_up = WakeUp::make();
   if (!wake_up) return tl::unexpected(wake_up.error());
-  std::unique_ptr<Switch> made(
-      new Switch(io, std::move(options), std::move(*pools), std::move(*wake_up)));
+  Result<std::unique_ptr<WakeUp>> link_event = WakeUp::make();
+  if (!link_event) return tl::unexpected(link_event.error());
+  std::unique_ptr<Switch> made(new Switch(io, std::move(options), std::move(*pools),
+                                          std::move(*wake_up), std::move(*link_event)));
   if (Result<> started = made->set_workers({}); !started) return tl::unexpected(started.error());
   return made;
 }
 
 Switch::Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
-               std::unique_ptr<WakeUp> wake_up)
+               std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event)
     : io_(io),
       options_(std::move(options)),
       pools_(std::move(pools)),
       wake_up_(std::move(wake_up)),
+      link_event_(std::move(link_event)),
       workers_(qsbr_, *wake_up_),
       punt_event_(io, wake_up_->fd()),
+      link_event_fd_(io, link_event_->fd()),
       housekeeping_(io),
       reclaim_(io) {
   qsbr_.on_pending([this] { schedule_reclaim(); });
   wait_for_punts();
+  wait_for_link_events();
   schedule_housekeeping();
 }
 
 Switch::~Switch() {
-  punt_event_.release();  // the descriptor is wake_up_'s
+  punt_event_.release();  // the descriptors are wake_up_'s and link_event_'s
+  link_event_fd_.release();
   while (!lsis_.empty()) destroy_lsi(std::string(lsis_.begin()->first));
   qsbr_.on_pending(nullptr);
 }
@@ -87,8 +93,8 @@ SwitchLsi* Switch::find(std::string_view lsi) const {
 
 Result<> Switch::create_lsi(const ovsdb::LsiConfig& config) {
   if (lsis_.contains(config.name)) return fail("{}: the bridge exists already", config.name);
-  Result<std::unique_ptr<SwitchLsi>> lsi =
-      SwitchLsi::make({io_, qsbr_, workers_, pools_, options_.rundir}, next_id_, config);
+  Result<std::unique_ptr<SwitchLsi>> lsi = SwitchLsi::make(
+      {io_, qsbr_, workers_, pools_, options_.rundir, *link_event_}, next_id_, config);
   if (!lsi) return tl::unexpected(lsi.error());
   ++next_id_;
   lsis_.emplace(config.name, std::move(*lsi));
@@ -243,17 +249,29 @@ void Switch::read_punts() {
   if (more) wake_up_->raise();
 }
 
+void Switch::wait_for_link_events() {
+  link_event_fd_.async_wait(asio::posix::stream_descriptor::wait_read,
+                            [this](const asio::error_code& error) {
+                              if (error) return;  // the switch is going
+                              link_event_->lower();
+                              poll_links();
+                              wait_for_link_events();
+                            });
+}
+
+void Switch::poll_links() {
+  bool changed = false;
+  for (const auto& [name, lsi] : lsis_) changed |= lsi->poll_links();
+  if (changed && status_changed_) status_changed_();
+}
+
 void Switch::schedule_housekeeping() {
   housekeeping_.expires_after(kHousekeeping);
   housekeeping_.async_wait([this](const asio::error_code& error) {
     if (error) return;
-    bool changed = false;
-    for (const auto& [name, lsi] : lsis_) {
-      lsi->lsi().expire();
-      changed |= lsi->poll_links();
-    }
+    for (const auto& [name, lsi] : lsis_) lsi->lsi().expire();
+    poll_links();
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();
-    if (changed && status_changed_) status_changed_();
     schedule_housekeeping();
   });
 }

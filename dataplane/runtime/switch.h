@@ -71,11 +71,13 @@ class Switch final : public ovsdb::SwitchControl {
 
  private:
   Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
-         std::unique_ptr<WakeUp> wake_up);
+         std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event);
   [[nodiscard]] SwitchLsi* find(std::string_view lsi) const;
   void publish_queues();
   void wait_for_punts();
   void read_punts();
+  void wait_for_link_events();
+  void poll_links();
   void schedule_housekeeping();
   void schedule_reclaim();
 
@@ -83,12 +85,14 @@ class Switch final : public ovsdb::SwitchControl {
   SwitchOptions options_;
   BufferPools pools_;
   std::unique_ptr<WakeUp> wake_up_;
+  std::unique_ptr<WakeUp> link_event_;
   Qsbr qsbr_;
   WorkerPool workers_;
   std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>> lsis_;
   uint32_t next_id_{1};
   std::function<void()> status_changed_;
   asio::posix::stream_descriptor punt_event_;
+  asio::posix::stream_descriptor link_event_fd_;
   asio::steady_timer housekeeping_;
   asio::steady_timer reclaim_;
   bool reclaim_scheduled_{false};

@@ -165,7 +165,8 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
       .options = spec.options,
       .rundir = parts_.rundir,
       .mtu = spec.mtu,
-      .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers))};
+      .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers)),
+      .on_link_event = [&event = parts_.link_event] { event.raise(); }};
   const Result<rte_mempool*> pool = parts_.pools.for_mtu(spec.mtu.value_or(port::kDefaultMtu));
   if (!pool) return fail("{}: {}", spec.name, pool.error().message);
   config.pool = *pool;
@@ -217,7 +218,8 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .n_tx_queues = static_cast<uint16_t>(pipeline::kMaxWorkers),
       .features = speed_feature(port.link.speed_bps),
       .speed_kbps = kilobits(port.link),
-      .link_up = port.link.up};
+      .link_up = port.link.up,
+      .io_knows_link = port.device->io_knows_link()};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
   ports_.emplace(spec.name, std::move(*opened));
   return {};

@@ -31,6 +31,7 @@ struct SwitchParts {
   WorkerPool& workers;
   BufferPools& pools;
   std::string rundir;
+  WakeUp& link_event;  ///< raised when links are worth asking for
 };
 
 /// A port with its device; a patch port has none.

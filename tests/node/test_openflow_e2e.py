@@ -64,8 +64,10 @@ class Bench:
 
 @pytest.fixture(params=["ovs-dpdk", "headrace"])
 async def bench(request: pytest.FixtureRequest, start_node: StartNode) -> AsyncIterator[Bench]:
-    if not _available(request.param):
-        pytest.skip(f"{request.param} is not installed or not built")
+    """A node on the switch of the parameter, `SWITCH` or `SWITCH+KIND` of its VNFs' ports."""
+    switch, _, vnf_ports = request.param.partition("+")
+    if not _available(switch):
+        pytest.skip(f"{switch} is not installed or not built")
     names = [f"hr{os.getpid() % 100000}t{n}" for n in range(2)]
     # net_tap wants as many receive as transmit queues; a switch makes one of these for each worker
     # and one for its main thread.
@@ -78,7 +80,7 @@ async def bench(request: pytest.FixtureRequest, start_node: StartNode) -> AsyncI
         }
         for n, name in enumerate(names)
     ]
-    node = await start_node(switch=request.param, ports=ports)
+    node = await start_node(switch=switch, ports=ports, vnf_ports=vnf_ports or None)
     process = node.supervisor.find("switch")
     assert process is not None
     namespace = f"/proc/{process.pid}/ns/net"
@@ -257,6 +259,16 @@ async def test_switch_that_dies_fails_a_deployment(bench: Bench) -> None:
 
 
 async def test_chain_of_vnfs(bench: Bench) -> None:
+    await _chain_passes_all_both_ways(bench)
+
+
+@pytest.mark.parametrize("bench", ["headrace+vhost-user"], indirect=True)
+async def test_chain_of_vnfs_over_vhost_user(bench: Bench) -> None:
+    # The graph is complete as soon as the VNFs see their links: the switch must send from then on.
+    await _chain_passes_all_both_ways(bench)
+
+
+async def _chain_passes_all_both_ways(bench: Bench) -> None:
     try:
         find_program("headrace-vnf")
     except ProgramMissing as error:
