@@ -7,6 +7,7 @@
 #include "vnf/functions/bng.h"
 #include "vnf/functions/bridge.h"
 #include "vnf/functions/cpe.h"
+#include "vnf/functions/dpi.h"
 #include "vnf/functions/firewall.h"
 #include "vnf/functions/load.h"
 #include "vnf/functions/nat.h"
@@ -22,8 +23,9 @@ namespace {
 constexpr std::array kFunctions = {
     FunctionEntry{"bng", "broadband gateway: QinQ subscribers to GRE and back", make_bng},
     FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
-    FunctionEntry{"cpe", "firewall, NAT and QoS in one process", make_cpe},
+    FunctionEntry{"cpe", "firewall, DPI, NAT and QoS in one process", make_cpe},
     FunctionEntry{"cpu", "pass, with a number of units of computation per packet", make_cpu},
+    FunctionEntry{"dpi", "applications by nDPI: count, drop or mark their flows", make_dpi},
     FunctionEntry{"firewall", "ordered rules, stateful, between pairs of ports", make_firewall},
     FunctionEntry{"memory", "pass, with a number of bytes of memory touched per packet",
                   make_memory},

@@ -3,6 +3,7 @@
 
 #include <array>
 
+#include "vnf/functions/dpi.h"
 #include "vnf/functions/firewall.h"
 #include "vnf/functions/nat.h"
 #include "vnf/functions/qos.h"
@@ -16,9 +17,11 @@ struct StageKind {
   FunctionFactory make;
 };
 
-/// From inside to outside: rules see the inside's own addresses, queues what goes on the wire.
+/// From inside to outside: rules and flows have the inside's own addresses, queues see marks and
+/// what goes on the wire.
 constexpr std::array kOrder = {
     StageKind{"firewall", make_firewall},
+    StageKind{"dpi", make_dpi},
     StageKind{"nat", make_nat},
     StageKind{"qos", make_qos},
 };
@@ -43,7 +46,7 @@ std::unique_ptr<Function> make_cpe(ConfigReader& config, const FunctionContext& 
     stages.push_back({kind.name, kind.make(child, within)});
     child.finish();
   }
-  if (stages.empty()) config.complain("firewall", "give at least one of firewall, nat, qos");
+  if (stages.empty()) config.complain("firewall", "give at least one of firewall, dpi, nat, qos");
   if (context.pool == nullptr || config.failed()) return nullptr;
   return std::make_unique<Stages>(std::move(stages), inside, outside);
 }

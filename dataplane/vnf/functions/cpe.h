@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// `cpe`: what a customer's box does, in one process: firewall, NAT and QoS in a row (stages.h),
-// from the inside to the outside port. Configuration:
+// `cpe`: what a customer's box does, in one process: firewall, DPI, NAT and QoS in a row
+// (stages.h), from the inside to the outside port. Configuration:
 //
 //   {"inside": "0", "outside": "1",
 //    "firewall": {"rules": [{"action": "allow", "from": "inside"}]},
+//    "dpi": {"rules": [{"protocol": "BitTorrent", "action": "drop"}]},
 //    "nat": {"public": ["203.0.113.1"]},
 //    "qos": {"rate_bps": 100000000, "classes": [...]}}
 //

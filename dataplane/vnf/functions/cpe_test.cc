@@ -84,6 +84,19 @@ TEST_F(CpeTest, AReloadKeepsWhatEachStageLearnt) {
   EXPECT_EQ(run(kOutside, {answer}).size(), 1U);
 }
 
+TEST_F(CpeTest, KnowsAFlowsProtocolBeforeItsAddressIsTranslated) {
+  make("cpe", R"({"inside": "1", "outside": "0", "nat": {"public": ["203.0.113.1"]},
+                  "dpi": {"rules": [{"protocol": "DNS", "action": "mark", "dscp": 10}]}})");
+  const Bytes query{0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1, 'a', 2, 'd', 'e', 0, 0, 1, 0, 1};
+  const Ipv4Packet ip{.src = "10.0.0.5", .dst = "10.9.0.1"};
+  std::vector<SentPacket> out;
+  for (int i = 0; i < 12; ++i) out = run(kInside, {udp_frame(ip, 5000, 53, query)});
+  ASSERT_EQ(out.size(), 1U);
+  EXPECT_EQ(out[0].bytes[15], 10 << 2);
+  EXPECT_TRUE(checksums_are_right(out[0].bytes));
+  EXPECT_EQ(counters()["stages"]["dpi"]["protocols"]["DNS"]["flows"], 1);
+}
+
 TEST_F(CpeTest, StagesMayBeLeftOut) {
   make("cpe", R"({"inside": "1", "outside": "0", "firewall": {"default": "allow"}})");
   EXPECT_THAT(run(kInside, {outward(53)}), ElementsAre(SentPacket{kOutside, outward(53)}));
@@ -96,7 +109,7 @@ TEST_F(CpeTest, NamesMistakesByTheirStage) {
                           HasSubstr("function.nat.public: x is not"),
                           HasSubstr("function.nat.public: a NAT needs")));
   EXPECT_THAT(mistakes("cpe", R"({"inside": "1", "outside": "0"})"),
-              ElementsAre("function.firewall: give at least one of firewall, nat, qos"));
+              ElementsAre("function.firewall: give at least one of firewall, dpi, nat, qos"));
 }
 
 }  // namespace

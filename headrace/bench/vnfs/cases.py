@@ -168,6 +168,13 @@ QOS: dict[str, Any] = {
     ],
 }
 
+DPI: dict[str, Any] = {
+    "rules": [
+        {"protocol": "BitTorrent", "action": "drop"},
+        {"protocol": "YouTube", "action": "mark", "dscp": 10},
+    ]
+}
+
 BNG: dict[str, Any] = {
     "access": "a",
     "core": "b",
@@ -188,6 +195,7 @@ CASES: Sequence[Case] = (
     Case("router", "router", plain(spread=256), ROUTER),
     Case("firewall", "firewall", plain(), FIREWALL),
     Case("nat", "nat", plain(), {"inside": "a", "outside": "b", **NAT}),
+    Case("dpi", "dpi", plain(), DPI, note="flows decided; the first packets of a flow cost more"),
     Case("qos", "qos", plain(), QOS),
     Case(
         "cpe",
@@ -199,6 +207,7 @@ CASES: Sequence[Case] = (
             "firewall": {
                 "rules": [{**rule, "from": "inside"} for rule in FIREWALL["rules"]],
             },
+            "dpi": DPI,
             "nat": NAT,
             "qos": QOS,
         },

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flows that `dpi` knows and what they were found to speak.
+//
+// A flow is under detection (it has a detector's state) for its first packets, then decided until
+// nothing is seen of it for the timeout. A flow that is still under detection then is decided by
+// what was seen, so that it is counted.
+//
+// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+#pragma once
+
+#include <rte_hash.h>
+
+#include <array>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "vnf/net/flow_key.h"
+#include "vnf/state/protocol_detector.h"
+
+namespace headrace::vnf {
+
+struct DpiFlow {
+  FlowKey key;
+  uint64_t last_seen;       ///< TSC
+  uint64_t bytes_before;    ///< of the packets before it was decided
+  uint32_t packets_before;  ///< seen before it was decided
+  uint32_t detection;       ///< the detector's state, or ProtocolDetector::kNone once decided
+  uint16_t application;
+  uint16_t carrier;
+  uint8_t packets;  ///< shown to the detector
+  bool in_use;
+};
+
+class DpiFlows {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+  static constexpr size_t kMostKeys = 32;
+
+  struct Limits {
+    uint32_t flows;       ///< known at once
+    uint32_t detecting;   ///< of these, under detection
+    uint8_t packets;      ///< looked at before a flow is decided by what there is
+    uint64_t timeout;     ///< TSC cycles
+    uint64_t tsc_per_ms;  ///< the rate of the clock
+    bool operator==(const Limits&) const = default;
+  };
+
+  static Result<std::unique_ptr<DpiFlows>> make(const Limits& limits);
+
+  /// The flows of up to kMostKeys keys; kNone for unknown ones.
+  void find(std::span<const FlowKey> keys, std::array<uint32_t, kMostKeys>& found) const noexcept;
+  /// The flow of a key, made if it is new; kNone if there is no room.
+  uint32_t find_or_add(const FlowKey& key, uint64_t now) noexcept;
+  [[nodiscard]] DpiFlow& operator[](uint32_t index) noexcept { return flows_[index]; }
+  [[nodiscard]] bool is_decided(uint32_t index) const noexcept {
+    return flows_[index].detection == ProtocolDetector::kNone;
+  }
+
+  /// Shows a packet (from its IP header on) of a flow under detection. True if that decided it.
+  bool look(uint32_t index, std::span<const uint8_t> packet, uint64_t now) noexcept;
+
+  /// Ends flows whose time is up, a part of the table at each call. `decided` gets those that were
+  /// under detection until now, at most one part's worth; their number is returned.
+  template <typename Decided>
+  void sweep(uint64_t now, Decided&& decided) noexcept {
+    const size_t part = flows_.size() / 1000 + 1;
+    for (size_t i = 0; i < part; ++i) {
+      next_swept_ = next_swept_ + 1 < flows_.size() ? next_swept_ + 1 : 0;
+      DpiFlow& flow = flows_[next_swept_];
+      if (!flow.in_use || now - flow.last_seen <= limits_.timeout) continue;
+      if (flow.detection != ProtocolDetector::kNone) {
+        settle(flow, detector_->conclude(flow.detection));
+        decided(flow);
+      }
+      remove(flow);
+    }
+  }
+
+  [[nodiscard]] uint32_t in_use() const noexcept { return in_use_; }
+  [[nodiscard]] const Limits& limits() const noexcept { return limits_; }
+  [[nodiscard]] const ProtocolDetector& detector() const noexcept { return *detector_; }
+
+ private:
+  struct Free {
+    void operator()(rte_hash* hash) const { rte_hash_free(hash); }
+  };
+  DpiFlows(rte_hash* hash, const Limits& limits, std::unique_ptr<ProtocolDetector> detector);
+  void settle(DpiFlow& flow, const DetectedProtocol& protocol) noexcept;
+  void remove(DpiFlow& flow) noexcept;
+
+  std::unique_ptr<rte_hash, Free> hash_;
+  Limits limits_;
+  std::unique_ptr<ProtocolDetector> detector_;
+  std::vector<DpiFlow> flows_;  ///< by the hash's position
+  uint32_t in_use_{0};
+  size_t next_swept_{0};
+};
+
+}  // namespace headrace::vnf

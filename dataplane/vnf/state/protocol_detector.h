@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// nDPI as an object: which application protocol a flow speaks, from the payloads of its first
+// packets.
+//
+// Why nDPI: Debian's libndpi 4.2 is LGPL-3.0-or-later, so a program under Apache-2.0 may link it
+// dynamically (and does); its 282 protocols are more than an own classifier would ever know. Its
+// example program ndpiReader, whose libraries differ in licence, isn't used.
+//
+// Cost: detection takes some thousand cycles for each of a flow's first packets, and nDPI calls
+// malloc() inside for some protocols (TLS, HTTP). So a flow is looked at until it is known and no
+// longer; the states of flows under detection are a pool made once, a few at a time.
+//
+// Thread safety: none; the worker owns it. name() and find() read what never changes.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.h"
+
+struct ndpi_detection_module_struct;
+struct ndpi_flow_struct;
+
+namespace headrace::vnf {
+
+/// What a flow was found to speak: DNS, or, within DNS or TLS, an application ("YouTube").
+struct DetectedProtocol {
+  uint16_t application{0};  ///< 0: not known
+  uint16_t carrier{0};      ///< what the application is carried by; 0: nothing, or not known
+  bool is_final{false};     ///< further packets would tell nothing more
+};
+
+class ProtocolDetector {
+ public:
+  static constexpr uint32_t kNone = UINT32_MAX;
+
+  /// `concurrent`: flows under detection at once.
+  static Result<std::unique_ptr<ProtocolDetector>> make(uint32_t concurrent);
+  ~ProtocolDetector();
+  ProtocolDetector(const ProtocolDetector&) = delete;
+  ProtocolDetector& operator=(const ProtocolDetector&) = delete;
+
+  /// A state for a new flow; kNone if all are in use.
+  uint32_t begin() noexcept;
+  /// Shows the flow's next packet, from its IP header on. `now_ms` counts from any moment.
+  DetectedProtocol look(uint32_t state, std::span<const uint8_t> packet, uint64_t now_ms) noexcept;
+  /// What the flow most likely is after all that was shown, ports included.
+  DetectedProtocol conclude(uint32_t state) noexcept;
+  /// Gives the state back.
+  void end(uint32_t state) noexcept;
+
+  /// How many protocols there are; their numbers are below.
+  [[nodiscard]] uint16_t protocols() const { return static_cast<uint16_t>(names_.size()); }
+  [[nodiscard]] std::string_view name(uint16_t protocol) const { return names_[protocol]; }
+  /// By name, whatever its case.
+  [[nodiscard]] std::optional<uint16_t> find(std::string_view name) const;
+  /// The library's own version: "4.2.0".
+  static std::string version();
+
+ private:
+  struct Free {
+    void operator()(ndpi_detection_module_struct* module) const;
+  };
+  ProtocolDetector(ndpi_detection_module_struct* module, uint32_t concurrent)
+      : module_(module), concurrent_(concurrent) {}
+  [[nodiscard]] ndpi_flow_struct* flow(uint32_t state) noexcept;
+  [[nodiscard]] DetectedProtocol of_known_numbers(DetectedProtocol protocol) const noexcept;
+
+  std::unique_ptr<ndpi_detection_module_struct, Free> module_;
+  std::vector<std::string> names_;
+  uint32_t concurrent_;
+  size_t flow_size_{0};
+  std::vector<uint64_t> flows_;  ///< `concurrent` structs of nDPI's, each of flow_size_ octets
+  std::vector<uint32_t> free_;
+};
+
+}  // namespace headrace::vnf
