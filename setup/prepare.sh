@@ -59,9 +59,40 @@ reserve_hugepages() {
   fi
 }
 
+kernel_package() {
+  apt-cache depends linux-image-cloud-amd64 2>/dev/null |
+    awk '/Depends: linux-image/ {print $2; exit}'
+}
+
+# The kernel of the tests' virtual machines: Debian's, unpacked but not installed, since this machine
+# is not to boot it. Without it those tests are skipped with the reason.
+fetch_guest_kernel() {
+  local package draft
+  [ "$(dpkg --print-architecture)" = amd64 ] || return 0
+  compgen -G '.guest/boot/vmlinuz-*' >/dev/null && return
+  package=$(kernel_package)
+  if [ -z "$package" ]; then
+    as_root apt-get update -qq >/dev/null 2>&1 || true
+    package=$(kernel_package)
+  fi
+  draft=$(mktemp -d)
+  if [ -n "$package" ] && (cd "$draft" && apt-get download -qq "$package") >/dev/null 2>&1 &&
+    dpkg-deb -x "$draft/$package"_*.deb "$draft/root"; then
+    say "unpacked $package for the tests' virtual machines"
+    rm -rf .guest
+    mkdir .guest
+    cp -r "$draft/root/lib" .guest/
+    cp -r "$draft/root/boot" .guest/
+  else
+    say "no linux-image-cloud-amd64 to be had: tests with virtual machines are skipped"
+  fi
+  rm -rf "$draft"
+}
+
 # Two makes at once take turns.
 exec 9>.setup.lock
 flock 9
 install_packages
 make_environment
+fetch_guest_kernel
 reserve_hugepages

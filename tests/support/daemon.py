@@ -11,14 +11,20 @@ from pathlib import Path
 
 
 class Daemon:
-    """One process in the foreground; its output goes to `log`."""
+    """One process in the foreground, its output in `log`; it gets the descriptors `inherit`."""
 
-    def __init__(self, argv: Sequence[str | Path], log: Path) -> None:
+    def __init__(
+        self, argv: Sequence[str | Path], log: Path, *, inherit: Sequence[int] = ()
+    ) -> None:
         self.argv = [str(word) for word in argv]
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                self.argv, stdin=subprocess.DEVNULL, stdout=output, stderr=output
+                self.argv,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                pass_fds=inherit,
             )
 
     @property

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A small Linux guest: a Debian kernel, busybox, and what a test adds; boots in seconds under TCG.
+
+The guest obeys through its second serial port (init.sh), so a test needs neither network nor disk.
+QEMU dies with the test that started it, however that ends.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import socket
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from headrace.engines.qemu import PROGRAM, Device, VirtualMachine
+from tests.guest.initramfs import Initramfs
+from tests.guest.kernel import GuestKernel, find_kernel
+from tests.support.daemon import Daemon
+
+_BUSYBOX = Path("/bin/busybox")
+_INIT = Path(__file__).with_name("init.sh")
+_COMMAND_LINE = "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off net.ifnames=0"
+
+MODULES = ("virtio_pci", "virtio_net", "bridge", "uio_pci_generic")
+
+
+class GuestError(AssertionError):
+    """A command in the guest failed, or the guest does not answer."""
+
+
+def require_guest() -> GuestKernel:
+    """The kernel for guests; skips the test with the reason if this machine cannot run any."""
+    if shutil.which(PROGRAM) is None:
+        pytest.skip(f"{PROGRAM} is not installed (make setup)")
+    if not _BUSYBOX.exists():
+        pytest.skip(f"{_BUSYBOX} is not installed (make setup)")
+    kernel = find_kernel()
+    if kernel is None:
+        pytest.skip("no Debian kernel for guests (make setup)")
+    return kernel
+
+
+def base_image(kernel: GuestKernel) -> Initramfs:
+    """The initramfs that every guest has: busybox, init and the modules of the usual devices."""
+    image = Initramfs()
+    image.add_file(_BUSYBOX, "/bin/busybox")
+    image.add_link("/bin/sh", "busybox")
+    image.add("/init", _INIT.read_bytes(), 0o755)
+    modules = kernel.load_order(*MODULES)
+    for module in modules:
+        image.add_file(module, f"/modules/{module.name}")
+    image.add("/modules/order", "".join(f"{module.name}\n" for module in modules).encode())
+    return image
+
+
+class Guest:
+    """A running guest; `rundir` has its sockets and its console's log."""
+
+    def __init__(
+        self,
+        rundir: Path,
+        kernel: GuestKernel,
+        image: Initramfs,
+        devices: Sequence[Device],
+        *,
+        memory_mb: int = 128,
+        command_line: str = "",
+        inherit: Sequence[int] = (),
+    ) -> None:
+        self.console = rundir / "guest.console"
+        archive = rundir / "guest.cpio"
+        archive.write_bytes(image.archive())
+        self._agent_path = rundir / "guest.agent"
+        machine = VirtualMachine(
+            name=rundir.name,
+            memory_mb=memory_mb,
+            qmp=rundir / "guest.qmp",
+            console=self.console,
+            devices=devices,
+            kernel=kernel.image,
+            initrd=archive,
+            command_line=f"{_COMMAND_LINE} {command_line}",
+            agent=self._agent_path,
+        )
+        self.process = Daemon(
+            ["/usr/bin/setpriv", "--pdeathsig=KILL", *machine.arguments()],
+            rundir / "guest.log",
+            inherit=inherit,
+        )
+        self._agent: socket.socket | None = None
+        self._received = b""
+
+    def boot(self, timeout_s: float = 90.0) -> None:
+        """Waits until the guest obeys."""
+        self.process.wait_until(self._connected, timeout_s)
+        self._reply(timeout_s)
+
+    def _connected(self) -> bool:
+        agent = socket.socket(socket.AF_UNIX)
+        try:
+            agent.connect(str(self._agent_path))
+        except OSError:  # not there, or not listening yet
+            agent.close()
+            return False
+        self._agent = agent
+        return True
+
+    def run(self, command: str, timeout_s: float = 30.0) -> str:
+        """Runs a line of shell in the guest; what it wrote.
+
+        Raises:
+            GuestError: it failed, or did not end in time.
+        """
+        assert self._agent is not None, "boot() first"
+        assert "\n" not in command
+        self._agent.sendall(command.encode() + b"\n")
+        output, status = self._reply(timeout_s)
+        if status != 0:
+            raise GuestError(f"in the guest, {command!r} ended with {status}:\n{output}")
+        return output
+
+    def write(self, path: str, text: str) -> None:
+        """Writes a file in the guest."""
+        quoted = text.replace("'", "'\\''").replace("\n", " ")
+        self.run(f"echo '{quoted}' >{path}")
+
+    def counter(self, interface: str, name: str) -> int:
+        """A counter of an interface, such as `rx_packets`."""
+        return int(self.run(f"cat /sys/class/net/{interface}/statistics/{name}"))
+
+    def _reply(self, timeout_s: float) -> tuple[str, int]:
+        """What came before the next line `exit <status>`, and the status."""
+        assert self._agent is not None
+        end = time.monotonic() + timeout_s
+        while True:
+            lines = self._received.replace(b"\r", b"").split(b"\n")
+            for number, line in enumerate(lines[:-1]):
+                if line.startswith(b"exit "):
+                    self._received = b"\n".join(lines[number + 1 :])
+                    return b"\n".join(lines[:number]).decode(errors="replace"), int(line[5:])
+            self._agent.settimeout(max(0.01, end - time.monotonic()))
+            try:
+                piece = self._agent.recv(65536)
+            except TimeoutError:
+                piece = b""
+            if not piece:
+                what = "does not answer" if self.process.exit_code is None else "has ended"
+                raise GuestError(f"the guest {what}; its console:\n{self._words()}")
+            self._received += piece
+
+    def _words(self) -> str:
+        seen = self.console.read_text(errors="replace") if self.console.exists() else ""
+        return "\n".join([*seen.splitlines()[-30:], self.process.log_tail(10)])
+
+    def stop(self) -> None:
+        """Ends it at once: it has nothing to lose."""
+        if self._agent is not None:
+            self._agent.close()
+        if self.process.exit_code is None:
+            os.kill(self.process.pid, signal.SIGKILL)
+        self.process.stop(signal.SIGKILL)

@@ -1,0 +1,24 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# The guest's first process. Runs each line that comes on the second serial port, in a shell of its
+# own, and answers with what it wrote and a last line `exit <status>`.
+/bin/busybox mkdir -p /bin /dev /proc /sys /tmp /run
+/bin/busybox --install -s /bin
+export PATH=/bin:/sbin
+mount -t proc none /proc
+mount -t sysfs none /sys
+mount -t devtmpfs none /dev
+mount -t tmpfs none /tmp
+mount -t tmpfs none /run
+mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages
+while read -r module; do
+  insmod "/modules/$module" || echo "guest: $module does not load"
+done </modules/order
+ip link set lo up
+stty -F /dev/ttyS1 raw -echo
+exec </dev/ttyS1 >/dev/ttyS1 2>&1
+echo "exit 0"
+while read -r line; do
+  sh -c "$line" </dev/null
+  echo "exit $?"
+done
