@@ -56,18 +56,31 @@ bool is_default(const Plan& plan, const RuleRef& rule) {
 /// True if all rules have the shape, each prefix occurs once, and longest is highest: along a chain
 /// of prefixes, no parent is of a higher priority than its child.
 bool fits_prefix(std::span<const RuleRef> rules, const PrefixShape& shape) {
-  PrefixSet set;
-  std::vector<Prefix> prefixes;
-  prefixes.reserve(rules.size());
+  struct Ranked {
+    PrefixKey key;
+    uint16_t priority;
+  };
+  std::vector<Ranked> ranked;
+  ranked.reserve(rules.size());
   for (const RuleRef& rule : rules) {
     const std::optional<Prefix> prefix = shape.prefix_of(*rule.match);
-    if (!prefix.has_value() || set.find(*prefix) != nullptr) return false;
-    set.insert(*prefix, {rule.priority, rule.index});
-    prefixes.push_back(*prefix);
+    if (!prefix.has_value()) return false;
+    ranked.push_back({prefix->key(), rule.priority});
   }
-  for (size_t i = 0; i < rules.size(); ++i) {
-    const PrefixSet::Rule* parent = set.parent(prefixes[i], 0);
-    if (parent != nullptr && parent->priority > rules[i].priority) return false;
+  // In this order a prefix comes right before those in it: what covers the next is on a stack.
+  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+    if (a.key.high != b.key.high) return a.key.high < b.key.high;
+    if (a.key.low != b.key.low) return a.key.low < b.key.low;
+    return a.key.length < b.key.length;
+  });
+  std::vector<const Ranked*> parents;
+  for (const Ranked& each : ranked) {
+    while (!parents.empty() && !parents.back()->key.covers(each.key)) parents.pop_back();
+    if (!parents.empty()) {
+      const Ranked& parent = *parents.back();
+      if (parent.key == each.key || parent.priority > each.priority) return false;
+    }
+    parents.push_back(&each);
   }
   return true;
 }
@@ -86,6 +99,17 @@ size_t bits_of(const FieldValues& mask) {
     bits += static_cast<size_t>(std::popcount(word(mask, i)));
   }
   return bits;
+}
+
+/// Orders rules by the length of their masks. A prefix table filled in this order never has to look
+/// for longer prefixes inside a new one.
+void short_first(std::vector<RuleRef>& rules) {
+  std::array<std::vector<RuleRef>, kFieldWords * 64 + 1> by_length;
+  for (const RuleRef& rule : rules) by_length[bits_of(rule.match->mask)].push_back(rule);
+  rules.clear();
+  for (const std::vector<RuleRef>& same : by_length) {
+    rules.insert(rules.end(), same.begin(), same.end());
+  }
 }
 
 /// "eth_type=0x800": a field's value as a number.
@@ -160,10 +184,7 @@ std::unique_ptr<Classifier> build(const Plan& plan, std::span<const RuleRef> rul
       built = std::make_unique<HashTable>(plan.mask, others.size(), defer);
       break;
     case Structure::prefix:
-      // Short prefixes first: then the table never has to look for longer ones inside a new one.
-      std::stable_sort(others.begin(), others.end(), [](const RuleRef& a, const RuleRef& b) {
-        return bits_of(a.match->mask) < bits_of(b.match->mask);
-      });
+      short_first(others);
       if (plan.wide_root) {
         built = std::make_unique<PrefixTable<3>>(plan.shape, defer);
       } else {

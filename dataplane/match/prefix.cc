@@ -8,45 +8,27 @@
 
 namespace headrace::match {
 
-Prefix Prefix::cut(size_t bits) const {
-  Prefix shorter{{}, static_cast<uint8_t>(bits)};
-  const size_t whole = bits / 8;
-  std::copy_n(bytes.begin(), whole, shorter.bytes.begin());
-  if (bits % 8 != 0) {
-    shorter.bytes[whole] = static_cast<uint8_t>(bytes[whole] & (0xff00u >> (bits % 8)));
-  }
-  return shorter;
-}
-
-bool Prefix::covers(const Prefix& other) const {
-  return length <= other.length && other.cut(length) == *this;
-}
-
-size_t PrefixHash::operator()(const Prefix& prefix) const noexcept {
-  uint64_t hash = prefix.length * 0x9e3779b97f4a7c15ull;
-  for (const size_t half : {size_t{0}, size_t{8}}) {
-    hash = (hash ^ packet::load_raw64(&prefix.bytes[half])) * 0xff51afd7ed558ccdull;
-    hash ^= hash >> 32;
-  }
-  return hash;
-}
-
-bool PrefixShape::operator==(const PrefixShape& other) const {
-  return field == other.field &&
-         std::memcmp(&exact_mask, &other.exact_mask, sizeof exact_mask) == 0 &&
-         std::memcmp(&exact_value, &other.exact_value, sizeof exact_value) == 0;
+PrefixKey Prefix::key() const {
+  return {packet::load_be64(bytes.data()), packet::load_be64(&bytes[8]), length};
 }
 
 PrefixShape shape_of(const Match& match, Field field) {
-  PrefixShape shape{field, match.mask, match.value};
+  PrefixShape shape{field, match.mask, match.value, {}};
+  std::memset(reinterpret_cast<uint8_t*>(&shape.outside), 0xff, sizeof shape.outside);
   const FieldInfo& entry = info(field);
   std::memset(reinterpret_cast<uint8_t*>(&shape.exact_mask) + entry.offset, 0, entry.bytes);
   std::memset(reinterpret_cast<uint8_t*>(&shape.exact_value) + entry.offset, 0, entry.bytes);
+  std::memset(reinterpret_cast<uint8_t*>(&shape.outside) + entry.offset, 0, entry.bytes);
   return shape;
 }
 
 std::optional<Prefix> PrefixShape::prefix_of(const Match& match) const {
-  if (!(shape_of(match, field) == *this)) return std::nullopt;
+  uint64_t difference = 0;
+  for (size_t i = 0; i < kFieldWords; ++i) {
+    difference |= (word(match.mask, i) & word(outside, i)) ^ word(exact_mask, i);
+    difference |= (word(match.value, i) & word(outside, i)) ^ word(exact_value, i);
+  }
+  if (difference != 0) return std::nullopt;
   const FieldInfo& entry = info(field);
   const auto* mask = reinterpret_cast<const uint8_t*>(&match.mask) + entry.offset;
   const auto* value = reinterpret_cast<const uint8_t*>(&match.value) + entry.offset;
@@ -76,41 +58,40 @@ bool PrefixSet::admits(const Prefix& prefix, uint16_t priority) const {
     const Rule* shorter = parent(prefix, 0);
     if (shorter != nullptr && shorter->priority > priority) return false;
   }
-  return !suspect_longer || std::none_of(rules_.begin(), rules_.end(), [&](const auto& other) {
-    return other.first.length > prefix.length && other.second.priority < priority &&
-           prefix.covers(other.first);
-  });
+  return !suspect_longer ||
+         !rules_.any_of([&, key = prefix.key()](const PrefixKey& other, const Rule& rule) {
+           return other.length > key.length && rule.priority < priority && key.covers(other);
+         });
 }
 
 void PrefixSet::insert(const Prefix& prefix, Rule rule) {
-  rules_.emplace(prefix, rule);
+  rules_.insert(prefix.key(), rule);
   ++priorities_[prefix.length][rule.priority];
   lengths_.set(prefix.length);
 }
 
 void PrefixSet::erase(const Prefix& prefix) {
-  const auto rule = rules_.find(prefix);
+  const PrefixKey key = prefix.key();
   auto& priorities = priorities_[prefix.length];
-  const auto count = priorities.find(rule->second.priority);
+  const auto count = priorities.find(rules_.find(key)->priority);
   if (--count->second == 0) priorities.erase(count);
   if (priorities.empty()) lengths_.reset(prefix.length);
-  rules_.erase(rule);
+  rules_.erase(key);
 }
 
 const PrefixSet::Rule* PrefixSet::find(const Prefix& prefix) const {
-  const auto rule = rules_.find(prefix);
-  return rule == rules_.end() ? nullptr : &rule->second;
+  return rules_.find(prefix.key());
 }
 
 PrefixSet::Rule* PrefixSet::find(const Prefix& prefix) {
-  const auto rule = rules_.find(prefix);
-  return rule == rules_.end() ? nullptr : &rule->second;
+  return rules_.find(prefix.key());
 }
 
 const PrefixSet::Rule* PrefixSet::parent(const Prefix& prefix, size_t shortest) const {
+  const PrefixKey key = prefix.key();
   for (size_t length = prefix.length; length-- > shortest;) {
     if (!lengths_[length]) continue;
-    if (const Rule* rule = find(prefix.cut(length)); rule != nullptr) return rule;
+    if (const Rule* rule = rules_.find(key.cut(length)); rule != nullptr) return rule;
   }
   return nullptr;
 }

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <map>
 #include <optional>
-#include <unordered_map>
 
 #include "match/match.h"
+#include "match/prefix_map.h"
 
 namespace headrace::match {
 
@@ -20,14 +20,7 @@ struct Prefix {
 
   bool operator==(const Prefix&) const = default;
 
-  /// This prefix cut to `bits`.
-  [[nodiscard]] Prefix cut(size_t bits) const;
-  /// True if `other` lies in this prefix (or is it).
-  [[nodiscard]] bool covers(const Prefix& other) const;
-};
-
-struct PrefixHash {
-  size_t operator()(const Prefix& prefix) const noexcept;
+  [[nodiscard]] PrefixKey key() const;
 };
 
 /// What all rules of a prefix table share: the field with the prefix, and the exact rest.
@@ -35,8 +28,7 @@ struct PrefixShape {
   Field field{Field::ipv4_dst};
   FieldValues exact_mask{};  ///< zero over the field
   FieldValues exact_value{};
-
-  bool operator==(const PrefixShape& other) const;
+  FieldValues outside{};  ///< all-ones but over the field
 
   /// The rule's prefix; nothing if its exact part differs or its mask is no prefix.
   [[nodiscard]] std::optional<Prefix> prefix_of(const Match& match) const;
@@ -48,10 +40,7 @@ struct PrefixShape {
 /// The prefixes of a table with their rules, and whether longest match means highest priority.
 class PrefixSet {
  public:
-  struct Rule {
-    uint16_t priority;
-    uint32_t index;
-  };
+  using Rule = PrefixRule;
 
   /// True if the longest matching prefix stays one of the highest priority when this one is added:
   /// no shorter prefix that covers it has a higher priority, no longer one in it a lower. Cheap if
@@ -70,7 +59,7 @@ class PrefixSet {
  private:
   static constexpr size_t kLengths = 129;
 
-  std::unordered_map<Prefix, Rule, PrefixHash> rules_;
+  PrefixMap rules_;
   std::array<std::map<uint16_t, uint32_t>, kLengths> priorities_;  ///< how many rules, by length
   std::bitset<kLengths> lengths_;                                  ///< those that occur
 };

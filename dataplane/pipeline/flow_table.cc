@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "match/fold.h"
+
 namespace headrace::pipeline {
 namespace {
 
@@ -11,18 +13,11 @@ using match::kFieldWords;
 using match::Match;
 using match::word;
 
-/// Folds the 128-bit product: every bit of either factor reaches the low bits, which choose the
-/// bucket (addresses stand in a word's high bits, in network order).
-uint64_t fold(uint64_t a, uint64_t b) {
-  const auto product = static_cast<unsigned __int128>(a) * b;
-  return static_cast<uint64_t>(product) ^ static_cast<uint64_t>(product >> 64);
-}
-
 uint64_t hash_of(const Match& match) {
   uint64_t hash = match.words * 0x9e3779b97f4a7c15ull;
   for (match::WordSet words = match.words; words != 0; words &= words - 1) {
     hash ^= word(match.value, static_cast<size_t>(__builtin_ctz(words)));
-    hash = fold(hash ^ 0xa0761d6478bd642full, 0xe7037ed1a0b428dbull);
+    hash = match::fold(hash ^ 0xa0761d6478bd642full, 0xe7037ed1a0b428dbull);
   }
   return hash;
 }

@@ -71,6 +71,7 @@ void FlowTables::release_rule(RuleIndex rule) {
 
 void FlowTables::mark_dirty(Table& table) {
   table.dirty = true;
+  any_dirty_ = true;
 }
 
 void FlowTables::prepare(Table& table, size_t flows) {

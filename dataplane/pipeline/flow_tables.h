@@ -132,6 +132,7 @@ class FlowTables {
   std::unordered_map<uint32_t, uint32_t> group_users_;  ///< flows by group
   std::unordered_map<uint32_t, uint32_t> meter_users_;  ///< flows by meter
   match::WordSet words_{0};
+  bool any_dirty_{false};  ///< some table may be
   bool needs_publishing_{true};
 
   bool in_bundle_{false};

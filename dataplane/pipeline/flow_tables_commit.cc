@@ -10,7 +10,8 @@
 namespace headrace::pipeline {
 
 void FlowTables::finish() {
-  if (in_bundle_) return;
+  if (in_bundle_ || !any_dirty_) return;
+  any_dirty_ = false;
   for (const std::unique_ptr<Table>& table : tables_) {
     if (table == nullptr || !table->dirty) continue;
     table->dirty = false;
@@ -68,6 +69,7 @@ void FlowTables::abort_bundle() {
   undo_.clear();
   in_bundle_ = false;
   words_ = words_before_bundle_;
+  any_dirty_ = false;
   for (const std::unique_ptr<Table>& table : tables_) {
     if (table != nullptr) table->dirty = false;
   }
