@@ -121,7 +121,7 @@ void fill_arp(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& val
   std::memcpy(values.arp_tha, arp->target_mac, sizeof values.arp_tha);
 }
 
-/// Words 7..23. `values` has them zeroed.
+/// Words 7..20. `values` has them zeroed.
 void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FieldValues& values) {
   if (parsed.has(packet::kIpv6)) fill_ipv6(frame, parsed, values);
   if (parsed.l4 != 0) fill_l4(frame, size, parsed, values);
@@ -139,14 +139,15 @@ void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, Fi
   }
 }
 
-/// Zeroes words 7..23. By hand, as a call to memset() costs more than the stores.
+/// Zeroes words 7..20. By hand, as a call to memset() costs more than the stores.
 inline void zero_rest(FieldValues& values) {
   using Pair = uint64_t __attribute__((vector_size(16), may_alias));
-  constexpr size_t kPairs = sizeof values / sizeof(Pair);
+  constexpr size_t kPairs = 10;
   auto* pairs = reinterpret_cast<Pair*>(&values);
   set_word(values, 7, 0);
 #pragma GCC unroll 16
   for (size_t i = 4; i < kPairs; ++i) pairs[i] = Pair{};
+  set_word(values, 20, 0);
 }
 
 /// Everything that `parsed` promises, whatever the packet is.
@@ -270,6 +271,9 @@ void extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, FieldValu
     set_word(to, 2, ports);
     set_word(to, 5, 0);
     set_word(to, 6, 0);
+    if constexpr (depth == Depth::full) {
+      for (size_t word = 21; word < kFieldWords; ++word) set_word(to, word, 0);
+    }
     if (!extract_usual<depth>(packets[i], to, parsed[i])) [[unlikely]] {
       extract_any(depth, packets[i], to, parsed[i]);
     }

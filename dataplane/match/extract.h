@@ -10,7 +10,8 @@
 //   extract(packets, {in_port, in_phy_port}, values, parsed);    // per burst
 //
 // Depth l2 fills words 0..2, l3 and l4 words 0..4, full all. metadata and tunnel_id (words 5, 6)
-// are 0 at every depth. Words beyond the depth are undefined. l3 and l4 differ in the ports.
+// are 0 at every depth; so are the tunnel's addresses (word 21) at depth full. Words beyond the
+// depth are undefined. l3 and l4 differ in the ports.
 //
 // How fast: an untagged frame with a usual header (IPv4 without options, or TCP or UDP on it) takes
 // a straight path without a call; all else goes through the general parser.
@@ -53,7 +54,7 @@ constexpr Depth depth_for(WordSet needed) {
 [[nodiscard]] Extractor extractor_for(Depth depth) noexcept;
 
 /// Parses one packet again after its headers were changed (push, pop, set eth_type or ip_proto).
-/// in_port, in_phy_port, metadata and tunnel_id stay.
+/// in_port, in_phy_port, metadata, tunnel_id and the tunnel's addresses stay.
 void refresh(Depth depth, rte_mbuf* packet, FieldValues& values,
              packet::ParsedPacket& parsed) noexcept;
 

@@ -13,7 +13,8 @@
 // Words are grouped so that usual pipelines touch few: an L2 key is words 0..2, an IPv4 5-tuple is
 // words 3..4. The layout is internal: nothing outside the process sees it.
 //
-// Source: OpenFlow Switch Specification 1.3.5, section 7.2.3.7, table 12; ONF extensions EXT-109.
+// Source: OpenFlow Switch Specification 1.3.5, section 7.2.3.7, table 12; ONF extensions EXT-109;
+// tunnel addresses: Open vSwitch, ovs-fields(7).
 #pragma once
 
 #include <array>
@@ -84,8 +85,11 @@ struct alignas(64) FieldValues {
   // word 20
   uint8_t ipv6_nd_tll[6]{};
   uint16_t pad_20{};
-  // words 21..23
-  uint64_t reserved[3]{};
+  // word 21
+  uint32_t tun_src{};  ///< outer addresses of the tunnel that the packet came by; 0 if IPv6's
+  uint32_t tun_dst{};
+  // words 22..23
+  uint64_t reserved[2]{};
 };
 
 inline constexpr size_t kFieldWords = sizeof(FieldValues) / sizeof(uint64_t);
@@ -97,6 +101,7 @@ static_assert(offsetof(FieldValues, ip_proto) == 32);
 static_assert(offsetof(FieldValues, metadata) == 40);
 static_assert(offsetof(FieldValues, tunnel_id) == 48);
 static_assert(offsetof(FieldValues, ipv6_src) == 104);
+static_assert(offsetof(FieldValues, tun_src) == 168);
 
 /// Word `index` of the block, as raw bits.
 inline uint64_t word(const FieldValues& values, size_t index) {
@@ -156,6 +161,8 @@ enum class Field : uint8_t {
   pbb_uca,
   tcp_flags,
   gtpu_qfi,
+  tun_src,
+  tun_dst,
   count
 };
 
@@ -165,7 +172,7 @@ inline constexpr size_t kFieldCount = static_cast<size_t>(Field::count);
 struct FieldInfo {
   Field field;
   std::string_view name;  ///< as ovs-ofctl and the specification spell it
-  uint16_t oxm_class;     ///< 0x8000 OpenFlow basic; 0xffff experimenter
+  uint16_t oxm_class;     ///< 0x8000 OpenFlow basic; 0x0001 Nicira; 0xffff experimenter
   uint8_t oxm_field;      ///< the 7-bit field number
   uint16_t bits;          ///< significant bits
   uint8_t bytes;          ///< bytes on the wire (OXM length without mask)
@@ -224,6 +231,9 @@ inline constexpr std::array<FieldInfo, kFieldCount> kFields = {
     HEADRACE_FIELD(pbb_uca, pbb_uca, 0x8000, 41, 1, 1, false, true),
     HEADRACE_FIELD(tcp_flags, tcp_flags, 0xffff, 42, 12, 2, true, false),
     HEADRACE_FIELD(gtpu_qfi, gtpu_qfi, 0xffff, 0, 6, 1, false, true),
+    // Nicira's NXM numbers, which ovs-ofctl uses for them in OpenFlow 1.3, too.
+    HEADRACE_FIELD(tun_src, tun_src, 0x0001, 31, 32, 4, true, true),
+    HEADRACE_FIELD(tun_dst, tun_dst, 0x0001, 32, 32, 4, true, true),
 };
 #undef HEADRACE_FIELD
 

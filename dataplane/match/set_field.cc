@@ -56,8 +56,10 @@ bool set_vid(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
   return true;
 }
 
-bool set_tunnel_id(rte_mbuf*, ParsedPacket&, FieldValues& values, const uint8_t* value) noexcept {
-  store(values, Field::tunnel_id, value);
+/// What the packet itself has no place for.
+template <Field field>
+bool set_value(rte_mbuf*, ParsedPacket&, FieldValues& values, const uint8_t* value) noexcept {
+  store(values, field, value);
   return true;
 }
 
@@ -139,7 +141,11 @@ SetField set_field_for(Field field) noexcept {
     case Field::pbb_uca:
       return set<Field::pbb_uca, set_pbb_uca>;
     case Field::tunnel_id:
-      return set_tunnel_id;
+      return set_value<Field::tunnel_id>;
+    case Field::tun_src:
+      return set_value<Field::tun_src>;
+    case Field::tun_dst:
+      return set_value<Field::tun_dst>;
     default:
       return nullptr;  // not settable (info(field).settable), or no header here carries it
   }

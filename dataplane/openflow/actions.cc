@@ -2,6 +2,7 @@
 #include "openflow/actions.h"
 
 #include "openflow/oxm.h"
+#include "openflow/tunnel_actions.h"
 
 namespace headrace::openflow {
 namespace {
@@ -121,6 +122,7 @@ OfResult<Action> decode_action(uint16_t action_type, Reader& reader, ActionConte
     case type::kPopPbb:
       return PopAction{Header::pbb, 0};
     case type::kExperimenter:
+      if (std::optional<OfResult<Action>> ours = decode_tunnel_action(reader)) return *ours;
       return of_fail(error::kActionBadExperimenter);
     default:
       return of_fail(error::kActionBadType);
@@ -165,6 +167,12 @@ class ActionWriter {
     with_ttl(type::kSetMplsTtl, action.ttl);
   }
   void operator()(const pipeline::SetNwTtlAction& action) { with_ttl(type::kSetNwTtl, action.ttl); }
+  void operator()(const pipeline::PushTunnelAction& action) {
+    encode_tunnel_action(writer_, action);
+  }
+  void operator()(const pipeline::PopTunnelAction& action) {
+    encode_tunnel_action(writer_, action);
+  }
   void operator()(const SimpleAction& action) {
     static constexpr uint16_t kTypes[] = {type::kDecNwTtl, type::kDecMplsTtl, type::kCopyTtlOut,
                                           type::kCopyTtlIn};

@@ -41,6 +41,7 @@ inline constexpr OfError kMultipartOverflow{1, 13};
 inline constexpr OfError kActionBadType{2, 0};
 inline constexpr OfError kActionBadLen{2, 1};
 inline constexpr OfError kActionBadExperimenter{2, 2};
+inline constexpr OfError kActionBadExpType{2, 3};
 inline constexpr OfError kActionBadOutPort{2, 4};
 inline constexpr OfError kActionBadArgument{2, 5};
 inline constexpr OfError kActionTooMany{2, 7};

@@ -70,6 +70,13 @@ void apply_push(PacketFacts& facts, const pipeline::PushAction& push) {
   }
 }
 
+void apply_push_tunnel(PacketFacts& facts, const packet::TunnelSpec& spec) {
+  facts.eth_type = spec.ipv6 ? kIpv6 : kIpv4;
+  facts.vlan = false;
+  forget_payload(facts);
+  facts.ip_proto = spec.kind == packet::TunnelKind::gre ? 47 : 17;
+}
+
 void apply_pop(PacketFacts& facts, const pipeline::PopAction& pop) {
   switch (pop.header) {
     case pipeline::PushAction::Header::vlan:
@@ -102,6 +109,13 @@ void PacketFacts::apply(const pipeline::Action& action) {
     apply_push(*this, *push);
   } else if (const auto* pop = std::get_if<pipeline::PopAction>(&action)) {
     apply_pop(*this, *pop);
+  } else if (const auto* tunnel = std::get_if<pipeline::PushTunnelAction>(&action)) {
+    apply_push_tunnel(*this, tunnel->spec);
+  } else if (std::holds_alternative<pipeline::PopTunnelAction>(action)) {
+    // What was carried is known to the next table only.
+    eth_type.reset();
+    vlan = false;
+    forget_payload(*this);
   } else if (const auto* set = std::get_if<pipeline::SetFieldAction>(&action)) {
     learn_value(*this, set->field, set->value);
   }
@@ -179,6 +193,8 @@ bool prerequisites_met(Field field, const PacketFacts& facts) {
     case Field::vlan_vid:
     case Field::tunnel_id:
     case Field::gtpu_qfi:
+    case Field::tun_src:
+    case Field::tun_dst:
     case Field::count:
       return true;
   }

@@ -4,10 +4,12 @@
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "match/set_field.h"
+#include "packet/tunnel.h"
 #include "pipeline/flow_types.h"
 
 namespace headrace::pipeline {
@@ -34,9 +36,13 @@ enum class OpCode : uint8_t {
   dec_mpls_ttl,
   copy_ttl_out,
   copy_ttl_in,
+  push_tunnel,  ///< tunnel; argument: 1 if the field tunnel_id says the id
+  pop_tunnel,   ///< argument: TunnelKind
 };
 
-/// Where an action stands in an action set (section 5.10): sets run in ascending order.
+/// Where an action stands in an action set (section 5.10): sets run in ascending order. Tunnels, of
+/// which the specification knows nothing, are popped with the other pops, and pushed when all else
+/// of the packet is as it shall be.
 enum class SetOrder : uint8_t {
   copy_ttl_in,
   pop,
@@ -46,6 +52,7 @@ enum class SetOrder : uint8_t {
   copy_ttl_out,
   dec_ttl,
   set,
+  push_tunnel,
   qos,
   group,
   output,
@@ -67,6 +74,7 @@ struct Op {
     const GroupCell* group;
     match::SetField set;
   };
+  std::shared_ptr<const packet::TunnelHeader> tunnel{};
 };
 
 /// Kinds of actions in an action set beside set-field; each has one place in it.
@@ -83,6 +91,8 @@ enum class SetKind : uint8_t {
   dec_mpls_ttl,
   set_nw_ttl,
   set_mpls_ttl,
+  pop_tunnel,
+  push_tunnel,
   qos,
   group,
   output,

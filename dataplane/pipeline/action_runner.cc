@@ -6,6 +6,7 @@
 #include "packet/edit.h"
 #include "pipeline/mac_table.h"
 #include "pipeline/meter.h"
+#include "pipeline/tunnel_actions.h"
 
 namespace headrace::pipeline {
 
@@ -90,6 +91,18 @@ bool ActionRunner::edit(const BurstContext& burst, PacketView& view, const Op& o
       break;
     case OpCode::copy_ttl_in:
       done = packet::copy_ttl_in(packet, parsed);
+      break;
+    case OpCode::push_tunnel:
+      reason = push_tunnel(view, op);
+      done = reason == DropReason::none;
+      if (done) parsed = packet::parse(packet::frame_of(packet), depth);
+      refresh = true;
+      break;
+    case OpCode::pop_tunnel:
+      reason = pop_tunnel(view, static_cast<packet::TunnelKind>(op.argument));
+      done = reason == DropReason::none;
+      if (done) parsed = packet::parse(packet::frame_of(packet), depth);
+      refresh = true;
       break;
     default:
       return false;

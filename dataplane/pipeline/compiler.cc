@@ -112,6 +112,17 @@ Op compile_simple(const SimpleAction& action) {
   return make_op(OpCode::copy_ttl_in, SetOrder::copy_ttl_in, SetKind::copy_ttl_in);
 }
 
+OfResult<Op> compile_push_tunnel(const PushTunnelAction& action) {
+  const packet::TunnelSpec& spec = action.spec;
+  if (spec.id > packet::largest_id(spec.kind) || spec.ttl == 0) {
+    return tl::unexpected(of_error::kBadActionArgument);
+  }
+  Op op = make_op(OpCode::push_tunnel, SetOrder::push_tunnel, SetKind::push_tunnel);
+  op.argument = action.id_from_field ? 1 : 0;
+  op.tunnel = std::make_shared<packet::TunnelHeader>(spec);
+  return op;
+}
+
 Op with_ttl(OpCode code, SetKind kind, uint8_t ttl) {
   Op op = make_op(code, SetOrder::set, kind);
   op.ttl = ttl;
@@ -152,6 +163,12 @@ OfResult<Op> compile_action(const Action& action, bool packet_out, Resolver& res
             return with_ttl(OpCode::set_nw_ttl, SetKind::set_nw_ttl, a.ttl);
           },
           [&](const SimpleAction& a) -> OfResult<Op> { return compile_simple(a); },
+          [&](const PushTunnelAction& a) { return compile_push_tunnel(a); },
+          [&](const PopTunnelAction& a) -> OfResult<Op> {
+            Op op = make_op(OpCode::pop_tunnel, SetOrder::pop, SetKind::pop_tunnel);
+            op.argument = static_cast<uint32_t>(a.kind);
+            return op;
+          },
       },
       action);
 }
@@ -257,7 +274,9 @@ match::WordSet words_of(const std::vector<Op>& ops) {
         words |= kIp;
         break;
       case OpCode::group:
-        words |= kIp | kL4;  // a select group hashes them
+      case OpCode::push_tunnel:
+      case OpCode::pop_tunnel:
+        words |= kIp | kL4;  // a select group and a tunnel's source port hash them
         break;
       case OpCode::push:
       case OpCode::pop:

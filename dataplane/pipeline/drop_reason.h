@@ -34,6 +34,12 @@ enum class DropReason : uint8_t {
   patch_depth,        ///< crossed more patch ports than the executor follows: a loop
   patch_unconnected,  ///< a patch port without a peer
   fragment,           ///< dropped by the fragment handling mode
+  tunnel_malformed,   ///< a tunnel header cut off, or with flags that its protocol forbids
+  tunnel_fragment,    ///< a fragment of a tunnel's outer packet, which was not reassembled
+  tunnel_checksum,    ///< a wrong checksum of IPv4, UDP or GRE around a tunnelled packet
+  tunnel_message,     ///< GTP-U signalling, which carries no packet
+  tunnel_not_ip,      ///< no IP packet to send by a tunnel of layer 3
+  tunnel_too_long,    ///< longer than the underlay's MTU once encapsulated
   count
 };
 
@@ -41,12 +47,36 @@ inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::count);
 
 /// Name for counters, logs and `headrace switch drops`.
 constexpr std::string_view name(DropReason reason) {
-  constexpr std::array<std::string_view, kDropReasons> kNames = {
-      "none",          "table-miss",    "no-output",         "malformed",       "ttl-expired",
-      "meter",         "meter-missing", "group-missing",     "no-live-bucket",  "group-loop",
-      "port-missing",  "port-down",     "port-no-forward",   "port-no-receive", "input-port",
-      "tx-queue-full", "no-buffer",     "no-headroom",       "bad-action",      "punt-queue-full",
-      "punt-disabled", "patch-depth",   "patch-unconnected", "fragment"};
+  constexpr std::array<std::string_view, kDropReasons> kNames = {"none",
+                                                                 "table-miss",
+                                                                 "no-output",
+                                                                 "malformed",
+                                                                 "ttl-expired",
+                                                                 "meter",
+                                                                 "meter-missing",
+                                                                 "group-missing",
+                                                                 "no-live-bucket",
+                                                                 "group-loop",
+                                                                 "port-missing",
+                                                                 "port-down",
+                                                                 "port-no-forward",
+                                                                 "port-no-receive",
+                                                                 "input-port",
+                                                                 "tx-queue-full",
+                                                                 "no-buffer",
+                                                                 "no-headroom",
+                                                                 "bad-action",
+                                                                 "punt-queue-full",
+                                                                 "punt-disabled",
+                                                                 "patch-depth",
+                                                                 "patch-unconnected",
+                                                                 "fragment",
+                                                                 "tunnel-malformed",
+                                                                 "tunnel-fragment",
+                                                                 "tunnel-checksum",
+                                                                 "tunnel-message",
+                                                                 "tunnel-not-ip",
+                                                                 "tunnel-too-long"};
   return kNames[static_cast<size_t>(reason)];
 }
 

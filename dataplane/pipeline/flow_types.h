@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "match/match.h"
+#include "packet/tunnel.h"
 
 namespace headrace::pipeline {
 
@@ -91,8 +92,22 @@ struct SimpleAction {  ///< actions without parameters
   bool operator==(const SimpleAction&) const = default;
 };
 
-using Action = std::variant<OutputAction, GroupAction, SetQueueAction, SetFieldAction, PushAction,
-                            PopAction, SetMplsTtlAction, SetNwTtlAction, SimpleAction>;
+struct PushTunnelAction {  ///< experimenter: encapsulate
+  packet::TunnelSpec spec;
+  bool id_from_field{false};  ///< the field tunnel_id says the id, not the spec
+  bool as_note{false};        ///< how it came, and is reported: see openflow/tunnel_actions.h
+  bool operator==(const PushTunnelAction&) const = default;
+};
+struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id, tun_src, tun_dst say what it
+                          ///< was
+  packet::TunnelKind kind;
+  bool as_note{false};
+  bool operator==(const PopTunnelAction&) const = default;
+};
+
+using Action =
+    std::variant<OutputAction, GroupAction, SetQueueAction, SetFieldAction, PushAction, PopAction,
+                 SetMplsTtlAction, SetNwTtlAction, SimpleAction, PushTunnelAction, PopTunnelAction>;
 using ActionList = std::vector<Action>;
 
 // --- instructions (section 7.2.4) --------------------------------------------------------------

@@ -5,6 +5,8 @@
 #include <map>
 #include <tuple>
 
+#include "packet/tunnel.h"
+
 namespace headrace::pipeline::test {
 namespace {
 
@@ -25,7 +27,7 @@ uint64_t choose_port(const Choose& choose) {
 }
 
 SetFieldAction choose_set_field(const Choose& choose) {
-  switch (choose(10)) {
+  switch (choose(18)) {
     case 0:
       return set_field(Field::eth_src, choose_mac(choose));
     case 1:
@@ -44,14 +46,53 @@ SetFieldAction choose_set_field(const Choose& choose) {
       return set_field(Field::ip_dscp, choose(64));
     case 8:
       return set_field(Field::vlan_pcp, choose(8));
+    case 9:
+      return set_field(Field::mpls_tc, choose(8));
+    case 10:
+      return set_field(Field::mpls_bos, choose(2));
+    case 11:
+      return set_field(Field::pbb_isid, choose(3));
+    case 12:
+      return set_field(Field::pbb_uca, choose(2));
+    case 13:
+      return set_field(Field::tunnel_id, choose(4));
+    case 14:
+      return set_field(Field::tun_dst, choose_address(choose));
+    case 15:
+      return set_field(Field::ipv6_flabel, choose(4));
+    case 16:
+      return set_field(Field::ip_ecn, choose(4));
     default:
       return set_field(Field::mpls_label, choose(5));
   }
 }
 
+packet::TunnelKind choose_kind(const Choose& choose) {
+  return static_cast<packet::TunnelKind>(1 + choose(3));
+}
+
+PushTunnelAction choose_push_tunnel(const Choose& choose) {
+  PushTunnelAction push;
+  packet::TunnelSpec& spec = push.spec;
+  spec.kind = choose_kind(choose);
+  spec.ipv6 = choose(4) == 0;
+  spec.has_key = choose(3) != 0;
+  spec.checksum = choose(3) == 0;
+  spec.layer3 = choose(3) == 0;
+  spec.inherit_tos = choose(4) == 0;
+  spec.inherit_ttl = choose(4) == 0;
+  spec.id = choose(4);
+  spec.src_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(choose(5))};
+  spec.dst_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(choose(5))};
+  spec.local = {10, 0, 0, static_cast<uint8_t>(choose(6))};
+  spec.remote = {10, 1, 0, static_cast<uint8_t>(choose(6))};
+  push.id_from_field = choose(3) == 0;
+  return push;
+}
+
 Action choose_edit(const Choose& choose) {
   using Header = PushAction::Header;
-  switch (choose(12)) {
+  switch (choose(18)) {
     case 0:
       return PushAction{Header::vlan, static_cast<uint16_t>(choose(2) != 0 ? 0x8100 : 0x88a8)};
     case 1:
@@ -67,6 +108,17 @@ Action choose_edit(const Choose& choose) {
       return SetNwTtlAction{static_cast<uint8_t>(choose(3))};
     case 7:
       return PushAction{Header::pbb, 0x88e7};
+    case 8:
+      return PopAction{Header::pbb, 0};
+    case 9:
+      return SimpleAction{static_cast<SimpleAction::Kind>(choose(4))};
+    case 10:
+      return SetMplsTtlAction{static_cast<uint8_t>(choose(3))};
+    case 11:
+      return choose_push_tunnel(choose);
+    case 12:
+    case 13:
+      return PopTunnelAction{choose_kind(choose)};
     default:
       return choose_set_field(choose);
   }
@@ -135,6 +187,8 @@ match::Match choose_match(const Choose& choose) {
     fields.push_back(choose(3) == 0 ? FieldValue{Field::vlan_vid, 0x1000, 0x1000}
                                     : FieldValue{Field::vlan_vid, 0x1000 + choose(4)});
   }
+  if (choose(6) == 0) fields.push_back({Field::tunnel_id, choose(4)});
+  if (choose(12) == 0) fields.push_back({Field::tun_dst, choose_address(choose)});
   if (choose(5) == 0) fields.push_back({Field::metadata, choose(4), choose(2) != 0 ? 3u : 1u});
   if (choose(2) == 0) {
     fields.push_back({Field::eth_type, 0x0800});
@@ -148,12 +202,98 @@ match::Match choose_match(const Choose& choose) {
       fields.push_back({Field::udp_dst, choose_port(choose)});
     }
   } else if (choose(6) == 0) {
-    fields.push_back({Field::eth_type, choose(2) != 0 ? 0x86ddu : 0x8847u});
+    switch (choose(4)) {
+      case 0:
+        fields.push_back({Field::eth_type, 0x86dd});
+        if (choose(2) == 0) fields.push_back({Field::ipv6_exthdr, choose(512), choose(512)});
+        if (choose(3) == 0) fields.push_back({Field::ipv6_flabel, choose(4)});
+        break;
+      case 1:
+        fields.push_back({Field::eth_type, 0x88e7});
+        if (choose(2) == 0) fields.push_back({Field::pbb_isid, choose(3)});
+        break;
+      default:
+        fields.push_back({Field::eth_type, 0x8847});
+        if (choose(2) == 0) fields.push_back({Field::mpls_bos, choose(2)});
+        if (choose(3) == 0) fields.push_back({Field::mpls_label, choose(5)});
+        break;
+    }
   }
   for (FieldValue& field : fields) {
     if (field.mask != ~uint64_t{0}) field.value &= field.mask;
   }
   return make_match(fields);
+}
+
+/// Puts tags, labels, a backbone header or a tunnel around a frame.
+Bytes wrap(const Choose& choose, Bytes frame) {
+  const auto at_type = [&](std::initializer_list<int> bytes) {
+    std::vector<uint8_t> header;
+    for (const int byte : bytes) header.push_back(static_cast<uint8_t>(byte));
+    frame.insert(frame.begin() + 12, header.begin(), header.end());
+  };
+  const auto small = [&](uint64_t below) { return static_cast<int>(choose(below)); };
+  switch (choose(4)) {
+    case 0:  // QinQ
+      at_type({0x81, 0x00, small(8) << 5, small(4)});
+      at_type({0x88, 0xa8, small(8) << 5, small(4)});
+      break;
+    case 1: {  // a stack of labels: what was the type is the first octets of what it carries
+      const int depth = 1 + small(3);
+      for (int i = 0; i < depth; ++i) {
+        const int bottom = i == 0 ? 1 : 0;
+        frame.insert(frame.begin() + 14, {0, 0, static_cast<uint8_t>(small(8) << 5 | bottom),
+                                          static_cast<uint8_t>(small(3))});
+      }
+      frame[12] = 0x88;
+      frame[13] = 0x47;
+      break;
+    }
+    case 2: {  // a backbone header
+      const Bytes backbone = {2,    0,    0,
+                              0,    0,    1,
+                              2,    0,    0,
+                              0,    0,    2,
+                              0x88, 0xe7, static_cast<uint8_t>(small(2) << 3),
+                              0,    0,    static_cast<uint8_t>(small(3))};
+      frame.insert(frame.begin(), backbone.begin(), backbone.end());
+      break;
+    }
+    default: {
+      rte_mbuf* packet = make_packet(frame);
+      packet::ParsedPacket parsed = packet::parse(frame, packet::Depth::full);
+      const PushTunnelAction push = choose_push_tunnel(choose);
+      (void)packet::TunnelHeader(push.spec).push(packet, parsed, push.spec.id, 0);
+      frame = bytes_of(packet);
+      rte_pktmbuf_free(packet);
+      break;
+    }
+  }
+  return frame;
+}
+
+/// An IPv6 packet with a few extension headers, and UDP.
+Bytes make_ipv6_frame(const Choose& choose, const Bytes& ethernet) {
+  Bytes frame(ethernet.begin(), ethernet.begin() + 12);
+  const auto add = [&](std::initializer_list<int> bytes) {
+    for (const int byte : bytes) frame.push_back(static_cast<uint8_t>(byte));
+  };
+  constexpr int kHeaders[] = {0, 43, 60, 44, 51};
+  std::vector<int> chain;
+  for (size_t left = choose(4); left > 0; --left) chain.push_back(kHeaders[choose(5)]);
+  chain.push_back(17);
+  const int label = static_cast<int>(choose(4));
+  add({0x86, 0xdd, 0x60, 0, 0, label, 0, static_cast<int>(8 * chain.size() + 8), chain[0],
+       1 + 63 * (choose(8) != 0 ? 1 : 0)});
+  for (int host = 1; host <= 2; ++host)
+    add({0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host});
+  for (size_t i = 0; i + 1 < chain.size(); ++i) {
+    const bool fragment = chain[i] == 44;
+    add({chain[i + 1], 0, 0, fragment && choose(3) == 0 ? 1 : 0, 0, 0, 0, 7});
+  }
+  const int port = static_cast<int>(choose_port(choose));
+  add({port >> 8, port & 255, port >> 8, port & 255, 0, 16, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8});
+  return frame;
 }
 
 }  // namespace
@@ -230,6 +370,8 @@ Bytes make_random_frame(const Choose& choose) {
   spec.l4_dst = static_cast<uint16_t>(choose_port(choose));
   spec.size = 60 + choose(5) * 17;
   Bytes frame = make_frame(spec);
+  if (spec.eth_type == 0x86dd && spec.vlan < 0) frame = make_ipv6_frame(choose, frame);
+  if (choose(4) == 0) frame = wrap(choose, std::move(frame));
   if (choose(10) == 0) frame.resize(14 + choose(frame.size() - 14));
   if (choose(10) == 0) frame[choose(frame.size())] = static_cast<uint8_t>(choose(256));
   return frame;

@@ -48,6 +48,8 @@ std::pair<int, int> place_in_set(const Action& action) {
   if (std::get_if<SetNwTtlAction>(&action)) return {80, 1001};
   if (std::get_if<SetMplsTtlAction>(&action)) return {80, 1002};
   if (const auto* a = std::get_if<PopAction>(&action)) return {20, static_cast<int>(a->header)};
+  if (std::get_if<PopTunnelAction>(&action)) return {20, 1000};
+  if (std::get_if<PushTunnelAction>(&action)) return {85, 0};
   if (const auto* a = std::get_if<PushAction>(&action)) {
     return {a->header == PushAction::Header::mpls  ? 30
             : a->header == PushAction::Header::pbb ? 40
@@ -198,6 +200,13 @@ bool Reference::run(Packet& packet, const Action& action, const Flow& flow) {
         break;
     }
   }
+  if (const auto* a = std::get_if<PushTunnelAction>(&action)) {
+    const uint64_t id = a->id_from_field ? __builtin_bswap64(packet.values.tunnel_id) : a->spec.id;
+    done = packet::TunnelHeader(a->spec).push(mbuf, parsed, id, flow_hash(mbuf, parsed)) ==
+           packet::TunnelResult::done;
+  } else if (const auto* a = std::get_if<PopTunnelAction>(&action)) {
+    done = pop_tunnel(packet, a->kind);
+  }
   if (ttl == TtlResult::expired) {
     punts.push_back({flow.mod.table_id, PuntReason::invalid_ttl, flow.mod.cookie,
                      __builtin_bswap64(packet.values.metadata), bytes_of(mbuf)});
@@ -205,6 +214,20 @@ bool Reference::run(Packet& packet, const Action& action, const Flow& flow) {
   }
   if (done) packet.refresh();
   return done;
+}
+
+bool Reference::pop_tunnel(Packet& packet, packet::TunnelKind kind) {
+  const packet::TunnelFound found = packet::find_tunnel(packet.mbuf, packet.parsed, kind);
+  if (found.result != packet::TunnelResult::done) return false;
+  const Bytes outer = bytes_of(packet.mbuf);
+  if (!packet::pop_tunnel(packet.mbuf, found)) return false;
+  packet.values.tunnel_id = __builtin_bswap64(found.id);
+  packet.values.tun_src = packet.values.tun_dst = 0;
+  if (packet.parsed.has(packet::kIpv4)) {
+    std::memcpy(&packet.values.tun_src, &outer[packet.parsed.l3 + 12u], 4);
+    std::memcpy(&packet.values.tun_dst, &outer[packet.parsed.l3 + 16u], 4);
+  }
+  return true;
 }
 
 void Reference::run_set(Packet& packet, const ActionList& written, const Flow& flow) {

@@ -69,6 +69,7 @@ class Reference {
   /// False: the packet was dropped on the way.
   bool run_list(Packet& packet, const ActionList& actions, const Flow& flow);
   bool run(Packet& packet, const Action& action, const Flow& flow);
+  bool pop_tunnel(Packet& packet, packet::TunnelKind kind);
   void run_set(Packet& packet, const ActionList& written, const Flow& flow);
   void output(const Packet& packet, const OutputAction& action, const Flow& flow);
   void run_group(const Packet& packet, uint32_t group_id, const Flow& flow);

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace switch push|pop`: tunnel actions as words for ovs-ofctl."""
+
+import ipaddress
+from typing import Annotated
+
+import typer
+
+from headrace.client import fail
+from headrace.switches.tunnels import Kind, PopTunnel, PushTunnel
+
+KindArgument = Annotated[str, typer.Argument(help="vxlan, gre or gtpu.")]
+
+
+def register(switch: typer.Typer) -> None:
+    """Adds the commands."""
+    switch.command("push")(push)
+    switch.command("pop")(pop)
+
+
+def push(
+    kind: KindArgument,
+    local: Annotated[str, typer.Option(help="Outer IP source.")],
+    remote: Annotated[str, typer.Option(help="Outer IP destination.")],
+    src_mac: Annotated[str, typer.Option(help="Outer Ethernet source.")],
+    dst_mac: Annotated[str, typer.Option(help="Outer Ethernet destination: the next hop's.")],
+    tunnel_id: Annotated[
+        str, typer.Option("--id", help="VNI, GRE key or TEID; `flow` takes the field tunnel_id.")
+    ] = "0",
+    dst_port: Annotated[int, typer.Option(help="UDP's; 0: the protocol's own.")] = 0,
+    checksum: Annotated[bool, typer.Option(help="Of outer UDP, or of GRE.")] = False,
+    layer3: Annotated[bool, typer.Option(help="GRE: carry IP without Ethernet.")] = False,
+    key: Annotated[bool, typer.Option(help="GRE: with the key field.")] = True,
+) -> None:
+    """Prints the action that encapsulates, for `ovs-ofctl add-flow ... actions=<this>,output:2`."""
+    try:
+        action = PushTunnel(
+            kind=Kind.named(kind),
+            local=ipaddress.ip_address(local),
+            remote=ipaddress.ip_address(remote),
+            src_mac=src_mac,
+            dst_mac=dst_mac,
+            tunnel_id=None if tunnel_id == "flow" else int(tunnel_id, 0),
+            dst_port=dst_port,
+            checksum=checksum,
+            layer3=layer3,
+            key=key,
+        )
+        typer.echo(action.note())
+    except ValueError as error:
+        fail(str(error))
+
+
+def pop(kind: KindArgument) -> None:
+    """Prints the action that decapsulates; go on with goto_table to match what was inside."""
+    try:
+        typer.echo(PopTunnel(Kind.named(kind)).note())
+    except ValueError as error:
+        fail(str(error))
