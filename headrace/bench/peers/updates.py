@@ -4,15 +4,18 @@
 Rates: 100 000 flow-mods prepared as bytes, sent singly or as one bundle, timed from the first byte
 to the barrier's reply; the client and the switch's main thread share core 0, as in a real node.
 Effect: from sending a flow-mod that opens a port to the first packet seen on it by port statistics
-(so the reading's own round trip is in it). Churn: the source's received and the sink's sent packets
-over a window in which 10 000 flow-mods per second, ports or LSIs come and go; as the source is
-unpaced, what is not forwarded was lost by the switch. The rate beside it shows any stall.
+(so the reading's own round trip is in it, and is told beside it). Churn: what the source handed out
+less what the sink was sent, over a window in which 10 000 flow-mods per second, ports or LSIs come
+and go; the source is unpaced, and closed before the counters are read, so the difference is what
+the switch lost. The rate beside it shows any stall, the count of changes that they took place.
 """
 
+import statistics
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 
 from headrace.bench.peers import openflow
 from headrace.bench.peers.cases import SINK, mixed_prefixes
@@ -52,46 +55,71 @@ def flow_mods_per_second(
     return rates
 
 
-def time_to_effect(system: OpenVSwitchLike, repeats: int) -> list[float]:
-    """Milliseconds from a flow-mod that opens the sink to the first packet seen there.
+@dataclass(frozen=True)
+class Effect:
+    """Milliseconds from flow-mod to effect, each, and the median round trip of a reading."""
+
+    taken: list[float]
+    reading: float
+
+    def percentile(self, share: float) -> float:
+        """The value that `share` of the times do not exceed."""
+        ordered = sorted(self.taken)
+        return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+
+
+def time_to_effect(system: OpenVSwitchLike, repeats: int) -> Effect:
+    """How long a flow-mod that opens the sink takes until the first packet is seen there.
 
     Needs the case `toggle` loaded: every packet of the source meets rule 1 of table 0.
     """
     everything = b"\0\x01\0\x04\0\0\0\0"
     opened = flow_mod(openflow.ADD, 1, everything, SINK)
     closed = flow_mod(openflow.ADD, 1, everything, None)
-    taken = []
+    taken: list[float] = []
+    readings: list[float] = []
     with Session(system.rundir / "br0.mgmt") as session:
         for _ in range(repeats):
             session.send(closed)
             session.barrier()
-            time.sleep(0.05)
+            time.sleep(0.02)
+            session.transmitted(SINK)  # both sides awake
+            asked = time.perf_counter()
             before = session.transmitted(SINK)
             start = time.perf_counter()
+            readings.append((start - asked) * 1e3)
             session.send(opened)
             while session.transmitted(SINK) == before:
                 if time.perf_counter() - start > 5:
                     raise openflow.Refused("a rule took no effect within 5 s")
             taken.append((time.perf_counter() - start) * 1e3)
-    return taken
+    return Effect(taken, statistics.median(readings))
+
+
+@dataclass
+class Changes:
+    """How many changes a churn has made so far."""
+
+    made: int = 0
 
 
 @contextmanager
-def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
+def _beside(work: Callable[[threading.Event, Changes], None]) -> Iterator[Changes]:
     """Runs `work` in a thread while the block runs; its error, if any, comes out at the end."""
     until = threading.Event()
+    changes = Changes()
     errors: list[Exception] = []
 
     def guarded() -> None:
         try:
-            work(until)
+            work(until, changes)
         except Exception as error:
             errors.append(error)
 
     thread = threading.Thread(target=guarded)
     thread.start()
     try:
-        yield
+        yield changes
     finally:
         until.set()
         thread.join()
@@ -100,7 +128,7 @@ def _beside(work: Callable[[threading.Event], None]) -> Iterator[None]:
 
 
 @contextmanager
-def flow_churn(system: OpenVSwitchLike) -> Iterator[None]:
+def flow_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
     """Adds and deletes other flows at CHURN_PER_SECOND while the block runs."""
     batch = 100
     flows = [(32, ipv4_match(0x0B000000 + i, 32)) for i in range(batch)]
@@ -109,55 +137,58 @@ def flow_churn(system: OpenVSwitchLike) -> Iterator[None]:
         flow_mod(openflow.DELETE_STRICT, p, m, None, table=CHURN_TABLE) for p, m in flows
     )
 
-    def churn(until: threading.Event) -> None:
+    def churn(until: threading.Event, changes: Changes) -> None:
         with Session(system.rundir / "br0.mgmt") as session:
             due = time.perf_counter()
             while not until.is_set():
                 session.send(adds + deletes)
                 session.barrier()
+                changes.made += 2 * batch
                 due += 2 * batch / CHURN_PER_SECOND
                 time.sleep(max(0.0, due - time.perf_counter()))
 
-    with _beside(churn):
-        yield
+    with _beside(churn) as changes:
+        yield changes
 
 
 @contextmanager
-def port_churn(system: OpenVSwitchLike) -> Iterator[None]:
+def port_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
     """Adds and deletes another port, over and over, while the block runs."""
 
-    def churn(until: threading.Event) -> None:
+    def churn(until: threading.Event, changes: Changes) -> None:
         while not until.is_set():
             system.vsctl(
                 *("add-port", "br0", "guest", "--", "set", "Interface", "guest", "type=dpdk"),
                 "options:dpdk-devargs=net_null_guest,no-rx=1",
             )
             system.vsctl("del-port", "br0", "guest")
+            changes.made += 2
 
-    with _beside(churn):
-        yield
+    with _beside(churn) as changes:
+        yield changes
 
 
 @contextmanager
-def lsi_churn(system: OpenVSwitchLike) -> Iterator[None]:
+def lsi_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
     """Creates and destroys another LSI, over and over, while the block runs."""
 
-    def churn(until: threading.Event) -> None:
+    def churn(until: threading.Event, changes: Changes) -> None:
         while not until.is_set():
             system.vsctl("add-br", "br1", *system.bridge_options("br1"))
             system.vsctl("del-br", "br1")
+            changes.made += 2
 
-    with _beside(churn):
-        yield
+    with _beside(churn) as changes:
+        yield changes
 
 
 @contextmanager
-def quiet(_: OpenVSwitchLike) -> Iterator[None]:
+def quiet(_: OpenVSwitchLike) -> Iterator[Changes]:
     """Nothing changes: the baseline."""
-    yield
+    yield Changes()
 
 
-CHURNS: dict[str, Callable[[OpenVSwitchLike], AbstractContextManager[None]]] = {
+CHURNS: dict[str, Callable[[OpenVSwitchLike], AbstractContextManager[Changes]]] = {
     "no churn": quiet,
     "10k flow-mods/s": flow_churn,
     "port churn": port_churn,
