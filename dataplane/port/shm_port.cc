@@ -193,6 +193,8 @@ Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& o
   if (!room) return tl::unexpected(room.error());
   const Result<uint32_t> ring = options.power_of_two("ring-size", region.ring_capacity, 64, 65536);
   if (!ring) return tl::unexpected(ring.error());
+  const Result<bool> ivshmem = options.flag("ivshmem", false);
+  if (!ivshmem) return tl::unexpected(ivshmem.error());
   if (Result<> rest = options.finish(); !rest) return tl::unexpected(rest.error());
   if (config.tx_queues_wanted > 1) {
     return fail("{}: shm ports work with one worker; set other_config:pmd-cpu-mask to one core",
@@ -202,6 +204,7 @@ Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& o
   region.n_buffers = *buffers;
   region.buffer_room = *room;
   region.ring_capacity = *ring;
+  region.power_of_two = *ivshmem;
   auto group = ShmGroup::of({.name = *group_name, .rundir = config.rundir, .region = region});
   if (!group) return tl::unexpected(group.error());
   const Result<uint32_t> place = (*group)->add_port(config.name);

@@ -113,7 +113,8 @@ Result<Region> Region::create(const RegionConfig& config) {
   region.held_at_ = region.rings_at_ + config.n_ports * region.rings_of_port_;
   region.buffers_at_ = align(region.held_at_ + uint64_t{config.n_ports} * config.n_buffers, 4096);
   const uint64_t size = region.buffers_at_ + uint64_t{config.n_buffers} * region.stride_;
-  auto mapping = Mapping::create(config.name, size, config.hugepages);
+  auto mapping = Mapping::create(config.name, config.power_of_two ? std::bit_ceil(size) : size,
+                                 config.hugepages);
   if (!mapping) return tl::unexpected(mapping.error());
   region.mapping_ = std::move(*mapping);
   region.lay_out();

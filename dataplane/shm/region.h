@@ -52,6 +52,7 @@ struct RegionConfig {
   uint32_t buffer_room{2048 + kHeadroom};  ///< octets of a packet and its headroom
   uint32_t ring_capacity{1024};            ///< a power of two
   bool hugepages{true};
+  bool power_of_two{false};  ///< the file's size, as of a PCI BAR (ivshmem); the end stays unused
 };
 
 class Region {

@@ -3,6 +3,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -267,6 +268,14 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   const LinkWords& words = region_.port(kA).link;
   EXPECT_EQ(through_switch + words.direct_packets.load(), kPackets);
   EXPECT_EQ(words.direct_octets.load(), 60 * words.direct_packets.load());
+}
+
+TEST(Region, FitsAPciBarIfItIsWanted) {
+  RegionConfig config{.name = "bar", .n_buffers = 1000, .hugepages = false};
+  const size_t usual = Region::create(config)->mapping().octets().size();
+  EXPECT_FALSE(std::has_single_bit(usual));
+  config.power_of_two = true;
+  EXPECT_EQ(Region::create(config)->mapping().octets().size(), std::bit_ceil(usual));
 }
 
 }  // namespace

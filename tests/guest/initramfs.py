@@ -41,13 +41,15 @@ class Initramfs:
         mode = 0o755 if os.access(source, os.X_OK) else 0o644
         self.add(path or str(source), source.read_bytes(), mode)
 
-    def add_program(self, source: Path, path: str, *plugins: Path) -> None:
-        """A program with all shared libraries that it, and what it loads itself, need."""
-        self.add_file(source, path)
-        for plugin in plugins:
-            self.add_file(plugin)
-        for library in shared_libraries(source, *plugins):
-            self.add_file(library)
+    def add_program(self, source: Path, *plugins: Path) -> None:
+        """A program, with all shared libraries that it and what it loads itself need; in /bin.
+
+        All are at their own places, since the linker may look for libraries beside the program.
+        """
+        source = source.resolve()
+        for item in (source, *plugins, *shared_libraries(source, *plugins)):
+            self.add_file(item)
+        self.add_link(f"/bin/{source.name}", str(source))
 
     def archive(self) -> bytes:
         """The archive."""

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0
+ *
+ * A whole VNF in C with libheadrace-port and nothing else: passes packets between two Headrace
+ * ports, without copying any. An example, and what the tests run inside a virtual machine.
+ *
+ *     headrace-port-pass SOCKET PORT PORT            as a process
+ *     headrace-port-pass --memory FILE PORT PORT     in a VM: FILE is the ivshmem device's BAR 2,
+ *                                                    /sys/bus/pci/devices/0000:00:04.0/resource2
+ *
+ * Ends with SIGTERM or SIGINT, and prints what it passed on as one line of JSON.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "shm/headrace_port.h"
+
+enum { BURST = 32, IDLE_ROUNDS = 256, IDLE_US = 50 };
+
+struct direction {
+  hrp_port* from;
+  hrp_port* to;
+  unsigned long long packets;
+  unsigned long long octets;
+};
+
+static volatile sig_atomic_t ending;
+
+static void end(int signal_number) {
+  (void)signal_number;
+  ending = 1;
+}
+
+/* Maps the whole file; NULL if it can't be. */
+static void* map_file(const char* path, size_t* size) {
+  struct stat status;
+  const int fd = open(path, O_RDWR | O_CLOEXEC);
+  if (fd < 0) return NULL;
+  void* memory = MAP_FAILED;
+  if (fstat(fd, &status) == 0) {
+    *size = (size_t)status.st_size;
+    memory = mmap(NULL, *size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  }
+  close(fd);
+  return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Moves up to a burst; how many. A full ring makes it wait: nothing is dropped here. */
+static uint32_t move(struct direction* way) {
+  uint32_t packets[BURST];
+  const uint32_t count = hrp_rx(way->from, packets, BURST);
+  for (uint32_t i = 0; i < count; ++i) way->octets += hrp_length(way->from, packets[i]);
+  for (uint32_t sent = 0; sent < count;) {
+    /* Both ports are of one region, so a packet's number is the same at both. */
+    const uint32_t now = hrp_tx(way->to, packets + sent, count - sent);
+    sent += now;
+    if (now != 0) continue;
+    if (ending) {
+      hrp_free(way->to, packets + sent, count - sent);
+      way->packets += sent;
+      return sent;
+    }
+    usleep(IDLE_US);
+  }
+  way->packets += count;
+  return count;
+}
+
+int main(int argc, char** argv) {
+  const int by_memory = argc == 5 && strcmp(argv[1], "--memory") == 0;
+  if (argc != 4 && !by_memory) {
+    fprintf(stderr, "usage: headrace-port-pass SOCKET|--memory FILE PORT PORT\n");
+    return 2;
+  }
+  size_t size = 0;
+  void* memory = NULL;
+  if (by_memory && (memory = map_file(argv[2], &size)) == NULL) {
+    fprintf(stderr, "headrace-port-pass: %s: %s\n", argv[2], strerror(errno));
+    return 1;
+  }
+  hrp_port* ports[2] = {NULL, NULL};
+  for (int i = 0; i < 2; ++i) {
+    const char* name = argv[argc - 2 + i];
+    const int error = by_memory ? hrp_attach_memory(memory, size, name, &ports[i])
+                                : hrp_attach(argv[1], name, &ports[i]);
+    if (error != 0) {
+      fprintf(stderr, "headrace-port-pass: port %s: %s\n", name, strerror(-error));
+      hrp_detach(ports[0]);
+      return 1;
+    }
+  }
+  struct sigaction action;
+  memset(&action, 0, sizeof action);
+  action.sa_handler = end;
+  sigaction(SIGTERM, &action, NULL);
+  sigaction(SIGINT, &action, NULL);
+
+  struct direction ways[2] = {{ports[0], ports[1], 0, 0}, {ports[1], ports[0], 0, 0}};
+  for (unsigned idle = 0; !ending;) {
+    const uint32_t moved = move(&ways[0]) + move(&ways[1]);
+    idle = moved > 0 ? 0 : idle + 1;
+    if (idle > IDLE_ROUNDS) usleep(IDLE_US);
+  }
+  hrp_detach(ports[0]);
+  hrp_detach(ports[1]);
+  printf("{\"packets\": [%llu, %llu], \"octets\": [%llu, %llu]}\n", ways[0].packets,
+         ways[1].packets, ways[0].octets, ways[1].octets);
+  return 0;
+}
