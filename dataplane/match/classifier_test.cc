@@ -14,6 +14,7 @@
 #include "match/hash_table.h"
 #include "match/naive_table.h"
 #include "match/prefix_table.h"
+#include "match/simd.h"
 #include "match/tuple_space.h"
 #include "packet/bytes.h"
 
@@ -217,7 +218,16 @@ void compare(Classifier& table, const Shape& shape, size_t most_rules, int steps
   EXPECT_GT(table.memory_bytes(), 0u);
 }
 
-TEST(DirectTableTest, AgreesWithNaive) {
+/// Look-ups that have a twin for vector instructions; on lesser processors the last tests less.
+class TwinTest : public testing::TestWithParam<Simd> {
+ protected:
+  TwinTest() { set_simd(GetParam()); }
+  ~TwinTest() override { set_simd(Simd::avx512); }
+};
+
+INSTANTIATE_TEST_SUITE_P(AllSimd, TwinTest, testing::Values(Simd::portable, Simd::avx512));
+
+TEST_P(TwinTest, DirectTableAgreesWithNaive) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     DirectTable table(defer_not);
     compare(table, {"wild", wild, any_priority}, DirectTable::kRules, 400, seed);
@@ -309,7 +319,7 @@ TEST(HashTableTest, VectorCompareAgreesWithPortable) {
   }
 }
 
-TEST(PrefixTableTest, Ipv4AgreesWithNaive) {
+TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
   Random random(0);
   const PrefixShape shape = shape_of(ipv4_prefix(random), Field::ipv4_dst);
   for (unsigned seed = 1; seed <= 5; ++seed) {
@@ -318,13 +328,13 @@ TEST(PrefixTableTest, Ipv4AgreesWithNaive) {
   }
 }
 
-TEST(PrefixTableTest, WideRootAgreesWithNaive) {
+TEST_P(TwinTest, PrefixTableWideRootAgreesWithNaive) {
   Random random(0);
   PrefixTable<3> table(shape_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
   compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 400, 9);
 }
 
-TEST(PrefixTableTest, Ipv6AgreesWithNaive) {
+TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
   Random random(0);
   PrefixTable<2> table(shape_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
   compare(table, {"ipv6_prefix", ipv6_prefix, length_priority}, 300, 6000, 5);

@@ -6,6 +6,7 @@
 #include <smmintrin.h>
 #endif
 
+#include "match/avx512.h"
 #include "match/block.h"
 
 namespace headrace::match {
@@ -41,6 +42,17 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     }
     words = rows;
     for (size_t r = 0; r < rules.size(); ++r) index[r] = rules[r].index;
+#if HEADRACE_HAS_AVX512
+    if (simd() == Simd::avx512) {
+      const bool in_line = rules.size() == 1 && position[rows - 1] < kLineWords;
+      for (size_t w = 0; w < rows && in_line; ++w) {
+        line_mask[position[w]] = mask[w][0][0];
+        line_value[position[w]] = value[w][0][0];
+      }
+      lookup = in_line ? run_one_avx512 : run_avx512;
+      return;
+    }
+#endif
     lookup = rules.size() <= 1   ? run<1>
              : rules.size() <= 2 ? run<2>
              : rules.size() <= 4 ? run<4>
@@ -75,9 +87,69 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     }
   }
 
+#if HEADRACE_HAS_AVX512
+  /// (a & mask) ^ value
+  HEADRACE_AVX512 static __m512i difference_of(__m512i a, __m512i mask, __m512i value) {
+    return _mm512_ternarylogic_epi64(a, mask, value, 0x6a);
+  }
+
+  /// The rules of word w as the eight lanes of a register.
+  HEADRACE_AVX512 static __m512i lanes_of(const std::array<Pair, kRules / 2>& row) {
+    static_assert(sizeof row == sizeof(__m512i));
+    return _mm512_load_si512(row.data());
+  }
+
+  /// Which rules match: bit r for rule r.
+  HEADRACE_AVX512 static unsigned matching_avx512(const Compiled& table,
+                                                  const FieldValues& values) {
+    __m512i difference = _mm512_setzero_si512();
+    for (size_t w = 0; w < table.words; ++w) {
+      const auto bits = static_cast<int64_t>(word(values, table.position[w]));
+      difference = _mm512_or_si512(difference,
+                                   difference_of(_mm512_set1_epi64(bits), lanes_of(table.mask[w]),
+                                                 lanes_of(table.value[w])));
+    }
+    return _mm512_testn_epi64_mask(difference, difference);
+  }
+
+  HEADRACE_AVX512 static void run_avx512(const Compiled& table, const FieldValues* burst,
+                                         std::span<const uint8_t> active, uint32_t otherwise,
+                                         uint32_t* results) noexcept {
+    std::array<uint32_t, kRules + 1> outcome;
+    std::copy_n(table.index.begin(), kRules, outcome.begin());
+    outcome[kRules] = otherwise;
+    for (size_t i = 0; i < active.size(); ++i) {
+      const unsigned first = matching_avx512(table, burst[active[i]]) | 1u << kRules;
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(first))];
+    }
+  }
+
+  /// One rule is mostly one that all packets match: the differences of all of them are gathered,
+  /// and packets told apart only if there is any. For rules on the first line of FieldValues.
+  HEADRACE_AVX512 static void run_one_avx512(const Compiled& table, const FieldValues* burst,
+                                             std::span<const uint8_t> active, uint32_t otherwise,
+                                             uint32_t* results) noexcept {
+    const __m512i mask = _mm512_load_si512(table.line_mask.data());
+    const __m512i value = _mm512_load_si512(table.line_value.data());
+    __m512i difference = _mm512_setzero_si512();
+    for (const uint8_t slot : active) {
+      const __m512i line = _mm512_load_si512(&burst[slot]);
+      difference = _mm512_or_si512(difference, difference_of(line, mask, value));
+    }
+    if (_mm512_test_epi64_mask(difference, difference) != 0) {
+      return run_avx512(table, burst, active, otherwise, results);
+    }
+    std::fill_n(results, active.size(), table.index[0]);
+  }
+#endif
+
   using Row = std::array<Pair, kRules / 2>;
   alignas(kCacheLine) std::array<Row, kFieldWords> mask{};
-  std::array<Row, kFieldWords> value{};
+  alignas(kCacheLine) std::array<Row, kFieldWords> value{};
+  static constexpr size_t kLineWords = kCacheLine / sizeof(uint64_t);
+  /// Of a single rule: mask and value as the first line of FieldValues has them.
+  alignas(kCacheLine) std::array<uint64_t, kLineWords> line_mask{};
+  alignas(kCacheLine) std::array<uint64_t, kLineWords> line_value{};
   std::array<uint32_t, kRules> index{};
   std::array<uint8_t, kFieldWords> position{};
   size_t words{0};

@@ -5,6 +5,7 @@
 
 #include <array>
 
+#include "match/extract_avx512.h"
 #include "packet/bytes.h"
 #include "packet/headers.h"
 
@@ -175,12 +176,16 @@ void fill(Depth depth, const uint8_t* frame, size_t size, const ParsedPacket& pa
   fill_rest(frame, size, parsed, values);
 }
 
+}  // namespace
+
 [[gnu::noinline]] void extract_any(Depth depth, const rte_mbuf* packet, FieldValues& values,
-                                   ParsedPacket& parsed) {
+                                   ParsedPacket& parsed) noexcept {
   const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
   parsed = packet::parse({frame, packet->data_len}, depth);
   fill(depth, frame, packet->data_len, parsed, values);
 }
+
+namespace {
 
 /// The straight path: Ethernet with at most one tag and, beyond depth l2, IPv4 without options, not
 /// fragmented, long enough for any L4 header. False: not such a packet, nothing written.
@@ -283,6 +288,7 @@ void extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, FieldValu
 }  // namespace
 
 Extractor extractor_for(Depth depth) noexcept {
+  if (simd() == Simd::avx512) return avx512_extractor_for(depth);
   switch (depth) {
     case Depth::l2:
       return extract_burst<Depth::l2>;

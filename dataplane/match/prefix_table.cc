@@ -4,16 +4,10 @@
 #include <algorithm>
 #include <cassert>
 
+#include "match/prefix_avx512.h"
+
 namespace headrace::match {
 namespace {
-
-/// An entry with this bit holds the number of a ply in the others.
-constexpr uint32_t kPly = 0x80000000;
-/// An entry that no prefix covers.
-constexpr uint32_t kNone = 0x7fffffff;
-/// The packet lacks the exact part; never in an entry.
-constexpr uint32_t kForeign = 0x7ffffffe;
-static_assert(kIndexLimit == kForeign);
 
 inline uint32_t load_entry(const uint32_t& entry) {
   return __atomic_load_n(&entry, __ATOMIC_RELAXED);
@@ -55,7 +49,8 @@ PrefixTable<kRootOctets>::PrefixTable(const PrefixShape& shape, Defer defer)
       root_memory_(kRootSize * sizeof(uint32_t)),
       root_(root_memory_.template as<uint32_t>()),
       plies_(std::make_shared<Plies>()),
-      whole_(kNone) {
+      whole_(kNone),
+      gathers_(simd() == Simd::avx512 && info(shape.field).bytes == 4) {
   assert(info(shape.field).bytes >= kRootOctets);
   for (size_t i = 0; i < exact_words_.size(); ++i) {
     exact_key_.push_back(exact_words_.key_word(shape.exact_value, i));
@@ -140,7 +135,20 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const uint8_t> active,
                                       uint32_t* results) const noexcept {
-  if (exact_key_.size() == 1) return lookup_exact<true>(burst, active, results);
+  if (exact_key_.size() == 1) {
+    if (gathers_) {
+      return lookup_prefixes_avx512<kRootOctets>({.root = root_,
+                                                  .plies = plies_->arena.base(),
+                                                  .field_offset = field_offset_,
+                                                  .exact_position = exact_words_.position(0),
+                                                  .exact_mask = exact_words_.mask(0),
+                                                  .exact_key = exact_key_[0],
+                                                  .whole = load_entry(whole_),
+                                                  .otherwise = default_index()},
+                                                 burst, active, results);
+    }
+    return lookup_exact<true>(burst, active, results);
+  }
   return lookup_exact<false>(burst, active, results);
 }
 

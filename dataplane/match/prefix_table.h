@@ -81,6 +81,7 @@ class PrefixTable final : public Classifier {
   uint32_t* root_;
   std::shared_ptr<Plies> plies_;  ///< outlives the table in callbacks
   uint32_t whole_;                ///< the rule of length 0; kNone without one
+  bool gathers_;                  ///< look-ups use prefix_avx512.h
   PrefixSet set_;
 };
 
