@@ -77,9 +77,7 @@ Result<std::unique_ptr<Port>> EthdevPort::open(const PortConfig& config, EthdevR
   }
   if (Result<> done = port->configure(config); !done) return tl::unexpected(done.error());
   if (Result<> done = port->set_addresses(config); !done) return tl::unexpected(done.error());
-  if (Result<> done = port->start(); !done && !port->request_.start_needs_peer) {
-    return tl::unexpected(done.error());
-  }
+  if (Result<> done = port->start(); !done) return tl::unexpected(done.error());
   return port;
 }
 
@@ -194,7 +192,6 @@ Result<> EthdevPort::start() {
 }
 
 LinkState EthdevPort::link() {
-  if (!io_.is_open() && (is_restarting_ || !start())) return {};
   rte_eth_link link{};
   if (rte_eth_link_get_nowait(port_id_, &link) != 0) return {};
   const bool is_up = link.link_status == RTE_ETH_LINK_UP;
@@ -202,23 +199,6 @@ LinkState EthdevPort::link() {
       link.link_speed != RTE_ETH_SPEED_NUM_NONE && link.link_speed != RTE_ETH_SPEED_NUM_UNKNOWN;
   return {is_up, speed_known ? uint64_t{link.link_speed} * 1'000'000 : 0,
           link.link_duplex == RTE_ETH_LINK_FULL_DUPLEX};
-}
-
-bool EthdevPort::shut_if_peer_lost() {
-  // Lost, or never had: a memif server that listens but does not know our id yet hangs up.
-  constexpr unsigned kPatience = 5;
-  if (!request_.start_needs_peer || !io_.is_open()) return false;
-  polls_without_peer_ = link().up ? 0 : polls_without_peer_ + 1;
-  if (polls_without_peer_ < kPatience) return false;
-  polls_without_peer_ = 0;
-  io_.shut();
-  is_restarting_ = true;
-  return true;
-}
-
-void EthdevPort::reconnect() {
-  rte_eth_dev_stop(port_id_);
-  is_restarting_ = false;
 }
 
 MacAddress EthdevPort::mac() const {

@@ -21,8 +21,6 @@ struct EthdevRequest {
   bool tx_queue_per_worker{true};  ///< false: the peer decides which queues are served
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  /// The device starts only once its peer is there, and finds another only by starting anew.
-  bool start_needs_peer{false};
   bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
   bool io_knows_link{false};      ///< for Port::io_knows_link()
   bool leave_down{false};         ///< the kernel interface is the operator's to bring up
@@ -44,9 +42,6 @@ class EthdevIo final : public pipeline::PortIo {
   }
   /// The device has started (DPDK's own functions may not be called on one that has not).
   void open() noexcept { started_.store(true, std::memory_order_release); }
-  /// From the next grace period on, nobody is in the device.
-  void shut() noexcept { started_.store(false, std::memory_order_release); }
-  [[nodiscard]] bool is_open() const noexcept { return started_.load(std::memory_order_relaxed); }
 
  private:
   uint16_t port_id_;
@@ -67,8 +62,6 @@ class EthdevPort final : public Port {
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   [[nodiscard]] bool io_knows_link() const override { return request_.io_knows_link; }
   LinkState link() override;
-  bool shut_if_peer_lost() override;
-  void reconnect() override;
   [[nodiscard]] MacAddress mac() const override;
   [[nodiscard]] uint32_t mtu() const override;
   [[nodiscard]] std::optional<uint32_t> ifindex() const override;
@@ -91,8 +84,6 @@ class EthdevPort final : public Port {
   EthdevIo io_;
   uint16_t rx_queues_{0};
   uint16_t tx_queues_{0};
-  unsigned polls_without_peer_{0};
-  bool is_restarting_{false};  ///< shut, waiting for reconnect()
 };
 
 /// "net_null0" of "net_null0,size=64".

@@ -11,8 +11,6 @@ namespace headrace::port {
 
 /// dpdk.cc: any device by options:dpdk-devargs.
 Result<EthdevRequest> dpdk_request(const PortConfig& config, Options& options);
-/// memif.cc: shared-memory interface to another process.
-Result<EthdevRequest> memif_request(const PortConfig& config, Options& options);
 /// vhost_user.cc: type dpdkvhostuser, we are the vhost-user server.
 Result<EthdevRequest> vhost_user_request(const PortConfig& config, Options& options);
 /// vhost_user.cc: type dpdkvhostuserclient, we connect to the VM's socket.

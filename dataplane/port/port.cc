@@ -3,6 +3,7 @@
 
 #include "port/ethdev.h"
 #include "port/kinds.h"
+#include "port/memif_port.h"
 #include "port/options.h"
 #include "port/shm_port.h"
 
@@ -20,12 +21,12 @@ constexpr std::array kKinds = {
     Kind{"dpdkvhostuser", vhost_user_request},
     Kind{"dpdkvhostuserclient", vhost_user_client_request},
     Kind{"internal", tap_request},
-    Kind{"memif", memif_request},
     Kind{"system", system_request},
     Kind{"tap", tap_request},
 };
 
-/// The one kind without a DPDK device.
+/// The kinds without a DPDK device.
+constexpr std::string_view kMemif = "memif";
 constexpr std::string_view kShm = "shm";
 
 /// Options that every kind of device understands.
@@ -51,12 +52,14 @@ Result<> common_options(Options& options, EthdevRequest& request) {
 std::vector<std::string_view> port_types() {
   std::vector<std::string_view> types;
   for (const Kind& kind : kKinds) types.push_back(kind.type);
+  types.emplace_back(kMemif);
   types.emplace_back(kShm);
   return types;
 }
 
 Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
   Options options(config);
+  if (config.type == kMemif) return open_memif_port(config, options);
   if (config.type == kShm) return open_shm_port(config, options);
   for (const Kind& kind : kKinds) {
     if (kind.type != config.type) continue;

@@ -4,16 +4,16 @@
 // What kinds there are, and what is behind each (type, options and status use OVS's words):
 //
 //   dpdk                  any DPDK device: options:dpdk-devargs is a PCI address or a vdev
-//   memif                 net_memif: options socket, id, role, secret, ...
+//   memif                 our own end-point (memif/): options socket, id, role, secret, ...
 //   dpdkvhostuser         net_vhost, we listen at <rundir>/<port name>
 //   dpdkvhostuserclient   net_vhost, we connect (and reconnect) to options:vhost-server-path
 //   internal, tap         net_tap: a kernel interface named like the port
 //   system                net_af_packet: the kernel interface named like the port
 //   shm                   a VNF by shared memory of its trust group, options:group
 //
-// Every kind but shm is an ethdev, made by hot-plug and removed by the destructor; a kind's file
-// turns options into devargs and says what is special about it. `patch` ports have no device: the
-// pipeline joins them itself.
+// Every kind but memif and shm is an ethdev, made by hot-plug and removed by the destructor; a
+// kind's file turns options into devargs and says what is special about it. `patch` ports have no
+// device: the pipeline joins them itself.
 //
 // Thread safety: control thread only, but for io(), which workers use as port_io.h says.
 #pragma once
@@ -21,6 +21,7 @@
 #include <rte_mempool.h>
 
 #include <array>
+#include <asio/io_context.hpp>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -32,6 +33,7 @@
 
 #include "base/result.h"
 #include "pipeline/port_io.h"
+#include "pipeline/reclaimer.h"
 
 namespace headrace::port {
 
@@ -53,6 +55,8 @@ struct PortConfig {
   /// Told that link() is worth asking; may come from any thread, until the port's destructor
   /// returns.
   std::function<void()> on_link_event{};
+  asio::io_context* io{nullptr};            ///< the control thread's; outlives the port
+  pipeline::Reclaimer* reclaimer{nullptr};  ///< outlives the port
 };
 
 struct LinkState {
@@ -77,15 +81,8 @@ class Port {
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
 
-  /// Asks the device. For some kinds (memif as client) asking is also what makes it reconnect: ask
-  /// a few times per second.
+  /// Asks the device: a few times per second, and upon PortConfig::on_link_event.
   virtual LinkState link() = 0;
-  /// True if the device has had no peer for the last calls and finds one only by starting anew (a
-  /// memif client): its data path is then shut. Call it as often as link(), and reconnect() once no
-  /// worker can be in it any more.
-  virtual bool shut_if_peer_lost() { return false; }
-  /// Stops a device that shut_if_peer_lost() shut; link() starts it again.
-  virtual void reconnect() {}
   [[nodiscard]] virtual MacAddress mac() const = 0;
   [[nodiscard]] virtual uint32_t mtu() const = 0;
   /// The kernel's index of the interface, for the kinds that have one.

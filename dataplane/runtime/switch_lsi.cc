@@ -166,7 +166,9 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
       .rundir = parts_.rundir,
       .mtu = spec.mtu,
       .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers)),
-      .on_link_event = [&event = parts_.link_event] { event.raise(); }};
+      .on_link_event = [&event = parts_.link_event] { event.raise(); },
+      .io = &parts_.io,
+      .reclaimer = &parts_.qsbr};
   const Result<rte_mempool*> pool = parts_.pools.for_mtu(spec.mtu.value_or(port::kDefaultMtu));
   if (!pool) return fail("{}: {}", spec.name, pool.error().message);
   config.pool = *pool;
@@ -262,10 +264,6 @@ bool SwitchLsi::poll_links() {
   bool changed = false;
   for (const auto& [name, port] : ports_) {
     if (!port->device) continue;
-    if (port->device->shut_if_peer_lost()) {
-      // The device outlives this: whoever removes a port waits for all that was deferred.
-      parts_.qsbr.defer([device = port->device.get()] { device->reconnect(); });
-    }
     const port::LinkState link = port->device->link();
     if (link.up == port->link.up && link.speed_bps == port->link.speed_bps) continue;
     if (link.up != port->link.up) {
