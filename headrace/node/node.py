@@ -25,6 +25,7 @@ from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.errors import ConfigError, NotFound
 from headrace.node.inventory import Inventory
 from headrace.node.lifecycle import GraphManager
+from headrace.node.pci.functions import Sysfs
 from headrace.node.plan import Surroundings, port_spec
 from headrace.node.resources import LsiResource, Plan, PortResource, Resource, VnfResource
 from headrace.node.store import GraphRecord, GraphState, Store
@@ -35,7 +36,7 @@ from headrace.switches.registry import make_driver
 
 log = logging.getLogger("headrace.node")
 
-_PCI = re.compile(r"(pci:)?([0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7]")
+_PCI = re.compile(r"(?:pci:)?((?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 
 
 def prefix_of(rundir: Path) -> str:
@@ -111,6 +112,7 @@ class Node:
         self.graphs = GraphManager(self.store, transition, self._surroundings)
         self.paused = False
         self.version = ""
+        self.sysfs = Sysfs()
 
     def _physical_ports(self) -> dict[str, PortSpec]:
         """The ports of LSI-0 by their names outside. Without `ports` in node.yaml: p0 and p1."""
@@ -289,6 +291,16 @@ class Node:
                 for rule in plan.rules()
             )
         ]
+
+    def pci_users(self) -> dict[str, list[str]]:
+        """The PCI functions that the physical ports use, with the names of those ports."""
+        users: dict[str, list[str]] = {}
+        for name, port in self.ports.items():
+            if found := _PCI.match(port.options.get("devargs", "")):
+                address = found[1].lower()
+                full = address if address.count(":") == 2 else f"0000:{address}"
+                users.setdefault(full, []).append(name)
+        return users
 
     def information(self) -> dict[str, Any]:
         """What this node is: GET /node."""

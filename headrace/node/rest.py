@@ -15,7 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
-from headrace.node import rest_graphs, rest_node
+from headrace.node import rest_graphs, rest_node, rest_pci
 from headrace.node.errors import Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.switches.base import SwitchError
@@ -55,6 +55,7 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     app.state.node = node
     app.include_router(rest_graphs.router)
     app.include_router(rest_node.router)
+    app.include_router(rest_pci.router)
     app.add_middleware(TidyPath)
 
     def answer(code: int, error: NodeError) -> JSONResponse:

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel
 
+from headrace.node import rest_pci
 from headrace.node.access import node_of
 from headrace.node.metrics import exposition
 from headrace.node.node import Node
@@ -30,9 +31,9 @@ async def get_node(node: NodeDep) -> dict[str, Any]:
 
 @router.get("/node/resources")
 async def get_resources(node: NodeDep) -> dict[str, Any]:
-    """Cores, memory and ports: what there is and what is taken."""
+    """Cores, memory, ports and PCI network functions: what there is and what is taken."""
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
-    return {**node.inventory().report(), "ports": ports}
+    return {**node.inventory().report(), "ports": ports, "pci": rest_pci.report(node)}
 
 
 @router.get("/node/ports")

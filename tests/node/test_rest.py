@@ -14,10 +14,11 @@ import pytest
 from headrace.node.config import from_dict
 from headrace.node.node import Node
 from headrace.node.rest import make_app
-from headrace.switches.base import SwitchError
+from headrace.switches.base import PortKind, PortSpec, SwitchError
 from headrace.switches.rules import Rule
 from tests.node import graphs
 from tests.node.crashing import FIRST, SECOND, SETTINGS
+from tests.node.fake_sysfs import FakeSysfs
 from tests.node.fakes import FakeDriver, FakeEngine, World
 
 
@@ -175,6 +176,34 @@ async def test_oversubscription_is_reported(rundir: Path) -> None:
         resources = (await api("GET", "/node/resources")).json()
         assert resources["oversubscribed"]
         assert [core["polling"] for core in resources["cores"]] == [2, 1]
+
+
+async def test_pci_functions_and_what_may_be_done_to_them(rundir: Path) -> None:
+    async for api in api_of(rundir):
+        wan = PortSpec(name="p9", kind=PortKind.DPDK, options={"devargs": "03:00.0"})
+        api.node.ports["wan"] = wan
+        sysfs = FakeSysfs(rundir / "sys")
+        sysfs.add_driver("vfio-pci")
+        sysfs.add_driver("i40e", "0000:04:00.0")
+        sysfs.add_function("0000:03:00.0", driver="vfio-pci", iommu_group=1)
+        sysfs.add_function("0000:04:00.0", driver="i40e", iommu_group=2, total_vfs=2)
+        api.node.sysfs = sysfs
+        functions = (await api("GET", "/node/resources")).json()["pci"]
+        assert [(f["address"], f["used_by"]) for f in functions] == [
+            ("0000:03:00.0", ["wan"]),
+            ("0000:04:00.0", []),
+        ]
+        used = await api("PUT", "/node/pci/0000:03:00.0/driver", {"driver": None})
+        assert used.status_code == 400
+        assert "in use by the node's port wan" in used.json()["message"]
+        made = await api("PUT", "/node/pci/0000:04:00.0/virtual-functions", {"count": 2})
+        assert made.json()["virtual_functions"]["addresses"] == ["0000:04:10.0", "0000:04:10.1"]
+        bound = await api("PUT", "/node/pci/0000:04:10.1/driver", {"driver": "vfio-pci"})
+        assert bound.json()["driver"] == "vfio-pci"
+        wrong = await api("PUT", "/node/pci/0000:04:10.1/settings", {"vlan": 5000})
+        assert wrong.json()["message"].startswith("vlan 5000: give 1 to 4094")
+        missing = await api("PUT", "/node/pci/0000:09:00.0/driver", {"driver": None})
+        assert missing.status_code == 404
 
 
 async def test_a_switch_that_fails_is_500_and_everything_undone(
