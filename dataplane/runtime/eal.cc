@@ -84,8 +84,7 @@ Result<std::unique_ptr<Eal>> Eal::init(const EalOptions& options) {
 
   std::vector<std::string> arguments = {
       "headrace", "--file-prefix=" + o.file_prefix, fmt::format("--lcores=0@{}", o.main_cpu),
-      fmt::format("-m{}", o.memory_mb), "--single-file-segments", "--iova-mode=va",
-      "--no-telemetry",
+      fmt::format("-m{}", o.memory_mb), "--single-file-segments", "--no-telemetry",
       // EAL's default of 256 bits would hold back rte_fib and
       // packed virtio rings where AVX-512 is there.
       "--force-max-simd-bitwidth=512", "--log-level=" + o.log_level};
@@ -94,6 +93,9 @@ Result<std::unique_ptr<Eal>> Eal::init(const EalOptions& options) {
   } else {
     arguments.emplace_back("--no-huge");
   }
+  // Real devices without an IOMMU, as in most VMs, need physical addresses, which only hugepages
+  // have: EAL chooses by what it finds.
+  if (!o.pci || eal->pages_ != Pages::huge) arguments.emplace_back("--iova-mode=va");
   if (o.pci) {
     // An allow-list with no real device: the bus is scanned, nothing is probed.
     arguments.emplace_back("--allow=0000:00:00.0");

@@ -3,7 +3,9 @@
 
 #include <pthread.h>
 #include <rte_cycles.h>
+#include <rte_pci.h>
 
+#include <algorithm>
 #include <asio.hpp>
 #include <bit>
 #include <csignal>
@@ -156,6 +158,13 @@ FunctionContext Program::context() const {
   return context;
 }
 
+/// Whether a port is a PCI device: `0000:00:04.0` or `00:04.0`, with options after a comma.
+bool is_pci(const PortConfig& port) {
+  const std::string device = port.devargs.substr(0, port.devargs.find(','));
+  rte_pci_addr address{};
+  return rte_pci_addr_parse(device.c_str(), &address) == 0;
+}
+
 Result<> Program::open() {
   auto checked = load(options_, {});
   if (!checked) return tl::unexpected(checked.error());
@@ -167,6 +176,7 @@ Result<> Program::open() {
                                  .main_cpu = config_.cpu,
                                  .memory_mb = config_.memory_mb,
                                  .allow_hugepages = config_.allow_hugepages,
+                                 .pci = std::ranges::any_of(config_.ports, is_pci),
                                  .extra = std::move(plugins)});
   if (!eal) return tl::unexpected(eal.error());
   eal_ = *std::move(eal);

@@ -114,7 +114,7 @@ class Bed:
         return "\n".join([*lines, f"drops: {drops}"])
 
 
-async def eventually(condition: Callable[[], bool], timeout_s: float = 30.0) -> None:
+async def eventually(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
     """Waits until `condition` holds."""
     end = time.monotonic() + timeout_s
     while not await asyncio.to_thread(condition):

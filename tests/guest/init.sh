@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 # The guest's first process. Runs each line that comes on the second serial port, in a shell of its
 # own, and answers with what it wrote and a last line `exit <status>`.
-/bin/busybox mkdir -p /bin /dev /proc /sys /tmp /run
+/bin/busybox mkdir -p /bin /dev /proc /sys /tmp /run /var
 /bin/busybox --install -s /bin
+chmod 755 /  # DPDK loads no driver from below a directory that anyone may write to
 export PATH=/bin:/sbin
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
 mount -t tmpfs none /tmp
 mount -t tmpfs none /run
+ln -s /run /var/run
 mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages
 while read -r module; do
   insmod "/modules/$module" || echo "guest: $module does not load"

@@ -37,7 +37,14 @@ class Initramfs:
         self._entries[path.strip("/")] = (stat.S_IFLNK | 0o777, target.encode())
 
     def add_file(self, source: Path, path: str | None = None) -> None:
-        """A file of this machine, at the same place unless told otherwise."""
+        """A file of this machine, at the same place unless told otherwise.
+
+        What is reached here by links is so there too: DPDK must not load one driver as two files.
+        """
+        real = source.resolve()
+        if path is None and real != source:
+            self.add_link(str(source), str(real))
+            source = real
         mode = 0o755 if os.access(source, os.X_OK) else 0o644
         self.add(path or str(source), source.read_bytes(), mode)
 

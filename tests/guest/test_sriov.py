@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""PCI and SR-IOV functions of this very machine; each test says what is missing if it is skipped."""
+"""PCI and SR-IOV functions of this very machine; a skipped test says what the machine lacks."""
 
 from __future__ import annotations
 
