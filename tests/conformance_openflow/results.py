@@ -4,9 +4,13 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
+from headrace.bench.manifest import machine, versions
+from headrace.bench.rows import Row
 from tests.conformance_openflow.suite import Case
 
 GROUPS = ("action", "set_field", "match", "group", "meter")
@@ -23,69 +27,104 @@ class Outcome:
     error: str | None
     repeats: int  # because the tester switch lost the packet; see tester_app.py
     seconds: float
+    ratios: tuple[float, ...]  # throughput tests: measured rates over expected ones
+
+    def __str__(self) -> str:
+        return f"{self.file}: {self.test}\n    {self.error or 'ok'}"
 
 
-def read(path: Path, cases: list[Case]) -> list[Outcome]:
-    """The outcomes of all `cases`; one without a record did not run, which is a failure."""
-    records = {}
-    for line in path.read_text().splitlines():
-        record = json.loads(line)
-        records[record["file"], record["test"]] = record
-    outcomes = []
-    for case in cases:
-        record = records.get((case.file, case.name))
-        if record is None:
-            outcomes.append(Outcome(case.group, case.file, case.name, False, "did not run", 0, 0.0))
-        else:
-            outcomes.append(
-                Outcome(
-                    case.group,
-                    case.file,
-                    case.name,
-                    record["ok"],
-                    record["error"],
-                    record["repeats"],
-                    record["seconds"],
-                )
-            )
-    return outcomes
+class Records:
+    """The file that a run's outcomes are kept in as they come, so that another can go on.
+
+    Its first line says what was tested; each other line is one test's outcome.
+    """
+
+    def __init__(self, path: Path, target: str) -> None:
+        self.path = path
+        head = {"target": target}
+        if not path.exists() or not path.stat().st_size:
+            path.write_text(json.dumps(head) + "\n")
+        elif (before := json.loads(path.read_text().splitlines()[0])) != head:
+            raise ValueError(f"{path} has the outcomes of another run: {before}")
+
+    def read(self) -> dict[tuple[str, str], dict[str, Any]]:
+        """What is recorded, by file and test. A line that is being written is left out."""
+        text = self.path.read_text()
+        lines = text[: text.rfind("\n") + 1].splitlines()[1:]
+        records = [json.loads(line) for line in lines]
+        return {(record["file"], record["test"]): record for record in records}
+
+    def outcome(self, case: Case) -> Outcome | None:
+        """What came of one test; None if it has not run."""
+        return _outcome(case, self.read().get((case.file, case.name)))
+
+    def outcomes(self, cases: Sequence[Case]) -> list[Outcome]:
+        """What came of all that ran."""
+        records = self.read()
+        every = (_outcome(case, records.get((case.file, case.name))) for case in cases)
+        return [one for one in every if one is not None]
 
 
-def table(outcomes: list[Outcome]) -> str:
-    """Passed and all, by group."""
-    lines = [f"{'group':<12}{'passed':>8}{'tests':>8}"]
-    for group in (*GROUPS, "all"):
-        mine = [outcome for outcome in outcomes if group in (outcome.group, "all")]
-        lines.append(f"{group:<12}{sum(outcome.ok for outcome in mine):>8}{len(mine):>8}")
-    return "\n".join(lines)
-
-
-def failures(outcomes: list[Outcome]) -> str:
-    """One line for each test that failed."""
-    return "\n".join(
-        f"{outcome.file}: {outcome.test}\n    {outcome.error}"
-        for outcome in outcomes
-        if not outcome.ok
+def _outcome(case: Case, record: dict[str, Any] | None) -> Outcome | None:
+    if record is None:
+        return None
+    return Outcome(
+        case.group,
+        case.file,
+        case.name,
+        record["ok"],
+        record["error"],
+        record["repeats"],
+        record["seconds"],
+        tuple(record["ratios"]),
     )
 
 
-def to_json(target: str, outcomes: list[Outcome]) -> str:
-    """The whole, for machines."""
-    groups = {
-        group: {
-            "passed": sum(outcome.ok for outcome in outcomes if outcome.group == group),
-            "tests": sum(outcome.group == group for outcome in outcomes),
-        }
-        for group in GROUPS
-    }
+def counts(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> dict[str, tuple[int, int, int]]:
+    """By group that has any, and in `all`: how many passed, how many ran, how many there are."""
+    table = {}
+    for group in (*GROUPS, "all"):
+        mine = [one for one in outcomes if group in (one.group, "all")]
+        there = sum(group in (case.group, "all") for case in cases)
+        if not there:
+            continue
+        table[group] = (sum(one.ok for one in mine), len(mine), there)
+    return table
+
+
+def table(cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
+    """Passed, run and all, by group."""
+    lines = [f"{'group':<12}{'passed':>8}{'run':>8}{'tests':>8}"]
+    for group, (passed, ran, there) in counts(cases, outcomes).items():
+        lines.append(f"{group:<12}{passed:>8}{ran:>8}{there:>8}")
+    return "\n".join(lines)
+
+
+def to_json(target: str, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> str:
+    """The whole, for machines: one row per group as of any figure, and each test's outcome."""
+    rows = [
+        Row(
+            name=f"conformance {group}: {target}",
+            value=passed,
+            unit="tests",
+            goal=there,
+            met=passed == there,
+            samples=[passed],
+            note=None if ran == there else f"{there - ran} tests did not run",
+        )
+        for group, (passed, ran, there) in counts(cases, outcomes).items()
+    ]
     return json.dumps(
         {
-            "target": target,
-            "passed": sum(outcome.ok for outcome in outcomes),
-            "tests": len(outcomes),
-            "repeats": sum(outcome.repeats for outcome in outcomes),
-            "groups": groups,
-            "outcomes": [asdict(outcome) for outcome in outcomes],
+            "rows": [row.model_dump() for row in rows],
+            "manifest": {
+                "target": target,
+                "tester": "Open vSwitch, userspace datapath",
+                "repeats": sum(one.repeats for one in outcomes),
+                "machine": machine(),
+                "versions": versions(),
+            },
+            "outcomes": [asdict(one) for one in outcomes],
         },
         indent=1,
     )

@@ -2,7 +2,7 @@
 """Runs os-ken's OpenFlow 1.3 switch tests: `python -m tests.conformance_openflow.run --help`.
 
 Needs root. Everything runs in a network namespace and a directory of its own. Exits 0 if all of the
-chosen tests passed, 1 if any failed, 2 if the run itself did not work.
+chosen tests passed, 1 if any failed, 2 if the run itself did not work, 3 if it ended by --seconds.
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ import time
 from pathlib import Path
 
 from tests.conformance_openflow import results, suite
+from tests.conformance_openflow.results import Records
 from tests.conformance_openflow.topology import topology
 
 CLONE_NEWNET = 0x40000000
 STANDSTILL_S = 150  # the longest test sends for 30 s, and may be repeated twice
+TELL_S = 30  # between two lines of progress where there is no terminal
 
 
 def arguments() -> argparse.Namespace:
@@ -35,6 +37,16 @@ def arguments() -> argparse.Namespace:
         "--subset", action="store_true", help="first and last test of each file, no throughput"
     )
     parser.add_argument("--match", metavar="GLOB", help="only files such as 'match: 34_*'")
+    parser.add_argument("--test", metavar="GLOB", help="only tests with such a description")
+    parser.add_argument(
+        "--records",
+        type=Path,
+        metavar="FILE",
+        help="keep outcomes there as they come; a run with the same file does the rest",
+    )
+    parser.add_argument(
+        "--seconds", type=float, metavar="S", help="begin no test later; use with --records"
+    )
     parser.add_argument(
         "--throughput-seconds",
         type=float,
@@ -42,7 +54,7 @@ def arguments() -> argparse.Namespace:
         help="shorten the throughput tests (30 s each as shipped)",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all outcomes there")
-    parser.add_argument("--quiet", action="store_true", help="only the table")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
     return parser.parse_args()
 
 
@@ -73,25 +85,28 @@ def choose(options: argparse.Namespace) -> list[suite.Case]:
         cases = suite.representative(cases)
     if options.match:
         cases = [case for case in cases if fnmatch.fnmatch(case.file, options.match)]
+    if options.test:
+        cases = [case for case in cases if fnmatch.fnmatch(case.name, options.test)]
     return cases
 
 
-def execute(options: argparse.Namespace, cases: list[suite.Case], rundir: Path) -> Path:
-    """Runs the tester over `cases`; returns the file of its records."""
+def execute(
+    options: argparse.Namespace, cases: list[suite.Case], records: Records, rundir: Path
+) -> int:
+    """Runs the tester over `cases`; its exit code."""
     port = free_port()
     wanted: dict[str, list[str]] = {}
     for case in cases:
         wanted.setdefault(case.file, []).append(case.name)
-    records = rundir / "records.jsonl"
-    records.touch()
     config = rundir / "tester.json"
     config.write_text(
         json.dumps(
             {
                 "port": port,
                 "dir": str(suite.DIRECTORY),
-                "results": str(records),
+                "results": str(records.path),
                 "tests": wanted,
+                "seconds": options.seconds,
                 "throughput_seconds": options.throughput_seconds,
             }
         )
@@ -105,29 +120,60 @@ def execute(options: argparse.Namespace, cases: list[suite.Case], rundir: Path) 
             stderr=subprocess.STDOUT,
         )
         try:
-            follow(app, records, len(cases), options.quiet)
+            follow(app, cases, records, options.quiet)
         finally:
             app.terminate()
             app.wait()
     if app.returncode != 0:
         sys.stderr.write("\n".join(log.read_text().splitlines()[-30:]) + "\n")
-    return records
+    return app.returncode
 
 
-def follow(app: subprocess.Popen[bytes], records: Path, tests: int, quiet: bool) -> None:
-    """Waits for the tester, showing how far it is on a terminal; gives up when it stands still."""
-    done, since = 0, time.monotonic()
+def follow(
+    app: subprocess.Popen[bytes], cases: list[suite.Case], records: Records, quiet: bool
+) -> None:
+    """Waits for the tester, says how far it is and what fails; gives up when it stands still."""
+    began = since = told = time.monotonic()
+    done = 0
+    failed: set[results.Outcome] = set()
     while app.poll() is None:
         time.sleep(0.5)
-        now = records.read_text().count("\n")
-        if now != done:
-            done, since = now, time.monotonic()
-        elif time.monotonic() - since > STANDSTILL_S:
+        now = time.monotonic()
+        outcomes = records.outcomes(cases)
+        for outcome in outcomes:
+            if not outcome.ok and outcome not in failed:
+                failed.add(outcome)
+                sys.stderr.write(f"\rFAILED {outcome}\n")
+        if len(outcomes) != done:
+            done, since = len(outcomes), now
+        elif now - since > STANDSTILL_S:
             sys.stderr.write(f"no test ended in {STANDSTILL_S} s; giving up\n")
             return
-        if not quiet and sys.stderr.isatty():
-            sys.stderr.write(f"\r{done}/{tests}")
-            sys.stderr.flush()
+        state = f"{done}/{len(cases)}, {len(failed)} failed, {now - began:.0f} s"
+        if quiet:
+            continue
+        if sys.stderr.isatty():
+            sys.stderr.write(f"\r{state}")
+        elif now - told > TELL_S:
+            told = now
+            sys.stderr.write(f"{state}\n")
+        sys.stderr.flush()
+
+
+def conclude(
+    options: argparse.Namespace, cases: list[suite.Case], records: Records, code: int
+) -> int:
+    """Shows and writes what came of it; the exit status."""
+    outcomes = records.outcomes(cases)
+    sys.stdout.write("".join(f"FAILED {one}\n" for one in outcomes if not one.ok))
+    sys.stdout.write(results.table(cases, outcomes) + "\n")
+    if options.json:
+        options.json.write_text(results.to_json(options.target, cases, outcomes))
+    if code != 0 or not outcomes:
+        return 2
+    if not all(one.ok for one in outcomes):
+        return 1
+    return 0 if len(outcomes) == len(cases) else 3
 
 
 def main() -> int:
@@ -141,15 +187,10 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     own_network()
     with tempfile.TemporaryDirectory(prefix="headrace-conformance-") as directory:
-        outcomes = results.read(execute(options, cases, Path(directory)), cases)
-    if not options.quiet:
-        sys.stdout.write(results.failures(outcomes) + "\n")
-    sys.stdout.write(results.table(outcomes) + "\n")
-    if options.json:
-        options.json.write_text(results.to_json(options.target, outcomes))
-    if all(outcome.error == "did not run" for outcome in outcomes):
-        return 2
-    return 0 if all(outcome.ok for outcome in outcomes) else 1
+        records = Records(options.records or Path(directory) / "records.jsonl", options.target)
+        left = [case for case in cases if records.outcome(case) is None]
+        code = execute(options, left, records, Path(directory)) if left else 0
+        return conclude(options, cases, records, code)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """os-ken's switch tester with a few changes, so that it measures the target and not itself.
 
-* Each test's outcome is appended to a file as one line of JSON.
+* Each test's outcome is appended to a file as one line of JSON, with the rates of throughput tests
+  as shares of what they are to be.
 * A selection of tests can be run, and the duration of the throughput tests can be lowered.
 * Packets of throughput tests are serialised once and sent by an absolute schedule. The original
   serialises each again and sleeps between, and does not reach the rates that it asks for.
@@ -48,7 +49,7 @@ def correct_sctp() -> None:
 
 
 def settings() -> dict[str, Any]:
-    """The program's configuration file: port, dir, results, tests, throughput_seconds."""
+    """The program's configuration file, which run.py writes."""
     return dict(json.loads(Path(sys.argv[1]).read_text()))
 
 
@@ -60,8 +61,11 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         correct_sctp()
         self._file = ""
+        self._ratios: list[float] = []
         self._settings = settings()
         self._results = Path(self._settings["results"]).open("a")  # noqa: SIM115 - lives as long as we
+        seconds = self._settings["seconds"]
+        self._end = time.monotonic() + seconds if seconds is not None else float("inf")
         super().__init__(*args, **kwargs)
 
     def _test_file_execute(self, testfile: Any) -> Any:
@@ -74,6 +78,8 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
 
     def _test_execute(self, test: Any, description: str | None) -> Any:
         began = time.monotonic()
+        if began > self._end:
+            self._test_end(report={})
         for pkt in test.tests:
             # Before the test, because its clock runs from the first statistics on.
             if tester.KEY_PACKETS in pkt:
@@ -91,6 +97,7 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
             "error": error,
             "repeats": repeats,
             "seconds": round(time.monotonic() - began, 3),
+            "ratios": self._ratios,
         }
         self._results.write(json.dumps(record) + "\n")
         self._results.flush()
@@ -98,6 +105,7 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
 
     def _test_once(self, test: Any, description: str | None) -> tuple[Any, str | None]:
         """Runs a test; os-ken's result, and what went wrong."""
+        self._ratios = []
         failures: list[str] = []
         original = self.logger.info
 
@@ -117,6 +125,18 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
     def _diff_packets(cls, model_pkt: Any, rcv_pkt: Any) -> str:
         difference = str(super()._diff_packets(model_pkt, rcv_pkt))
         return f"{difference} wanted {model_pkt.data.hex()} got {rcv_pkt.data.hex()}"
+
+    def _test_throughput_check(self, throughputs: Any, start: Any, end: Any) -> None:
+        elapsed = end[0] - start[0]
+        for wanted in throughputs:
+            match = str(wanted[tester.KEY_FLOW].match)
+            if match in start[1] and match in end[1]:
+                octets, packets = (end[1][match][unit] - start[1][match][unit] for unit in (0, 1))
+                # os-ken's kilobit has 1024 bits.
+                expected = wanted[tester.KEY_PKTPS] or wanted[tester.KEY_KBPS] * 128
+                got = packets if wanted[tester.KEY_PKTPS] else octets
+                self._ratios.append(round(got / (expected * elapsed), 4))
+        super()._test_throughput_check(throughputs, start, end)
 
     def _continuous_packet_send(self, pkt: dict[str, Any]) -> None:
         load = pkt[tester.KEY_PACKETS]
