@@ -25,7 +25,6 @@ class Outcome:
     test: str
     ok: bool
     error: str | None
-    repeats: int  # because the tester switch lost the packet; see tester_app.py
     seconds: float
     ratios: tuple[float, ...]  # throughput tests: measured rates over expected ones
 
@@ -74,7 +73,6 @@ def _outcome(case: Case, record: dict[str, Any] | None) -> Outcome | None:
         case.name,
         record["ok"],
         record["error"],
-        record["repeats"],
         record["seconds"],
         tuple(record["ratios"]),
     )
@@ -120,7 +118,6 @@ def to_json(target: str, cases: Sequence[Case], outcomes: Sequence[Outcome]) -> 
             "manifest": {
                 "target": target,
                 "tester": "Open vSwitch, userspace datapath",
-                "repeats": sum(one.repeats for one in outcomes),
                 "machine": machine(),
                 "versions": versions(),
             },

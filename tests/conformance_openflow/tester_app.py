@@ -6,6 +6,9 @@
 * A selection of tests can be run, and the duration of the throughput tests can be lowered.
 * Packets of throughput tests are serialised once and sent by an absolute schedule. The original
   serialises each again and sleeps between, and does not reach the rates that it asks for.
+* Once the tester switch has its flow to the controller anew, its datapath is purged. Open vSwitch
+  brings datapath flows up to date later than it answers the barrier, and until then one that refers
+  to the deleted flow drops what a quick target sends.
 
 What is tested, and what passes, is os-ken's alone. Run as a program by run.py:
 `python -m tests.conformance_openflow.tester_app CONFIG.json`.
@@ -13,6 +16,7 @@ What is tested, and what passes, is os-ken's alone. Run as a program by run.py:
 
 import json
 import os
+import socket
 import sys
 import time
 from pathlib import Path
@@ -33,8 +37,6 @@ from os_ken.tests.switch import tester  # noqa: E402
 
 RANDOM_PACKETS = 3000
 TICK_S = 0.005
-REPEATS = 2
-TESTER_LOST_IT = "increment in rx_packets in tester"
 
 
 def correct_sctp() -> None:
@@ -46,6 +48,16 @@ def correct_sctp() -> None:
         return of_text(self, data.decode("latin-1"))
 
     sctp.sctp._checksum = of_octets
+
+
+def purge(control: str) -> None:
+    """Makes an ovs-vswitchd forget its datapath flows, by its control socket."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(control)
+        connection.sendall(b'{"id": 0, "method": "revalidator/purge", "params": []}')
+        answer = json.loads(connection.recv(65536))
+    if answer["error"] is not None:
+        raise RuntimeError(f"revalidator/purge: {answer['error']}")
 
 
 def settings() -> dict[str, Any]:
@@ -85,23 +97,23 @@ class RecordingTester(tester.OfTester):  # type: ignore[misc]
             if tester.KEY_PACKETS in pkt:
                 load = pkt[tester.KEY_PACKETS]
                 load["prepared"] = _packets(load)
-        repeats = 0
         result, error = self._test_once(test, description)
-        while repeats < REPEATS and TESTER_LOST_IT in (error or ""):
-            repeats += 1
-            result, error = self._test_once(test, description)
         record = {
             "file": self._file,
             "test": test.description,
             "ok": error is None,
             "error": error,
-            "repeats": repeats,
             "seconds": round(time.monotonic() - began, 3),
             "ratios": self._ratios,
         }
         self._results.write(json.dumps(record) + "\n")
         self._results.flush()
         return result
+
+    def _test_initialize_flow(self, datapath: Any) -> None:
+        super()._test_initialize_flow(datapath)
+        if datapath is self.tester_sw:
+            purge(self._settings["tester_control"])
 
     def _test_once(self, test: Any, description: str | None) -> tuple[Any, str | None]:
         """Runs a test; os-ken's result, and what went wrong."""

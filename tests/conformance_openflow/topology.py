@@ -19,6 +19,8 @@ from tests.support.daemon import Daemon
 from tests.support.switch import SCHEMA, Switch, run
 
 PORTS = (1, 2, 3)
+TESTER_CONTROL = "tester/vswitchd.ctl"
+"""The control socket of the tester's ovs-vswitchd, in the run's directory."""
 TARGET_DPID = "0000000000000001"
 TESTER_DPID = "0000000000000002"
 
@@ -48,7 +50,7 @@ class OpenVSwitch:
         self._daemons.append(server)
         server.wait_until(self.database.exists)
         self.vsctl("--no-wait", "init")
-        control = self.rundir / "vswitchd.ctl"
+        control = self.rundir / Path(TESTER_CONTROL).name
         switch = Daemon(
             [
                 "/usr/bin/env",
