@@ -19,17 +19,21 @@ constexpr size_t kMaxPeers = 64;
 class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
  public:
   Impl(asio::io_context& io, pipeline::Lsi& lsi, AgentHost& host, AgentConfig config)
-      : io_(io), context_{lsi,
-                          host,
-                          std::move(config),
-                          {},
-                          std::nullopt,
-                          [this](const Peer& master) { demote_others(master); }} {
+      : io_(io),
+        context_{lsi,
+                 host,
+                 std::move(config),
+                 {},
+                 std::nullopt,
+                 {},
+                 [this] { watch_flows(); },
+                 [this](const Peer& master) { demote_others(master); }} {
     context_.lsi.add_observer(*this);
   }
 
   ~Impl() override {
     context_.lsi.remove_observer(*this);
+    context_.lsi.watch_flows(nullptr);
     for (auto& [connection, peer] : peers_) peer.connection->close();
   }
 
@@ -152,6 +156,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     ControllerLink* link = found->second.link;
     const bool was_ready = found->second.ready;
     peers_.erase(found);
+    watch_flows();
     if (link != nullptr) {
       link->lost(was_ready, reason);
     } else {
@@ -184,6 +189,30 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       entry.second.connection->close();
       return true;
     });
+    watch_flows();
+  }
+
+  /// Has flow changes told while any peer monitors flows.
+  void watch_flows() {
+    const bool wanted = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
+      return !entry.second.monitors.empty();
+    });
+    if (wanted == watching_) return;
+    watching_ = wanted;
+    if (!wanted) {
+      context_.lsi.watch_flows(nullptr);
+      return;
+    }
+    context_.lsi.watch_flows([this](const pipeline::FlowStats& flow, pipeline::FlowChange change,
+                                    pipeline::FlowRemovedReason reason) {
+      for (auto& [connection, peer] : peers_) {
+        if (peer.monitors.empty()) continue;
+        const bool own = context_.requester.peer == &peer;
+        const std::optional<Message> message = peer.monitors.update(
+            flow, change, reason, own ? std::optional(context_.requester.xid) : std::nullopt);
+        if (message) peer.connection->send_notice(*message);
+      }
+    });
   }
 
   void demote_others(const Peer& master) {
@@ -195,6 +224,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
   asio::io_context& io_;
   AgentContext context_;
   std::map<const Connection*, Peer> peers_;
+  bool watching_{false};
   std::vector<std::unique_ptr<ControllerLink>> links_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };

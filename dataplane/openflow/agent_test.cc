@@ -8,6 +8,7 @@
 
 #include <filesystem>
 
+#include "openflow/oxm.h"
 #include "openflow/test_client.h"
 
 namespace headrace::openflow {
@@ -322,6 +323,85 @@ TEST_F(AgentTest, BundleMisuseIsNamed) {
   client.ask(bundle_control(1, 2));
   EXPECT_EQ(error_for(client, bundle_add(flow_mod(6, 0, 1, make_match({}), {}))),
             error::kBundleClosed);
+}
+
+// --- flow monitors -------------------------------------------------------------------------------
+
+Message flow_monitor(uint32_t xid, uint32_t id, uint16_t flags, const match::Match& match = {}) {
+  Message matched;
+  Writer writer(matched);
+  encode_match(writer, match);
+  return make_message(
+      Type::multipart_request, xid,
+      octets(uint16_t{0xffff}, uint16_t{0}, uint32_t{0}, kOnfExperimenter, uint32_t{1870}, id,
+             flags, writer.peek16(2), pipeline::kPortAny, uint32_t{0xff000000}) +
+          matched);
+}
+/// The event of the one update in a message; 0xffff if it has none.
+uint16_t event_of(const Message& message) {
+  constexpr size_t kEventAt = 26;
+  return message.size() <= kEventAt ? uint16_t{0xffff} : uint16_t{message[kEventAt + 1]};
+}
+
+TEST_F(AgentTest, MonitorsFlows) {
+  Client watcher(io_, path_);
+  Client other(io_, path_);
+  other.send(flow_mod(1, 0, 5, make_match({{Field::in_port, 1}}), output_to(2)));
+  other.drain();
+  // What is there: one flow, with its instructions.
+  const Message now = watcher.ask(flow_monitor(2, 7, 0b011111));
+  EXPECT_EQ(xid_of(now), 2u);
+  EXPECT_EQ(event_of(now), 0);
+  // A change of another connection's in full, its own in short, and each request once.
+  other.send(flow_mod(3, 0, 5, make_match({{Field::in_port, 1}}), output_to(3), 1));
+  other.drain();
+  std::vector<Message> told = watcher.drain();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(event_of(told[0]), 2);
+  watcher.send(flow_mod(4, 0, 6, make_match({{Field::in_port, 2}}), output_to(3)));
+  watcher.send(flow_mod(5, 0, 0, {}, {}, 3));
+  told = watcher.drain();
+  ASSERT_EQ(told.size(), 2u);
+  EXPECT_EQ(Message(told[1].begin() + 24, told[1].end()),
+            octets(uint16_t{8}, uint16_t{3}, uint32_t{5}));
+  // Cancelled, it is silent.
+  watcher.send(
+      make_message(Type::experimenter, 6, octets(kOnfExperimenter, uint32_t{1870}, uint32_t{7})));
+  other.send(flow_mod(7, 0, 5, make_match({{Field::in_port, 1}}), output_to(2)));
+  other.drain();
+  EXPECT_TRUE(watcher.drain().empty());
+}
+
+TEST_F(AgentTest, MonitorsOfABundleHearOfWhatWasCommitted) {
+  Client watcher(io_, path_);
+  watcher.ask(flow_monitor(1, 1, 0b101110));
+  Client other(io_, path_);
+  other.ask(bundle_control(1, 0));
+  other.send(bundle_add(flow_mod(2, 0, 1, make_match({{Field::in_port, 1}}), output_to(2))));
+  other.send(bundle_add(flow_mod(3, 0, 1, make_match({{Field::in_port, 2}}), output_to(2))));
+  other.drain();
+  EXPECT_TRUE(watcher.drain().empty());
+  other.ask(bundle_control(4, 4));
+  EXPECT_EQ(watcher.drain().size(), 2u);
+  // One that fails is never told of.
+  other.ask(bundle_control(5, 0));
+  other.send(bundle_add(flow_mod(6, 0, 2, make_match({{Field::in_port, 1}}), output_to(2))));
+  const pipeline::InstructionList to_group{pipeline::ApplyActions{{pipeline::GroupAction{9}}}};
+  other.send(bundle_add(flow_mod(7, 0, 2, make_match({}), to_group)));
+  other.send(bundle_control(8, 4));
+  other.drain();
+  EXPECT_TRUE(watcher.drain().empty());
+}
+
+TEST_F(AgentTest, MonitorMisuseIsNamed) {
+  Client client(io_, path_);
+  client.ask(flow_monitor(1, 1, 1));
+  EXPECT_EQ(error_for(client, flow_monitor(2, 1, 1)), error::kMonitorExists);
+  EXPECT_EQ(error_for(client, flow_monitor(2, 2, 0)), error::kMonitorBadFlags);
+  EXPECT_EQ(error_for(client, flow_monitor(2, 2, 1 << 6)), error::kMonitorBadFlags);
+  EXPECT_EQ(error_for(client, make_message(Type::experimenter, 6,
+                                           octets(kOnfExperimenter, uint32_t{1870}, uint32_t{7}))),
+            error::kUnknownMonitor);
 }
 
 // --- controllers ---------------------------------------------------------------------------------

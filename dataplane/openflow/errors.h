@@ -108,6 +108,11 @@ inline constexpr OfError kMeterBadBandValue{12, 9};
 
 inline constexpr OfError kFeaturesNotPermitted{13, 5};
 
+// OpenFlow 1.4's numbers: EXT-187, which brings flow monitors to 1.3, has none of its own.
+inline constexpr OfError kMonitorExists{16, 1};
+inline constexpr OfError kUnknownMonitor{16, 3};
+inline constexpr OfError kMonitorBadFlags{16, 5};
+
 inline constexpr OfError kBundleBadId{kExperimenterType, 2302};
 inline constexpr OfError kBundleExists{kExperimenterType, 2303};
 inline constexpr OfError kBundleClosed{kExperimenterType, 2304};

@@ -21,11 +21,19 @@ MultipartReply::MultipartReply(uint32_t xid, MultipartType type) : xid_(xid), ty
   begin();
 }
 
+MultipartReply::MultipartReply(uint32_t xid, uint32_t experimenter, uint32_t exp_type)
+    : xid_(xid), type_(MultipartType::experimenter), experimenter_({experimenter, exp_type}) {
+  begin();
+}
+
 void MultipartReply::begin() {
   current_ = begin_message(Type::multipart_reply, xid_);
   Writer writer(current_);
   writer.u16(static_cast<uint16_t>(type_));
   writer.zeros(6);
+  if (!experimenter_) return;
+  writer.u32((*experimenter_)[0]);
+  writer.u32((*experimenter_)[1]);
 }
 
 void MultipartReply::split(size_t start) {

@@ -4,6 +4,8 @@
 // Source: OpenFlow 1.3.5, section 7.3.5.
 #pragma once
 
+#include <array>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,6 +30,8 @@ OfResult<MultipartRequest> decode_multipart_request(Bytes body);
 class MultipartReply {
  public:
   MultipartReply(uint32_t xid, MultipartType type);
+  /// Of an experimenter's type, `exp_type`.
+  MultipartReply(uint32_t xid, uint32_t experimenter, uint32_t exp_type);
 
   /// `write(Writer&)` appends one entry; entries are never split.
   template <typename Write>
@@ -47,6 +51,7 @@ class MultipartReply {
 
   uint32_t xid_;
   MultipartType type_;
+  std::optional<std::array<uint32_t, 2>> experimenter_;  ///< id and exp_type, in every message
   Message current_;
   std::vector<Message> done_;
 };

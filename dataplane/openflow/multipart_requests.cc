@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/version.h"
+#include "openflow/flow_monitors.h"
 #include "openflow/flows.h"
 #include "openflow/groups.h"
 #include "openflow/meters.h"
@@ -183,9 +184,26 @@ OfResult<> dispatch(MultipartType type, Exchange& exchange) {
     case MultipartType::port_desc:
       return port_descs(exchange);
     case MultipartType::experimenter:
-      return of_fail(error::kBadExperimenter);
+      break;  // handle_multipart() saw to it
   }
   return of_fail(error::kBadMultipart);
+}
+
+/// Experimenters' requests; the only one is the flow monitor's.
+OfResult<> experimenter(AgentContext& context, Peer& peer, uint32_t xid, Bytes body) {
+  Reader reader(body);
+  const uint32_t id = reader.u32();
+  const uint32_t type = reader.u32();
+  if (!reader.ok()) return of_fail(error::kBadLen);
+  if (id != kOnfExperimenter) return of_fail(error::kBadExperimenter);
+  if (type != kFlowMonitor) return of_fail(error::kBadExpType);
+  OfResult<std::vector<FlowMonitor>> monitors = decode_flow_monitors(reader.rest());
+  if (!monitors) return of_fail(monitors.error());
+  OfResult<std::vector<Message>> now = peer.monitors.add(*monitors, context.lsi, xid);
+  if (!now) return of_fail(now.error());
+  context.monitors_changed();
+  for (const Message& message : *now) peer.connection->send(message);
+  return {};
 }
 
 }  // namespace
@@ -195,6 +213,9 @@ OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Byt
   if (!request) return of_fail(request.error());
   // Only table features may span messages, and setting them is not permitted anyway.
   if (request->more) return of_fail(error::kMultipartOverflow);
+  if (request->type == MultipartType::experimenter) {
+    return experimenter(context, peer, xid, request->body);
+  }
   Exchange exchange{context, request->body, MultipartReply(xid, request->type)};
   if (OfResult<> done = dispatch(request->type, exchange); !done) return done;
   for (const Message& message : exchange.reply.finish()) peer.connection->send(message);

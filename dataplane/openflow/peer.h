@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent remembers of one connection: role, asynchronous configuration, bundles.
+// What an agent remembers of one connection: role, asynchronous configuration, bundles,
+// flow monitors.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +10,7 @@
 
 #include "openflow/bundles.h"
 #include "openflow/connection.h"
+#include "openflow/flow_monitors.h"
 #include "openflow/switch_config.h"
 #include "pipeline/stats.h"
 
@@ -24,6 +26,7 @@ struct Peer {
   AsyncConfig async;
   SwitchConfig config;
   Bundles bundles;
+  FlowMonitors monitors;
 
   /// A service connection (accepted, not made by us) begins with miss_send_len 0 and then gets no
   /// asynchronous messages, as in Open vSwitch; else `ovs-ofctl dump-flows` would be sent

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "openflow/flow_monitors.h"
 #include "openflow/flows.h"
 #include "openflow/groups.h"
 #include "openflow/meters.h"
@@ -178,17 +179,38 @@ OfResult<> bundle_control(const Request& request, Bytes body) {
   return {};
 }
 
+/// Open vSwitch's NXT_SET_PACKET_IN_FORMAT asks for a form of packet-ins; there is the standard's.
+/// A tool that would like another goes on with this one when it is refused.
+OfResult<> nicira(uint32_t type, Bytes body) {
+  constexpr uint32_t kSetPacketInFormat = 16;
+  constexpr uint32_t kStandardFormat = 0;
+  if (type != kSetPacketInFormat) return of_fail(error::kBadExpType);
+  Reader reader(body);
+  const uint32_t format = reader.u32();
+  if (!reader.done()) return of_fail(error::kBadLen);
+  if (format != kStandardFormat) return of_fail(error::kRequestNotPermitted);
+  return {};
+}
+
 OfResult<> experimenter(const Request& request) {
   Reader reader(request.body);
   const uint32_t id = reader.u32();
   const uint32_t type = reader.u32();
   if (!reader.ok()) return of_fail(error::kBadLen);
+  if (id == kNiciraExperimenter) return nicira(type, reader.rest());
   if (id != kOnfExperimenter) return of_fail(error::kBadExperimenter);
   if (type == kBundleControl) return bundle_control(request, reader.rest());
   if (type == kBundleAddMessage) {
     OfResult<BundleAdd> add = decode_bundle_add(reader.rest());
     if (!add) return of_fail(add.error());
     return request.peer.bundles.add(*add, request.xid);
+  }
+  if (type == kFlowMonitor) {
+    OfResult<uint32_t> monitor = decode_flow_monitor_cancel(reader.rest());
+    if (!monitor) return of_fail(monitor.error());
+    OfResult<> cancelled = request.peer.monitors.cancel(*monitor);
+    request.context.monitors_changed();
+    return cancelled;
   }
   return of_fail(error::kBadExpType);
 }
@@ -275,7 +297,10 @@ void handle_request(AgentContext& context, Peer& peer, const Header& header, Byt
     peer.connection->send_error(header.xid, error::kIsSlave, message);
     return;
   }
-  if (OfResult<> done = dispatch(request, header); !done) {
+  context.requester = {&peer, header.xid};
+  const OfResult<> done = dispatch(request, header);
+  context.requester = {};
+  if (!done) {
     peer.connection->send_error(header.xid, done.error(), message);
   }
 }

@@ -25,6 +25,14 @@ struct AgentContext {
   AgentConfig config;
   PacketBuffers buffers;
   std::optional<uint64_t> generation_id;  ///< of the last master or slave request
+  /// Whose request is being answered: a flow monitor may want to know its own changes apart.
+  struct Requester {
+    const Peer* peer{nullptr};
+    uint32_t xid{0};
+  };
+  Requester requester;
+  /// A peer has other flow monitors than before.
+  std::function<void()> monitors_changed;
   /// A peer became master: all other masters become slaves.
   std::function<void(const Peer&)> demote_others;
 };

@@ -87,6 +87,11 @@ class Writer {
 
   [[nodiscard]] size_t size() const { return buffer_.size(); }
 
+  /// The 16-bit field at `position`.
+  [[nodiscard]] uint16_t peek16(size_t position) const {
+    return static_cast<uint16_t>(buffer_[position] << 8 | buffer_[position + 1]);
+  }
+
   /// Overwrites the 16-bit field at `position`, for lengths known late.
   void patch16(size_t position, size_t value) {
     buffer_[position] = static_cast<uint8_t>(value >> 8);

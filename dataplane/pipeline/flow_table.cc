@@ -234,6 +234,15 @@ size_t FlowTable::fullest_bucket() const {
   return fullest;
 }
 
+bool selects(const FlowFilter& filter, const FlowStats& flow) {
+  return (filter.table_id == kTableAll || filter.table_id == flow.table_id) &&
+         ((flow.cookie ^ filter.cookie) & filter.cookie_mask) == 0 &&
+         covers(flow.match.mask, filter.match.mask) &&
+         value_matches(flow.match.value, filter.match) &&
+         refers_to_port(flow.instructions, filter.out_port) &&
+         refers_to_group(flow.instructions, filter.out_group);
+}
+
 bool refers_to_port(const InstructionList& instructions, PortNo port) {
   return port == kPortAny || any_action(instructions, [&](const Action& action) {
            const auto* output = std::get_if<OutputAction>(&action);

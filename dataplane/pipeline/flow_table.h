@@ -101,6 +101,8 @@ class FlowTable {
   size_t size_{0};
 };
 
+/// True if a request with this filter means this flow.
+[[nodiscard]] bool selects(const FlowFilter& filter, const FlowStats& flow);
 /// True if the instructions name `port` in an output, or `port` is kPortAny.
 [[nodiscard]] bool refers_to_port(const InstructionList& instructions, PortNo port);
 /// True if the instructions name `group_id` in a group action, or it is kGroupAny.

@@ -139,6 +139,17 @@ void FlowTables::swap_rule(Table& table, Flow& flow, RuleIndex rule) {
 void FlowTables::retire_flow(Table& table, Flow& flow, FlowRemovedReason reason) {
   const RuleIndex rule = flow.rule;
   retired_.push_back({uninstall(table, flow), rule, reason});
+  note(retired_.back().flow, FlowChange::removed, reason);
+}
+
+void FlowTables::note(const std::shared_ptr<Flow>& flow, FlowChange change,
+                      FlowRemovedReason reason) {
+  if (!watcher_) return;
+  if (in_bundle_) {
+    noted_.push_back({flow, change, reason});
+    return;
+  }
+  watcher_(stats(*flow, config_.clock.now()), change, reason);
 }
 
 // --- transactions ------------------------------------------------------------------------------
@@ -205,7 +216,8 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
     flow->created = now;
     flow->rule = *rule;
     flow->counter = *counter;
-    install(table, std::move(flow));
+    install(table, flow);
+    note(flow, FlowChange::added);
     return {};
   }
   // The flow is replaced; its counts stay unless told otherwise, its duration starts again, and
@@ -241,6 +253,7 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
   if ((mod.flags & kFlowResetCounts) != 0) present->base = counters_.sum(*counter);
   swap_rule(table, *present, *rule);
   enter(*present);
+  note(present->self, FlowChange::added);
   return {};
 }
 
@@ -300,6 +313,7 @@ OfResult<> FlowTables::modify(const FlowMod& mod, Resolver& resolver, uint64_t n
     enter(*flow);
     if ((mod.flags & kFlowResetCounts) != 0) flow->base = counters_.sum(flow->counter);
     swap_rule(table, *flow, *rule);
+    note(flow->self, FlowChange::modified);
   }
   return {};
 }
@@ -318,8 +332,8 @@ OfResult<> FlowTables::remove(const FlowMod& mod, uint64_t now) {
   return {};
 }
 
-void FlowTables::remove_where(const std::function<bool(const Flow&)>& predicate, uint64_t now) {
-  (void)now;
+void FlowTables::remove_where(const std::function<bool(const Flow&)>& predicate,
+                              FlowRemovedReason reason) {
   for (const std::unique_ptr<Table>& table : tables_) {
     if (table == nullptr) continue;
     std::vector<Flow*> flows;
@@ -328,29 +342,29 @@ void FlowTables::remove_where(const std::function<bool(const Flow&)>& predicate,
     });
     if (flows.empty()) continue;
     prepare(*table, flows.size());
-    for (Flow* flow : flows) retire_flow(*table, *flow, FlowRemovedReason::group_removed);
+    for (Flow* flow : flows) retire_flow(*table, *flow, reason);
   }
   finish();
 }
 
-void FlowTables::remove_users_of_group(uint32_t group_id, uint64_t now) {
+void FlowTables::remove_users_of_group(uint32_t group_id) {
   if (group_id == kGroupAll ? group_users_.empty() : !group_users_.contains(group_id)) return;
   remove_where(
       [group_id](const Flow& flow) {
         return group_id == kGroupAll ? !groups_of(flow.instructions).empty()
                                      : refers_to_group(flow.instructions, group_id);
       },
-      now);
+      FlowRemovedReason::group_removed);
 }
 
-void FlowTables::remove_users_of_meter(uint32_t meter_id, uint64_t now) {
+void FlowTables::remove_users_of_meter(uint32_t meter_id) {
   if (meter_id == kMeterAll ? meter_users_.empty() : !meter_users_.contains(meter_id)) return;
   remove_where(
       [meter_id](const Flow& flow) {
         const std::optional<uint32_t> meter = meter_of(flow.instructions);
         return meter && (meter_id == kMeterAll || *meter == meter_id);
       },
-      now);
+      FlowRemovedReason::removed);
 }
 
 }  // namespace headrace::pipeline

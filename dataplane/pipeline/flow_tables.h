@@ -42,8 +42,8 @@ class FlowTables {
   OfResult<> apply(const FlowMod& mod, Resolver& resolver, uint64_t now);
 
   /// Removes all flows that refer to a group (kGroupAll: any group) or to a meter (kMeterAll: any).
-  void remove_users_of_group(uint32_t group_id, uint64_t now);
-  void remove_users_of_meter(uint32_t meter_id, uint64_t now);
+  void remove_users_of_group(uint32_t group_id);
+  void remove_users_of_meter(uint32_t meter_id);
 
   /// Removes flows whose time has come.
   void expire(uint64_t now);
@@ -53,6 +53,9 @@ class FlowTables {
   void begin_bundle();
   void commit_bundle();
   void abort_bundle();
+
+  /// Tells `watcher` of each change of a flow; null: nobody.
+  void watch(FlowWatcher watcher) { watcher_ = std::move(watcher); }
 
   /// Packets must be parsed for these words, too (group buckets).
   void require(match::WordSet words);
@@ -91,13 +94,15 @@ class FlowTables {
   OfResult<> remove(const FlowMod& mod, uint64_t now);
   [[nodiscard]] std::vector<Flow*> chosen(Table& table, const FlowMod& mod, bool strict,
                                           bool filter_outputs) const;
-  void remove_where(const std::function<bool(const Flow&)>& predicate, uint64_t now);
+  void remove_where(const std::function<bool(const Flow&)>& predicate, FlowRemovedReason reason);
 
   // Primitives: books, classifier (unless the table is dirty) and undo log.
   void install(Table& table, std::shared_ptr<Flow> flow);
   std::shared_ptr<Flow> uninstall(Table& table, Flow& flow);
   void swap_rule(Table& table, Flow& flow, RuleIndex rule);
   void retire_flow(Table& table, Flow& flow, FlowRemovedReason reason);
+  /// Tells the watcher, or in a bundle keeps it for the commit.
+  void note(const std::shared_ptr<Flow>& flow, FlowChange change, FlowRemovedReason reason = {});
 
   [[nodiscard]] std::optional<RuleIndex> new_rule(CompiledRule compiled, CounterIndex counter);
   void release_rule(RuleIndex rule);
@@ -138,6 +143,13 @@ class FlowTables {
   bool in_bundle_{false};
   std::vector<std::function<void()>> undo_;
   match::WordSet words_before_bundle_{0};
+  FlowWatcher watcher_;
+  struct Noted {
+    std::shared_ptr<Flow> flow;
+    FlowChange change;
+    FlowRemovedReason reason;
+  };
+  std::vector<Noted> noted_;  ///< of the bundle that is under way
   std::vector<Retired> retired_;
   std::vector<Retired> in_grace_;  ///< deferred, not yet released
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};

@@ -61,12 +61,15 @@ void FlowTables::commit_bundle() {
   in_bundle_ = false;
   undo_.clear();
   finish();
+  for (const Noted& noted : noted_) note(noted.flow, noted.change, noted.reason);
+  noted_.clear();
 }
 
 void FlowTables::abort_bundle() {
   // No classifier was touched: with the books as they were, all is as it was.
   for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)();
   undo_.clear();
+  noted_.clear();
   in_bundle_ = false;
   words_ = words_before_bundle_;
   any_dirty_ = false;

@@ -64,7 +64,7 @@ struct Lsi::State final : Resolver {
           return tl::unexpected(of_error::kGroupInvalid);
         }
         if (OfResult<> done = groups.remove(mod.group_id); !done) return done;
-        flows.remove_users_of_group(mod.group_id, now());
+        flows.remove_users_of_group(mod.group_id);
         return {};
     }
     require_for(mod);
@@ -79,7 +79,7 @@ struct Lsi::State final : Resolver {
         return meters.modify(mod);
       case MeterMod::Command::remove:
         meters.remove(mod.meter_id);
-        flows.remove_users_of_meter(mod.meter_id, now());
+        flows.remove_users_of_meter(mod.meter_id);
         return {};
     }
     return tl::unexpected(of_error::kMeterInvalid);
@@ -377,6 +377,10 @@ OfResult<std::unique_ptr<ActionProgram>> Lsi::compile(const ActionList& actions)
   OfResult<std::vector<Op>> ops = compile_actions(actions, true, *state_);
   if (!ops) return tl::unexpected(ops.error());
   return std::make_unique<ActionProgram>(std::move(*ops));
+}
+
+void Lsi::watch_flows(FlowWatcher watcher) {
+  state_->flows.watch(std::move(watcher));
 }
 
 void Lsi::add_observer(LsiObserver& observer) {

@@ -81,6 +81,10 @@ class LsiObserver {
   virtual void port_changed(const PortDesc& port, PortChange change) { (void)port, (void)change; }
 };
 
+/// Called on the control thread for each flow that changed, when the change is made (a bundle's at
+/// its commit). The reason counts if the flow is removed.
+using FlowWatcher = std::function<void(const FlowStats&, FlowChange, FlowRemovedReason)>;
+
 using BundleItem = std::variant<FlowMod, GroupMod, MeterMod>;
 
 /// The item of a bundle that could not be honoured; none of the bundle's changes were made.
@@ -167,6 +171,9 @@ class Lsi {
   /// Compiles a packet-out's actions (section 7.3.7) for Executor::packet_out(). Good until the
   /// Lsi is destroyed; free it through the Reclaimer.
   [[nodiscard]] OfResult<std::unique_ptr<ActionProgram>> compile(const ActionList& actions) const;
+
+  /// Replaces the one watcher of flows; null: none, which costs changes nothing.
+  void watch_flows(FlowWatcher watcher);
 
   /// `observer` must be removed before it is destroyed.
   void add_observer(LsiObserver& observer);

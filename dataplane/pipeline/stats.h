@@ -53,6 +53,9 @@ struct FlowStats {
 
 enum class FlowRemovedReason : uint8_t { idle_timeout, hard_timeout, removed, group_removed };
 
+/// What became of a flow. One that an add replaces is added.
+enum class FlowChange : uint8_t { added, removed, modified };
+
 struct AggregateStats {
   uint64_t packets{0};
   uint64_t bytes{0};

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// The flow monitors of one connection.
+//
+// Source: ONF extension EXT-187. A connection that does not read what it asked to be told of is
+// closed (Connection::send_notice) rather than paused: it can ask again, for all flows, at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "openflow/flow_monitor_messages.h"
+#include "pipeline/lsi.h"
+
+namespace headrace::openflow {
+
+class FlowMonitors {
+ public:
+  static constexpr size_t kMax = 256;
+
+  /// Adds all or none; an id that is taken is MONITOR_EXISTS. The messages tell of the flows that
+  /// are there, of which each is named once.
+  OfResult<std::vector<Message>> add(const std::vector<FlowMonitor>& monitors,
+                                     const pipeline::Lsi& lsi, uint32_t xid);
+  /// UNKNOWN_MONITOR if there is none of this id.
+  OfResult<> cancel(uint32_t id);
+
+  /// What to tell of a change, if anything. `own_xid`: the connection's own request made it.
+  std::optional<Message> update(const pipeline::FlowStats& flow, pipeline::FlowChange change,
+                                pipeline::FlowRemovedReason reason,
+                                std::optional<uint32_t> own_xid);
+
+  [[nodiscard]] bool empty() const { return monitors_.empty(); }
+
+ private:
+  std::map<uint32_t, FlowMonitor> monitors_;
+  std::optional<uint32_t> abbreviated_;  ///< the last request of its own that it was told of
+};
+
+}  // namespace headrace::openflow
