@@ -37,6 +37,7 @@ struct Arguments {
   std::string eal_log_level = "notice";
   std::vector<std::string> eal_extra;
   std::string file_prefix;
+  TlsFiles tls;
 };
 
 /// The CPUs of a hexadecimal mask, as pmd-cpu-mask is written.
@@ -102,8 +103,10 @@ Result<> run(const Arguments& arguments) {
     io.stop();
   });
 
-  auto the_switch = runtime::Switch::make(
-      io, {.rundir = arguments.rundir, .memory_mb = arguments.memory_mb, .default_cpus = cpus});
+  auto the_switch = runtime::Switch::make(io, {.rundir = arguments.rundir,
+                                               .memory_mb = arguments.memory_mb,
+                                               .default_cpus = cpus,
+                                               .tls = arguments.tls});
   if (!the_switch) return tl::unexpected(the_switch.error());
 
   const std::string control =
@@ -113,7 +116,7 @@ Result<> run(const Arguments& arguments) {
   if (!server) return tl::unexpected(server.error());
   add_methods(**server, **the_switch);
 
-  ovsdb::Client client(io, arguments.db, **the_switch);
+  ovsdb::Client client(io, arguments.db, **the_switch, &(*the_switch)->tls());
   (*the_switch)->on_status_change([&client] { client.refresh_soon(); });
   if (Result<> started = client.start(); !started) return started;
 
@@ -131,7 +134,8 @@ int main(int argc, char** argv) {
   CLI::App app("An OpenFlow switch for NFV, managed like Open vSwitch by an ovsdb-server.");
   app.set_version_flag("--version",
                        std::string("headrace-switch ") + std::string(headrace::kVersion));
-  app.add_option("--db", arguments.db, "the ovsdb-server: unix:PATH or tcp:IP:PORT")->required();
+  app.add_option("--db", arguments.db, "the ovsdb-server: unix:PATH, tcp:IP:PORT or ssl:IP:PORT")
+      ->required();
   app.add_option("--rundir", arguments.rundir, "where sockets go")->required();
   app.add_option("--ctl", arguments.control, "control socket [RUNDIR/headrace-switch.ctl]");
   app.add_option("--cpu-mask", arguments.cpu_mask,
@@ -147,6 +151,10 @@ int main(int argc, char** argv) {
   app.add_option("--eal-arg", arguments.eal_extra, "a further EAL argument, may be repeated")
       ->allow_extra_args(false);
   app.add_option("--file-prefix", arguments.file_prefix, "DPDK's file prefix [headrace-PID]");
+  app.add_option("--private-key", arguments.tls.private_key,
+                 "PEM file for ssl: targets, while OVSDB has no SSL row");
+  app.add_option("--certificate", arguments.tls.certificate, "likewise: our certificate");
+  app.add_option("--ca-cert", arguments.tls.ca_cert, "likewise: of the authority that we trust");
   CLI11_PARSE(app, argc, argv);
 
   headrace::Result<> result = headrace::log::init("headrace-switch", arguments.log_level);

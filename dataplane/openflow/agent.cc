@@ -43,9 +43,9 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     if (!parsed) return tl::unexpected<Error>(parsed.error());
     if (!parsed->passive) return fail("{}: a management socket is passive (punix:PATH)", target);
     Result<std::unique_ptr<Listener>> listener =
-        Listener::open(io_, *parsed, [this](StreamSocket socket) {
+        Listener::open(io_, *parsed, context_.config.tls, [this](std::unique_ptr<Stream> stream) {
           // An operator's tool may stay silent: no probe.
-          add_peer(std::move(socket), nullptr, std::chrono::milliseconds(0));
+          add_peer(std::move(stream), nullptr, std::chrono::milliseconds(0));
         });
     if (!listener) return tl::unexpected<Error>(listener.error());
     listeners_.push_back(std::move(*listener));
@@ -64,8 +64,9 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
         continue;
       }
       kept.push_back(std::make_unique<ControllerLink>(
-          io_, config, [this](ControllerLink& link, StreamSocket socket) {
-            add_peer(std::move(socket), &link, link.config().inactivity_probe);
+          io_, config, context_.config.tls,
+          [this](ControllerLink& link, std::unique_ptr<Stream> stream) {
+            add_peer(std::move(stream), &link, link.config().inactivity_probe);
           }));
       added.push_back(kept.back().get());
     }
@@ -120,6 +121,10 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     }
   }
 
+  void set_description(std::string description) {
+    context_.config.description = std::move(description);
+  }
+
   // pipeline::LsiObserver
   void flow_removed(const pipeline::FlowStats& flow, pipeline::FlowRemovedReason reason) override {
     const Message message = encode_flow_removed(flow, reason);
@@ -165,7 +170,8 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
   }
 
  private:
-  void add_peer(StreamSocket socket, ControllerLink* link, std::chrono::milliseconds probe) {
+  void add_peer(std::unique_ptr<Stream> stream, ControllerLink* link,
+                std::chrono::milliseconds probe) {
     if (peers_.size() >= kMaxPeers) {
       log::warn("openflow: {}: {} connections are open; one more refused", context_.config.name,
                 kMaxPeers);
@@ -173,7 +179,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       if (link != nullptr) link->lost(false, "too many connections");
       return;
     }
-    auto connection = std::make_shared<Connection>(std::move(socket), *this, probe);
+    auto connection = std::make_shared<Connection>(std::move(stream), *this, probe);
     Peer peer;
     peer.connection = connection;
     peer.link = link;
@@ -256,6 +262,10 @@ void Agent::packet_in(const pipeline::PuntInfo& info, Bytes packet) {
 
 void Agent::set_datapath_id(uint64_t datapath_id) {
   impl_->set_datapath_id(datapath_id);
+}
+
+void Agent::set_description(std::string description) {
+  impl_->set_description(std::move(description));
 }
 
 }  // namespace headrace::openflow

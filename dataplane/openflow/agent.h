@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stream.h"
 #include "openflow/host.h"
 #include "openflow/protocol.h"
 #include "pipeline/lsi.h"
@@ -31,13 +32,16 @@ namespace headrace::openflow {
 /// What does not change while an agent lives.
 struct AgentConfig {
   uint64_t datapath_id{0};
-  std::string name;  ///< the bridge's; shown as dp_desc
+  std::string name;         ///< the bridge's, for the log
+  std::string description;  ///< dp_desc; empty: the name
   std::string serial{"None"};
+  TlsCredentials* tls{nullptr};  ///< for ssl: and pssl:; outlives the agent
 };
 
 /// One controller as configured in OVSDB's Controller table.
 struct ControllerConfig {
-  /// `tcp:IP[:PORT]`, `unix:PATH` (active), `ptcp:[PORT][:IP]`, `punix:PATH` (passive).
+  /// `tcp:IP[:PORT]`, `ssl:IP[:PORT]`, `unix:PATH` (active), `ptcp:[PORT][:IP]`,
+  /// `pssl:[PORT][:IP]`, `punix:PATH` (passive).
   std::string target;
   /// Silence after which the peer is asked by an echo request, and after twice of which it is
   /// dropped. Zero: never.
@@ -84,6 +88,8 @@ class Agent {
 
   /// Changes the datapath id; connections are closed so that controllers learn it.
   void set_datapath_id(uint64_t datapath_id);
+  /// Changes dp_desc.
+  void set_description(std::string description);
 
  private:
   class Impl;

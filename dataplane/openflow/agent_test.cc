@@ -6,8 +6,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <asio/ip/tcp.hpp>
 #include <filesystem>
 
+#include "base/test_certificates.h"
 #include "openflow/oxm.h"
 #include "openflow/test_client.h"
 
@@ -86,7 +88,7 @@ TEST_F(AgentTest, UnknownAndMalformedRequestsGetErrors) {
   EXPECT_EQ(error_for(client, make_message(static_cast<Type>(99), 5)), error::kBadType);
   EXPECT_EQ(error_for(client, make_message(Type::features_request, 5, Message(4))), error::kBadLen);
   EXPECT_EQ(
-      error_for(client, make_message(Type::experimenter, 5, octets(uint32_t{0x2320}, uint32_t{1}))),
+      error_for(client, make_message(Type::experimenter, 5, octets(uint32_t{0x1234}, uint32_t{1}))),
       error::kBadExperimenter);
   const Message unknown_part =
       make_message(Type::multipart_request, 5, octets(uint16_t{99}, uint16_t{0}, uint32_t{0}));
@@ -436,13 +438,45 @@ TEST_F(AgentTest, ConnectsAndConnectsAgain) {
 
 TEST_F(AgentTest, ListensForControllers) {
   const std::string path = directory_ + "/passive";
-  agent_.set_controllers({{"punix:" + path}, {"tcp:nonsense"}, {"ssl:127.0.0.1"}});
+  agent_.set_controllers({{"punix:" + path}, {"tcp:nonsense"}, {"pssl:0:127.0.0.1"}});
   Client client(io_, path);
   EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
   const std::vector<ControllerStatus> status = agent_.status();
   EXPECT_TRUE(status[0].is_connected);
   EXPECT_NE(status[1].last_error.find("no IP address"), std::string::npos);
   EXPECT_NE(status[2].last_error.find("TLS"), std::string::npos);
+}
+
+TEST_F(AgentTest, SpeaksTlsWithControllersThatShowACertificate) {
+  headrace::test::Certificates authority;
+  TlsCredentials ours;
+  Agent agent(io_, switch_.lsi, host_, {1, "br1", "", "None", &ours});
+  asio::ip::tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
+  agent.set_controllers({{fmt::format("ssl:127.0.0.1:{}", acceptor.local_endpoint().port())}});
+  // Without a certificate it says so, and tries again.
+  EXPECT_TRUE(test::run_until(io_, [&] { return !agent.status().front().last_error.empty(); }));
+  EXPECT_NE(agent.status().front().last_error.find("certificate"), std::string::npos);
+  ours.set_files(authority.make("switch"));
+  acceptor.non_blocking(true);
+  TlsCredentials theirs;
+  theirs.set_files(authority.make("controller"));
+  std::unique_ptr<Stream> stream;
+  EXPECT_TRUE(test::run_until(io_, [&] {
+    asio::ip::tcp::socket socket(io_);
+    std::error_code code;
+    if (!acceptor.accept(socket, code)) {
+      secure(std::move(socket), *theirs.context(), TlsRole::server, [&](auto secured) {
+        if (secured) stream = std::move(*secured);
+      });
+    }
+    return stream != nullptr;
+  }));
+  ASSERT_NE(stream, nullptr);
+  const Message hello = encode_hello(1);
+  stream->async_write_some(asio::buffer(hello), [](const std::error_code&, size_t) {});
+  EXPECT_TRUE(test::run_until(io_, [&] { return agent.is_connected(); }));
+  stream->close();
+  EXPECT_TRUE(test::run_until(io_, [&] { return !agent.is_connected(); }));
 }
 
 TEST_F(AgentTest, RefusesAFloodOfConnections) {

@@ -108,7 +108,7 @@ OfResult<> Bundles::add(const BundleAdd& request, uint32_t xid) {
   OfResult<BundleItem> item = decode_item(header, request.message.subspan(kHeaderSize));
   if (!item) return of_fail(item.error());
   bundle.items.push_back(std::move(*item));
-  const Bytes head = request.message.first(std::min(request.message.size(), kErrorData));
+  const Bytes head = request.message.first(std::min(request.message.size(), kHead));
   bundle.heads.emplace_back(head.begin(), head.end());
   return {};
 }

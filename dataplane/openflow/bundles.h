@@ -27,6 +27,8 @@ class Bundles {
  public:
   static constexpr size_t kMaxBundles = 16;
   static constexpr size_t kMaxMessages = 1'000'000;
+  /// Octets kept of each message, for an error to quote.
+  static constexpr size_t kHead = 64;
 
   /// Opens, closes, commits to `lsi` or discards. A commit that fails changes nothing, forgets the
   /// bundle and fills `failure`.

@@ -245,9 +245,12 @@ TEST(Codec, HelloBitmapDecidesWhereThereIsOne) {
 TEST(Codec, ErrorQuotesTheRequestAndNamesOnf) {
   const Message request(100, 0x5a);
   const Message plain = encode_error(3, error::kBadType, request);
-  EXPECT_EQ(plain.size(), 12 + kErrorData);
+  EXPECT_EQ(plain.size(), 12 + request.size());
   const Message onf = encode_error(3, error::kBundleBadId, request);
-  EXPECT_EQ(tail(onf, 8).size(), 8 + kErrorData);
+  EXPECT_EQ(tail(onf, 8).size(), 8 + request.size());
+  const Message longest = encode_error(3, error::kBundleBadId, Message(kMaxMessage, 0x5a));
+  EXPECT_EQ(longest.size(), kMaxMessage);
+  EXPECT_EQ(decode_header(longest)->length, kMaxMessage);
   EXPECT_EQ(Message(onf.begin() + 8, onf.begin() + 16), from_hex("ffff08fe4f4e4600"));
 }
 

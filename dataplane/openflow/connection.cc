@@ -14,12 +14,12 @@ constexpr size_t kInputSize = 2 * (kMaxMessage + 1);
 constexpr std::chrono::milliseconds kTick{500};
 }  // namespace
 
-Connection::Connection(Socket socket, ConnectionOwner& owner,
+Connection::Connection(std::unique_ptr<Stream> stream, ConnectionOwner& owner,
                        std::chrono::milliseconds inactivity_probe)
-    : socket_(std::move(socket)),
+    : stream_(std::move(stream)),
       owner_(&owner),
       probe_(inactivity_probe),
-      timer_(socket_.get_executor()),
+      timer_(stream_->get_executor()),
       input_(kInputSize),
       started_(Clock::now()),
       last_input_(started_),
@@ -36,8 +36,7 @@ void Connection::close() {
   state_ = State::closed;
   owner_ = nullptr;
   timer_.cancel();
-  std::error_code ignored;
-  socket_.close(ignored);
+  stream_->close();
 }
 
 void Connection::close_when_written(std::string reason) {
@@ -73,7 +72,7 @@ void Connection::send_notice(const Message& message) {
     return;
   }
   // Not from here: the owner may be walking its connections.
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  asio::post(stream_->get_executor(), [self = shared_from_this()] {
     self->fail_connection("peer does not read its notices");
   });
 }
@@ -86,18 +85,18 @@ void Connection::read() {
   if (reading_ || state_ == State::closed || state_ == State::closing) return;
   if (queued() > kPauseBytes) return;  // flush() reads on
   reading_ = true;
-  socket_.async_read_some(asio::buffer(input_.data() + input_used_, input_.size() - input_used_),
-                          [self = shared_from_this()](const std::error_code& code, size_t length) {
-                            self->reading_ = false;
-                            if (self->state_ == State::closed) return;
-                            if (code) {
-                              self->fail_connection(code == asio::error::eof
-                                                        ? "connection closed by peer"
-                                                        : code.message());
-                              return;
-                            }
-                            self->received(length);
-                          });
+  stream_->async_read_some(asio::buffer(input_.data() + input_used_, input_.size() - input_used_),
+                           [self = shared_from_this()](const std::error_code& code, size_t length) {
+                             self->reading_ = false;
+                             if (self->state_ == State::closed) return;
+                             if (code) {
+                               self->fail_connection(code == asio::error::eof
+                                                         ? "connection closed by peer"
+                                                         : code.message());
+                               return;
+                             }
+                             self->received(length);
+                           });
 }
 
 void Connection::received(size_t length) {
@@ -164,7 +163,7 @@ void Connection::handle_hello(const Header& header, Bytes body) {
 void Connection::schedule_flush() {
   if (write_active_ || flush_scheduled_) return;
   flush_scheduled_ = true;
-  asio::post(socket_.get_executor(), [self = shared_from_this()] {
+  asio::post(stream_->get_executor(), [self = shared_from_this()] {
     self->flush_scheduled_ = false;
     self->flush();
   });
@@ -183,19 +182,20 @@ void Connection::flush() {
     return;
   }
   write_active_ = true;
-  socket_.async_write_some(asio::buffer(writing_.data() + written_, writing_.size() - written_),
-                           [self = shared_from_this()](const std::error_code& code, size_t length) {
-                             self->write_active_ = false;
-                             if (self->state_ == State::closed) return;
-                             if (code) {
-                               self->fail_connection(code.message());
-                               return;
-                             }
-                             self->written_ += length;
-                             self->last_output_ = Clock::now();
-                             self->flush();
-                             self->read();
-                           });
+  stream_->async_write_some(
+      asio::buffer(writing_.data() + written_, writing_.size() - written_),
+      [self = shared_from_this()](const std::error_code& code, size_t length) {
+        self->write_active_ = false;
+        if (self->state_ == State::closed) return;
+        if (code) {
+          self->fail_connection(code.message());
+          return;
+        }
+        self->written_ += length;
+        self->last_output_ = Clock::now();
+        self->flush();
+        self->read();
+      });
 }
 
 void Connection::tick() {

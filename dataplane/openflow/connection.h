@@ -19,7 +19,6 @@
 // hold them; close() makes them let go.
 #pragma once
 
-#include <asio/generic/stream_protocol.hpp>
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
@@ -27,6 +26,7 @@
 #include <string>
 #include <vector>
 
+#include "base/stream.h"
 #include "openflow/message.h"
 
 namespace headrace::openflow {
@@ -47,7 +47,6 @@ class ConnectionOwner {
 
 class Connection : public std::enable_shared_from_this<Connection> {
  public:
-  using Socket = asio::generic::stream_protocol::socket;
   using Clock = std::chrono::steady_clock;
 
   static constexpr size_t kPauseBytes = 1 << 20;
@@ -56,7 +55,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static constexpr std::chrono::seconds kHelloTime{10};
 
   /// `owner` must outlive the connection or close() it. A probe of zero means never.
-  Connection(Socket socket, ConnectionOwner& owner, std::chrono::milliseconds inactivity_probe);
+  Connection(std::unique_ptr<Stream> stream, ConnectionOwner& owner,
+             std::chrono::milliseconds inactivity_probe);
 
   /// Sends hello and begins to read.
   void start();
@@ -94,7 +94,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void fail_connection(const std::string& reason);
   uint32_t next_xid() { return ++xid_; }
 
-  Socket socket_;
+  std::unique_ptr<Stream> stream_;
   ConnectionOwner* owner_;
   std::chrono::milliseconds probe_;
   asio::steady_timer timer_;

@@ -39,7 +39,7 @@ class ConnectionTest : public testing::Test {
   void open(std::chrono::milliseconds probe = 0ms) {
     Local::socket ours(io_);
     asio::local::connect_pair(ours, peer_);
-    connection_ = std::make_shared<Connection>(std::move(ours), owner_, probe);
+    connection_ = std::make_shared<Connection>(plain_stream(std::move(ours)), owner_, probe);
     connection_->start();
   }
   void TearDown() override {

@@ -18,8 +18,13 @@ std::chrono::seconds since(const std::optional<Clock::time_point>& then) {
 
 }  // namespace
 
-ControllerLink::ControllerLink(asio::io_context& io, ControllerConfig config, Connected connected)
-    : io_(io), config_(std::move(config)), connected_(std::move(connected)), timer_(io) {}
+ControllerLink::ControllerLink(asio::io_context& io, ControllerConfig config, TlsCredentials* tls,
+                               Connected connected)
+    : io_(io),
+      config_(std::move(config)),
+      tls_(tls),
+      connected_(std::move(connected)),
+      timer_(io) {}
 
 void ControllerLink::start() {
   Result<Target> target = parse_target(config_.target);
@@ -28,30 +33,44 @@ void ControllerLink::start() {
     return;
   }
   target_ = std::move(*target);
-  if (!target_->passive) {
+  open();
+}
+
+void ControllerLink::open() {
+  if (target_->passive) {
+    listen();
+  } else {
     connect();
-    return;
   }
+}
+
+void ControllerLink::listen() {
   Result<std::unique_ptr<Listener>> listener = Listener::open(
-      io_, *target_, [this](StreamSocket socket) { connected_(*this, std::move(socket)); });
+      io_, *target_, tls_,
+      [this](std::unique_ptr<Stream> stream) { connected_(*this, std::move(stream)); });
   if (!listener) {
+    if (last_error_ != listener.error().message) {
+      log::warn("openflow: controller {}: {}", config_.target, listener.error().message);
+    }
     last_error_ = listener.error().message;
-    log::warn("openflow: controller {}: {}", config_.target, last_error_);
+    back_off();
     return;
   }
+  state_ = State::idle;
+  last_error_.clear();
   listener_ = std::move(*listener);
 }
 
 void ControllerLink::connect() {
   state_ = State::connecting;
-  attempt_ = std::make_unique<ConnectAttempt>(
-      io_, *target_, [this](const std::error_code& code, StreamSocket socket) {
-        if (code) {
-          lost(false, code.message());
-          return;
-        }
-        connected_(*this, std::move(socket));
-      });
+  attempt_ = std::make_unique<ConnectAttempt>(io_, *target_, tls_,
+                                              [this](Result<std::unique_ptr<Stream>> stream) {
+                                                if (!stream) {
+                                                  lost(false, stream.error().message);
+                                                  return;
+                                                }
+                                                connected_(*this, std::move(*stream));
+                                              });
 }
 
 void ControllerLink::ready() {
@@ -78,7 +97,7 @@ void ControllerLink::back_off() {
   backoff_ = std::clamp(backoff_ * 2, kFirstBackoff, most);
   timer_.expires_after(backoff_);
   timer_.async_wait([this, alive = std::weak_ptr<bool>(alive_)](const std::error_code& cancelled) {
-    if (!cancelled && !alive.expired()) connect();
+    if (!cancelled && !alive.expired()) open();
   });
 }
 

@@ -3,7 +3,8 @@
 //
 // Active targets are connected to at once, and after a failure or a loss again, after a back-off of
 // one second that doubles up to max_backoff and starts anew after a connection that got ready.
-// Passive targets are listened on; each connection accepted is one of its own.
+// Passive targets are listened on; each connection accepted is one of its own. What cannot be
+// listened on (a port in use, TLS without a certificate) is tried again in the same way.
 //
 // Thread safety: none; the control thread.
 #pragma once
@@ -21,10 +22,12 @@ namespace headrace::openflow {
 
 class ControllerLink {
  public:
-  /// Takes over a connected socket.
-  using Connected = std::function<void(ControllerLink&, StreamSocket)>;
+  /// Takes over a connected stream.
+  using Connected = std::function<void(ControllerLink&, std::unique_ptr<Stream>)>;
 
-  ControllerLink(asio::io_context& io, ControllerConfig config, Connected connected);
+  /// `tls` as of Listener::open().
+  ControllerLink(asio::io_context& io, ControllerConfig config, TlsCredentials* tls,
+                 Connected connected);
   ControllerLink(const ControllerLink&) = delete;
   ControllerLink& operator=(const ControllerLink&) = delete;
 
@@ -46,11 +49,14 @@ class ControllerLink {
  private:
   enum class State : uint8_t { idle, backoff, connecting, connected };
 
+  void open();
+  void listen();
   void connect();
   void back_off();
 
   asio::io_context& io_;
   ControllerConfig config_;
+  TlsCredentials* tls_;
   Connected connected_;
   std::optional<Target> target_;
   State state_{State::idle};

@@ -53,9 +53,9 @@ bool is_alive(asio::io_context& io, const std::string& path) {
 /// The acceptor, held by its pending operation too.
 class Listener::Acceptor : public std::enable_shared_from_this<Listener::Acceptor> {
  public:
-  Acceptor(asio::io_context& io, Target target, Accepted accepted)
-      : io_(io),
-        target_(std::move(target)),
+  Acceptor(asio::io_context& io, Target target, TlsCredentials* tls, Accepted accepted)
+      : target_(std::move(target)),
+        tls_(tls),
         accepted_(std::move(accepted)),
         retry_(io),
         tcp_(io),
@@ -108,9 +108,34 @@ class Listener::Acceptor : public std::enable_shared_from_this<Listener::Accepto
       }
       StreamSocket stream(std::move(socket));
       no_delay(stream, self->target_);
-      self->accepted_(std::move(stream));
+      self->take(std::move(stream));
       if (!self->closed_) self->accept();
     });
+  }
+
+  /// Hands a socket on, under TLS after the handshake; others are accepted meanwhile.
+  void take(StreamSocket socket) {
+    if (!target_.is_tls) {
+      accepted_(plain_stream(std::move(socket)));
+      return;
+    }
+    Result<TlsCredentials::Context> context = tls_->context();
+    if (!context) {
+      log::warn("openflow: {}", context.error().message);
+      return;
+    }
+    if (handshakes_ >= kMaxHandshakes) return;
+    ++handshakes_;
+    secure(std::move(socket), std::move(*context), TlsRole::server,
+           [self = shared_from_this()](Result<std::unique_ptr<Stream>> stream) {
+             --self->handshakes_;
+             if (self->closed_) return;
+             if (stream) {
+               self->accepted_(std::move(*stream));
+             } else {
+               log::info("openflow: {}", stream.error().message);
+             }
+           });
   }
 
   /// Out of descriptors or the like: not at once again, or the loop would spin.
@@ -122,9 +147,10 @@ class Listener::Acceptor : public std::enable_shared_from_this<Listener::Accepto
     });
   }
 
-  asio::io_context& io_;
   Target target_;
+  TlsCredentials* tls_;
   Accepted accepted_;
+  size_t handshakes_{0};
   asio::steady_timer retry_;
   Tcp::acceptor tcp_;
   Local::acceptor local_;
@@ -132,7 +158,13 @@ class Listener::Acceptor : public std::enable_shared_from_this<Listener::Accepto
 };
 
 Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const Target& target,
-                                                 Accepted accepted) {
+                                                 TlsCredentials* tls, Accepted accepted) {
+  if (target.is_tls) {
+    if (tls == nullptr) return fail("TLS is not set up here");
+    if (Result<TlsCredentials::Context> usable = tls->context(); !usable) {
+      return tl::unexpected<Error>(usable.error());
+    }
+  }
   if (target.is_unix) {
     if (is_alive(io, target.path)) {
       return fail("{}: another process listens there; stop it or choose another directory",
@@ -140,7 +172,7 @@ Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const Tar
     }
     ::unlink(target.path.c_str());
   }
-  auto acceptor = std::make_shared<Acceptor>(io, target, std::move(accepted));
+  auto acceptor = std::make_shared<Acceptor>(io, target, tls, std::move(accepted));
   if (const std::error_code code = acceptor->open()) {
     return fail("cannot listen on {}: {}",
                 target.is_unix ? target.path : fmt::format("port {}", target.port), code.message());
@@ -158,26 +190,57 @@ Listener::~Listener() {
   if (!path_.empty()) ::unlink(path_.c_str());
 }
 
-struct ConnectAttempt::State {
-  State(asio::io_context& io, Target to, Done then)
-      : socket(io), target(std::move(to)), done(std::move(then)) {}
+struct ConnectAttempt::State : std::enable_shared_from_this<ConnectAttempt::State> {
+  State(asio::io_context& io, Target to, TlsCredentials* credentials, Done then)
+      : socket(io), target(std::move(to)), tls(credentials), done(std::move(then)) {}
+
+  void finish(Result<std::unique_ptr<Stream>> stream) {
+    if (!done) return;
+    const Done then = std::exchange(done, nullptr);
+    then(std::move(stream));
+  }
+
+  void connected(const std::error_code& code) {
+    if (!done) return;
+    if (code) {
+      finish(fail("{}", code.message()));
+      return;
+    }
+    no_delay(socket, target);
+    if (!target.is_tls) {
+      finish(plain_stream(std::move(socket)));
+      return;
+    }
+    if (tls == nullptr) {
+      finish(fail("TLS is not set up here"));
+      return;
+    }
+    Result<TlsCredentials::Context> context = tls->context();
+    if (!context) {
+      finish(tl::unexpected<Error>(context.error()));
+      return;
+    }
+    secure(std::move(socket), std::move(*context), TlsRole::client,
+           [self = shared_from_this()](Result<std::unique_ptr<Stream>> stream) {
+             self->finish(std::move(stream));
+           });
+  }
+
   StreamSocket socket;
   Target target;
+  TlsCredentials* tls;
   Done done;
 };
 
-ConnectAttempt::ConnectAttempt(asio::io_context& io, const Target& target, Done done)
-    : state_(std::make_shared<State>(io, target, std::move(done))) {
+ConnectAttempt::ConnectAttempt(asio::io_context& io, const Target& target, TlsCredentials* tls,
+                               Done done)
+    : state_(std::make_shared<State>(io, target, tls, std::move(done))) {
   std::error_code code;
   state_->socket.open(protocol_of(target), code);
   // A failure to open shows as a failure to connect.
-  state_->socket.async_connect(generic_endpoint(target),
-                               [state = state_](const std::error_code& result) {
-                                 if (!state->done) return;
-                                 if (!result) no_delay(state->socket, state->target);
-                                 const Done then = std::exchange(state->done, nullptr);
-                                 then(result, std::move(state->socket));
-                               });
+  state_->socket.async_connect(
+      generic_endpoint(target),
+      [state = state_](const std::error_code& result) { state->connected(result); });
 }
 
 ConnectAttempt::~ConnectAttempt() {

@@ -1,33 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// Sockets for connections: one that listens, and one attempt to connect.
+// Streams for connections: from one that listens, and from one attempt to connect.
 //
 // Thread safety: none; the control thread.
 #pragma once
 
 #include <asio/basic_socket_acceptor.hpp>
-#include <asio/generic/stream_protocol.hpp>
 #include <asio/io_context.hpp>
 #include <functional>
 #include <memory>
 #include <string>
-#include <system_error>
 
 #include "base/result.h"
+#include "base/stream.h"
 #include "openflow/target.h"
 
 namespace headrace::openflow {
 
-using StreamSocket = asio::generic::stream_protocol::socket;
-
 /// Accepts connections at a passive target until it is destroyed.
 class Listener {
  public:
-  using Accepted = std::function<void(StreamSocket)>;
+  using Accepted = std::function<void(std::unique_ptr<Stream>)>;
+  /// TLS handshakes that may be under way at once; who comes then is refused.
+  static constexpr size_t kMaxHandshakes = 16;
 
   /// Binds and listens. A Unix socket file that nobody listens on any more is replaced; one that
-  /// somebody does is an error.
+  /// somebody does is an error. `tls` (not null) is for targets under TLS, and outlives this.
   static Result<std::unique_ptr<Listener>> open(asio::io_context& io, const Target& target,
-                                                Accepted accepted);
+                                                TlsCredentials* tls, Accepted accepted);
   /// Stops; a Unix socket's file is removed.
   ~Listener();
   Listener(const Listener&) = delete;
@@ -45,12 +44,13 @@ class Listener {
   uint16_t port_{0};
 };
 
-/// One attempt to connect to an active target. `done` is called once, unless the returned attempt
-/// is destroyed first.
+/// One attempt to connect to an active target. `done` is called once, unless the attempt is
+/// destroyed first; not before the constructor has returned.
 class ConnectAttempt {
  public:
-  using Done = std::function<void(const std::error_code&, StreamSocket)>;
-  ConnectAttempt(asio::io_context& io, const Target& target, Done done);
+  using Done = std::function<void(Result<std::unique_ptr<Stream>>)>;
+  /// `tls` as of Listener::open().
+  ConnectAttempt(asio::io_context& io, const Target& target, TlsCredentials* tls, Done done);
   ~ConnectAttempt();
   ConnectAttempt(const ConnectAttempt&) = delete;
   ConnectAttempt& operator=(const ConnectAttempt&) = delete;

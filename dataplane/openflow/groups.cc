@@ -21,6 +21,8 @@ constexpr uint32_t kAllTypes = 0b1111;
 constexpr uint32_t kBucketActions = 1u << 0 | 1u << 11 | 1u << 12 | 1u << 15 | 1u << 16 | 1u << 17 |
                                     1u << 18 | 1u << 19 | 1u << 20 | 1u << 21 | 1u << 22 |
                                     1u << 23 | 1u << 24 | 1u << 25 | 1u << 26 | 1u << 27;
+/// Open vSwitch's OFPGC_ADD_OR_MOD (ovs-ofctl --may-create).
+constexpr uint16_t kAddOrModify = 0x8000;
 /// A description is 8 octets longer than the group-mod that made the group.
 constexpr size_t kDescOverhead = 8;
 constexpr OfError kOutOfBuckets{6, 4};
@@ -62,10 +64,13 @@ OfResult<GroupMod> decode_group_mod(Bytes body) {
   GroupMod mod;
   mod.group_id = reader.u32();
   if (!reader.ok()) return of_fail(error::kBadLen);
-  if (command > static_cast<uint16_t>(GroupMod::Command::remove)) {
+  if (command == kAddOrModify) {
+    mod.command = GroupMod::Command::add_or_modify;
+  } else if (command > static_cast<uint16_t>(GroupMod::Command::remove)) {
     return of_fail(error::kGroupBadCommand);
+  } else {
+    mod.command = static_cast<GroupMod::Command>(command);
   }
-  mod.command = static_cast<GroupMod::Command>(command);
   if (mod.command == GroupMod::Command::remove) return mod;
   if (type > static_cast<uint8_t>(GroupMod::Type::fast_failover)) {
     return of_fail(error::kGroupBadType);

@@ -38,10 +38,10 @@ Message encode_hello(uint32_t xid);
 /// there is one, else because its version is at least ours.
 bool hello_allows_us(uint8_t version, Bytes body);
 
-/// OFPT_ERROR; `request` is the offending message, of which at most `kErrorData` octets are quoted
-/// (the specification asks for at least 64).
+/// OFPT_ERROR; `request` is the offending message, of which at most `kErrorData` octets are quoted:
+/// all, if they fit, for tools show it (the specification asks for at least 64).
 Message encode_error(uint32_t xid, OfError error, Bytes request);
-inline constexpr size_t kErrorData = 64;
+inline constexpr size_t kErrorData = kMaxMessage - 16;
 /// HELLO_FAILED with an explaining text.
 Message encode_hello_failed(uint32_t xid, uint8_t version, std::string_view text);
 

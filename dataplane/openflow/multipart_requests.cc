@@ -30,8 +30,9 @@ OfResult<> description(Exchange& exchange) {
   if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
   const AgentConfig& config = exchange.context.config;
   exchange.reply.add([&config](Writer& writer) {
-    encode_description(writer, {"Headrace", "headrace-switch", std::string(headrace::kVersion),
-                                config.serial, config.name});
+    encode_description(
+        writer, {"Headrace", "headrace-switch", std::string(headrace::kVersion), config.serial,
+                 config.description.empty() ? config.name : config.description});
   });
   return {};
 }

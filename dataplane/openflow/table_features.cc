@@ -74,7 +74,7 @@ void encode_table_features(Writer& writer, const pipeline::TableStats& table) {
   writer.u16(0);
   writer.u8(table.table_id);
   writer.zeros(5);
-  writer.text("table" + std::to_string(table.table_id), 32);
+  writer.zeros(32);  // no name: tools show the number then
   writer.u64(UINT64_MAX);
   writer.u64(UINT64_MAX);
   writer.u32(3);  // OFPTC_DEPRECATED_MASK

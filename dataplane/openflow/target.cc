@@ -56,13 +56,14 @@ Result<Target> parse_target(std::string_view text) {
     target.path = rest;
     return target;
   }
-  if (kind == "ssl" || kind == "pssl") {
-    return fail("target {}: TLS is not supported yet; use tcp: or ptcp:", text);
+  if (kind != "tcp" && kind != "ptcp" && kind != "ssl" && kind != "pssl") {
+    return fail(
+        "target {}: want tcp:IP[:PORT], ssl:IP[:PORT], ptcp:[PORT][:IP], pssl:[PORT][:IP], "
+        "unix:PATH or punix:PATH",
+        text);
   }
-  if (kind != "tcp" && kind != "ptcp") {
-    return fail("target {}: want tcp:IP[:PORT], ptcp:[PORT][:IP], unix:PATH or punix:PATH", text);
-  }
-  target.passive = kind == "ptcp";
+  target.passive = kind.starts_with('p');
+  target.is_tls = kind.ends_with("ssl");
   const std::vector<std::string> parts = split(rest);
   if (parts.size() > 2) return fail("target {}: write IPv6 addresses in brackets", text);
   const std::string second = parts.size() > 1 ? parts[1] : "";

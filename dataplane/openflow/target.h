@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connection targets in Open vSwitch's notation: `tcp:127.0.0.1:6653`, `ptcp:6653:[::1]`,
-// `unix:/run/x.sock`, `punix:/run/x.mgmt`.
+// `ssl:127.0.0.1`, `pssl:`, `unix:/run/x.sock`, `punix:/run/x.mgmt`.
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,13 @@ namespace headrace::openflow {
 struct Target {
   bool passive{false};  ///< we listen
   bool is_unix{false};  ///< `path` counts, else `address` and `port`
+  bool is_tls{false};
   std::string path;
   std::string address;  ///< an IPv4 or IPv6 address; passive and empty: any
   uint16_t port{0};
 };
 
-/// Parses a target; the port defaults to 6653. TLS targets (ssl:, pssl:) are refused by name.
+/// Parses a target; the port defaults to 6653.
 Result<Target> parse_target(std::string_view text);
 
 }  // namespace headrace::openflow

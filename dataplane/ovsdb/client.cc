@@ -35,9 +35,11 @@ std::string transaction_error(const Json& reply) {
 
 }  // namespace
 
-Client::Client(asio::io_context& context, std::string target, SwitchControl& control)
+Client::Client(asio::io_context& context, std::string target, SwitchControl& control,
+               TlsCredentials* tls)
     : context_(context),
       target_(std::move(target)),
+      tls_(tls),
       reconciler_(control),
       reconnect_timer_(context),
       status_timer_(context),
@@ -70,7 +72,7 @@ void Client::stop() {
 }
 
 void Client::connect() {
-  rpc_ = std::make_shared<Rpc>(context_);
+  rpc_ = std::make_shared<Rpc>(context_, tls_);
   rpc_->on_failure = [this](const std::string& why) { on_failure(why); };
   rpc_->on_notify = [this](const std::string& method, const Json& params) {
     on_notify(method, params);

@@ -31,8 +31,10 @@ class Client {
   static constexpr std::chrono::milliseconds kMaxBackoff{8000};
   static constexpr std::chrono::milliseconds kStatusInterval{500};
 
-  /// `target` is `unix:PATH` or `tcp:IP:PORT`. `control` must outlive the client.
-  Client(asio::io_context& context, std::string target, SwitchControl& control);
+  /// `target` is `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. `control` and `tls` (not null, for
+  /// `ssl:`) must outlive the client.
+  Client(asio::io_context& context, std::string target, SwitchControl& control,
+         TlsCredentials* tls = nullptr);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -64,6 +66,7 @@ class Client {
 
   asio::io_context& context_;
   std::string target_;
+  TlsCredentials* tls_;
   Reconciler reconciler_;
   StatusWriter writer_;
   Database database_;

@@ -226,7 +226,7 @@ TEST(ClientTarget, MalformedIsRefusedAtOnce) {
   asio::io_context context;
   FakeSwitch fake;
   for (const char* target :
-       {"", "db.sock", "unix:", "tcp:1.2.3.4", "tcp:host:6640", "ssl:1.2.3.4:1"}) {
+       {"", "db.sock", "unix:", "tcp:1.2.3.4", "tcp:host:6640", "ssl:1.2.3.4"}) {
     EXPECT_FALSE(Client(context, target, fake).start()) << target;
   }
 }

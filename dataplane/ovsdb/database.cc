@@ -15,11 +15,12 @@ Json Database::monitor_requests() {
       columns({"name", "type", "options", "ofport_request", "mtu_request", "mac", "other_config"}));
   interface.push_back(std::move(ofport));
   return {
-      {"Open_vSwitch", columns({"bridges", "next_cfg", "other_config"})},
+      {"Open_vSwitch", columns({"bridges", "next_cfg", "other_config", "ssl"})},
       {"Bridge",
        columns({"name", "ports", "controller", "fail_mode", "protocols", "other_config"})},
       {"Port", columns({"name", "interfaces"})},
       {"Interface", std::move(interface)},
+      {"SSL", columns({"private_key", "certificate", "ca_cert"})},
       {"Controller", columns({"target", "max_backoff", "inactivity_probe"})},
   };
 }

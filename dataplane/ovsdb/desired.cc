@@ -216,6 +216,21 @@ void read_root_config(const StringMap& other_config, Desired& desired) {
   }
 }
 
+Result<TlsFiles> read_tls(const Database& database, const Uuid& uuid) {
+  const auto& rows = database.table("SSL");
+  const auto it = rows.find(uuid);
+  if (it == rows.end()) {
+    return fail("Open_vSwitch refers to SSL {}, which is not there", uuid);
+  }
+  RowReader reader("SSL", uuid, it->second);
+  TlsFiles files{reader.string("private_key"), reader.string("certificate"),
+                 reader.string("ca_cert")};
+  if (auto status = reader.status(); !status) {
+    return tl::unexpected(status.error());
+  }
+  return files;
+}
+
 }  // namespace
 
 Result<Desired> read_desired(const Database& database) {
@@ -230,10 +245,18 @@ Result<Desired> read_desired(const Database& database) {
   desired.next_cfg = reader.integer("next_cfg");
   const auto other_config = reader.map("other_config");
   const auto bridges = reader.uuids("bridges");
+  const auto ssl = reader.uuids("ssl");
   if (auto status = reader.status(); !status) {
     return tl::unexpected(status.error());
   }
   read_root_config(other_config, desired);
+  if (!ssl.empty()) {
+    auto tls = read_tls(database, ssl.front());
+    if (!tls) {
+      return tl::unexpected(tls.error());
+    }
+    desired.tls = *std::move(tls);
+  }
   for (const auto& uuid : bridges) {
     const auto& rows = database.table("Bridge");
     const auto it = rows.find(uuid);

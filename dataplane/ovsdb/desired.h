@@ -43,6 +43,7 @@ struct Desired {
   std::optional<Uuid> root;  ///< the Open_vSwitch row; none before `ovs-vsctl init`
   int64_t next_cfg{0};
   WorkerConfig workers;
+  std::optional<TlsFiles> tls;  ///< the SSL row, if there is one
   std::chrono::milliseconds stats_interval{5000};
   std::vector<BridgeRow> bridges;     ///< sorted by name
   std::vector<std::string> warnings;  ///< values of other_config that can't be used, in words

@@ -82,6 +82,7 @@ class FakeSwitch : public SwitchControl {
     calls.push_back(fmt::format("set_controllers {} {}", lsi, specs.size()));
     controllers[std::string(lsi)] = specs;
   }
+  void set_tls(const TlsFiles& files) override { tls = files; }
   [[nodiscard]] PortState port_state(std::string_view /*lsi*/,
                                      std::string_view port) const override {
     PortState state;
@@ -113,6 +114,7 @@ class FakeSwitch : public SwitchControl {
   }
 
   bool link_up{true};
+  TlsFiles tls;
 };
 
 }  // namespace headrace::ovsdb

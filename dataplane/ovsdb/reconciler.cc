@@ -52,6 +52,11 @@ std::optional<std::string> patch_complaint(const PortSpec& spec) {
 void Reconciler::apply(const Desired& desired) {
   root_ = desired.root;
   apply_workers(desired.workers);
+  // Without a row, what the command line gave stays.
+  if (desired.tls && desired.tls != tls_) {
+    tls_ = desired.tls;
+    control_.set_tls(*tls_);
+  }
   remove_stale(desired);
   for (const auto& row : desired.bridges) {
     apply_lsi(row);

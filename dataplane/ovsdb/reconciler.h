@@ -91,6 +91,7 @@ class Reconciler {
 
   SwitchControl& control_;
   std::optional<WorkerConfig> workers_;
+  std::optional<TlsFiles> tls_;
   std::map<std::string, Lsi> lsis_;
   std::optional<Uuid> root_;
   int64_t applied_cfg_{0};  ///< next_cfg of the last apply()

@@ -17,8 +17,8 @@ Result<asio::generic::stream_protocol::endpoint> parse_target(const std::string&
     return asio::local::stream_protocol::endpoint(path);
   }
   const auto colon = target.rfind(':');
-  if (!target.starts_with("tcp:") || colon <= 4) {
-    return fail("OVSDB target '{}': expected unix:PATH or tcp:IP:PORT", target);
+  if ((!target.starts_with("tcp:") && !target.starts_with("ssl:")) || colon <= 4) {
+    return fail("OVSDB target '{}': expected unix:PATH, tcp:IP:PORT or ssl:IP:PORT", target);
   }
   auto host = target.substr(4, colon - 4);
   if (host.starts_with('[') && host.ends_with(']')) {
@@ -28,12 +28,13 @@ Result<asio::generic::stream_protocol::endpoint> parse_target(const std::string&
   const auto address = asio::ip::make_address(host, code);
   const auto port = parse_unsigned(std::string_view(target).substr(colon + 1));
   if (code || !port || *port == 0 || *port > UINT16_MAX) {
-    return fail("OVSDB target '{}': expected tcp:IP:PORT with a numeric address", target);
+    return fail("OVSDB target '{}': expected a numeric address and a port", target);
   }
   return asio::ip::tcp::endpoint(address, static_cast<uint16_t>(*port));
 }
 
-Rpc::Rpc(asio::io_context& context) : context_(context), socket_(context), probe_(context) {}
+Rpc::Rpc(asio::io_context& context, TlsCredentials* tls)
+    : context_(context), tls_(tls), socket_(context), probe_(context) {}
 
 Result<> Rpc::connect(const std::string& target) {
   auto endpoint = parse_target(target);
@@ -48,14 +49,46 @@ Result<> Rpc::connect(const std::string& target) {
       self->fail_connection(fmt::format("{}: {}", target, code.message()));
       return;
     }
-    self->open_ = true;
-    self->read();
-    self->start_probe();
-    if (self->on_connect) {
-      self->on_connect();
-    }
+    self->connected(target);
   });
   return {};
+}
+
+void Rpc::connected(const std::string& target) {
+  if (!target.starts_with("ssl:")) {
+    ready(plain_stream(std::move(socket_)));
+    return;
+  }
+  if (tls_ == nullptr) {
+    fail_connection(target + ": TLS is not set up here");
+    return;
+  }
+  auto context = tls_->context();
+  if (!context) {
+    fail_connection(fmt::format("{}: {}", target, context.error().message));
+    return;
+  }
+  secure(std::move(socket_), *std::move(context), TlsRole::client,
+         [self = shared_from_this(), target](Result<std::unique_ptr<Stream>> stream) {
+           if (self->closed_) {
+             return;
+           }
+           if (!stream) {
+             self->fail_connection(fmt::format("{}: {}", target, stream.error().message));
+             return;
+           }
+           self->ready(*std::move(stream));
+         });
+}
+
+void Rpc::ready(std::unique_ptr<Stream> stream) {
+  stream_ = std::move(stream);
+  open_ = true;
+  read();
+  start_probe();
+  if (on_connect) {
+    on_connect();
+  }
 }
 
 void Rpc::request(const std::string& method, Json params, OnReply on_reply) {
@@ -72,6 +105,9 @@ void Rpc::close() {
   open_ = false;
   asio::error_code ignored;
   socket_.close(ignored);
+  if (stream_) {
+    stream_->close();
+  }
   probe_.cancel();
   // Handlers may own what owns this connection, so they are let go of only after this call.
   asio::post(context_, [self = shared_from_this()] {
@@ -113,25 +149,29 @@ void Rpc::send(const Json& message) {
 }
 
 void Rpc::write() {
-  asio::async_write(socket_, asio::buffer(output_.front()),
-                    [self = shared_from_this()](asio::error_code code, size_t size) {
-                      if (self->closed_) {
-                        return;
-                      }
-                      if (code) {
-                        self->fail_connection(code.message());
-                        return;
-                      }
-                      self->backlog_ -= size;
-                      self->output_.pop_front();
-                      if (!self->output_.empty()) {
-                        self->write();
-                      }
-                    });
+  stream_->async_write_some(asio::buffer(output_.front()) + written_,
+                            [self = shared_from_this()](asio::error_code code, size_t size) {
+                              if (self->closed_) {
+                                return;
+                              }
+                              if (code) {
+                                self->fail_connection(code.message());
+                                return;
+                              }
+                              self->backlog_ -= size;
+                              self->written_ += size;
+                              if (self->written_ == self->output_.front().size()) {
+                                self->output_.pop_front();
+                                self->written_ = 0;
+                              }
+                              if (!self->output_.empty()) {
+                                self->write();
+                              }
+                            });
 }
 
 void Rpc::read() {
-  socket_.async_read_some(
+  stream_->async_read_some(
       asio::buffer(input_), [self = shared_from_this()](asio::error_code code, size_t size) {
         if (self->closed_) {
           return;

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stream.h"
 #include "ovsdb/json_splitter.h"
 #include "ovsdb/values.h"
 
@@ -38,13 +39,15 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   /// Bytes waiting to be sent beyond which the peer counts as stalled and the connection fails.
   static constexpr size_t kMaxBacklog = size_t{64} << 20;
 
-  explicit Rpc(asio::io_context& context);
+  /// `tls` (not null) is for `ssl:` targets, and outlives this.
+  explicit Rpc(asio::io_context& context, TlsCredentials* tls = nullptr);
 
   OnConnect on_connect;
   OnNotify on_notify;
   OnFailure on_failure;
 
-  /// Connects to `unix:PATH` or `tcp:IP:PORT`. Fails at once only for a malformed target.
+  /// Connects to `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. Fails at once only for a malformed
+  /// target.
   Result<> connect(const std::string& target);
   /// Sends a request. The reply comes once, unless the connection fails first.
   void request(const std::string& method, Json params, OnReply on_reply);
@@ -55,8 +58,8 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   Result<> receive(std::string_view bytes);
 
  private:
-  using Protocol = asio::generic::stream_protocol;
-
+  void connected(const std::string& target);
+  void ready(std::unique_ptr<Stream> stream);
   void send(const Json& message);
   void read();
   void write();
@@ -66,11 +69,14 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   Result<> dispatch_reply(const Json& message);
 
   asio::io_context& context_;
-  Protocol::socket socket_;
+  TlsCredentials* tls_;
+  StreamSocket socket_;             ///< until it is connected
+  std::unique_ptr<Stream> stream_;  ///< from then on
   asio::steady_timer probe_;
   JsonSplitter splitter_;
   std::array<char, 65536> input_{};
   std::deque<std::string> output_;
+  size_t written_{0};  ///< octets of output_.front() that the peer took
   size_t backlog_{0};
   int64_t next_id_{1};
   std::map<int64_t, OnReply> pending_;
@@ -80,7 +86,7 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   bool probing_{false};
 };
 
-/// The socket address of `unix:PATH` or `tcp:IP:PORT` (IPv6 in brackets).
+/// The socket address of `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT` (IPv6 in brackets).
 Result<asio::generic::stream_protocol::endpoint> parse_target(const std::string& target);
 
 }  // namespace headrace::ovsdb

@@ -25,6 +25,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "base/stream.h"
 #include "pipeline/flow_types.h"
 
 namespace headrace::ovsdb {
@@ -112,6 +113,9 @@ class SwitchControl {
 
   /// Applies how to poll. Called at the start and when it changes.
   virtual Result<> set_workers(const WorkerConfig& config) = 0;
+
+  /// What `ssl:` and `pssl:` targets use; the files are read when a connection needs them.
+  virtual void set_tls(const TlsFiles& files) = 0;
 
   /// Creates an LSI without ports. Fails if the name exists or the configuration is impossible.
   virtual Result<> create_lsi(const LsiConfig& config) = 0;

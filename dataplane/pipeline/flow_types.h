@@ -178,7 +178,7 @@ struct Bucket {
 
 /// ofp_group_mod (section 7.3.4.2).
 struct GroupMod {
-  enum class Command : uint8_t { add, modify, remove };
+  enum class Command : uint8_t { add, modify, remove, add_or_modify };
   enum class Type : uint8_t { all, select, indirect, fast_failover };
   Command command{Command::add};
   Type type{Type::all};

@@ -52,7 +52,12 @@ struct Lsi::State final : Resolver {
   }
 
   OfResult<> apply_group(const GroupMod& mod) {
-    switch (mod.command) {
+    GroupMod::Command command = mod.command;
+    if (command == GroupMod::Command::add_or_modify) {
+      command = groups.config(mod.group_id) != nullptr ? GroupMod::Command::modify
+                                                       : GroupMod::Command::add;
+    }
+    switch (command) {
       case GroupMod::Command::add:
         if (OfResult<> done = groups.add(mod, *this, now()); !done) return done;
         break;
@@ -66,6 +71,8 @@ struct Lsi::State final : Resolver {
         if (OfResult<> done = groups.remove(mod.group_id); !done) return done;
         flows.remove_users_of_group(mod.group_id);
         return {};
+      case GroupMod::Command::add_or_modify:
+        break;  // it is one of the others
     }
     require_for(mod);
     return {};

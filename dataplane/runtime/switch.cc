@@ -53,6 +53,7 @@ Switch::Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
       link_event_fd_(io, link_event_->fd()),
       housekeeping_(io),
       reclaim_(io) {
+  tls_.set_files(options_.tls);
   qsbr_.on_pending([this] { schedule_reclaim(); });
   wait_for_punts();
   wait_for_link_events();
@@ -94,7 +95,7 @@ SwitchLsi* Switch::find(std::string_view lsi) const {
 Result<> Switch::create_lsi(const ovsdb::LsiConfig& config) {
   if (lsis_.contains(config.name)) return fail("{}: the bridge exists already", config.name);
   Result<std::unique_ptr<SwitchLsi>> lsi = SwitchLsi::make(
-      {io_, qsbr_, workers_, pools_, options_.rundir, *link_event_}, next_id_, config);
+      {io_, qsbr_, workers_, pools_, tls_, options_.rundir, *link_event_}, next_id_, config);
   if (!lsi) return tl::unexpected(lsi.error());
   ++next_id_;
   lsis_.emplace(config.name, std::move(*lsi));

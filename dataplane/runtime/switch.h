@@ -27,6 +27,7 @@ struct SwitchOptions {
   std::string rundir;                  ///< management sockets, dpdkvhostuser sockets
   uint32_t memory_mb{256};             ///< what EAL was given
   std::vector<unsigned> default_cpus;  ///< for workers, while pmd-cpu-mask is not set
+  TlsFiles tls;                        ///< while OVSDB has no SSL row
 };
 
 class Switch final : public ovsdb::SwitchControl {
@@ -47,10 +48,13 @@ class Switch final : public ovsdb::SwitchControl {
   /// Stage timing in all workers; when this returns, every round is (or no round is) timed.
   void set_stage_timing(bool on);
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
+  /// For `ssl:` targets of OpenFlow and OVSDB.
+  [[nodiscard]] TlsCredentials& tls() { return tls_; }
 
   // ovsdb::SwitchControl:
   [[nodiscard]] ovsdb::SwitchInfo info() const override;
   Result<> set_workers(const ovsdb::WorkerConfig& config) override;
+  void set_tls(const TlsFiles& files) override { tls_.set_files(files); }
   Result<> create_lsi(const ovsdb::LsiConfig& config) override;
   Result<> update_lsi(const ovsdb::LsiConfig& config) override;
   void destroy_lsi(std::string_view lsi) override;
@@ -83,6 +87,7 @@ class Switch final : public ovsdb::SwitchControl {
 
   asio::io_context& io_;
   SwitchOptions options_;
+  TlsCredentials tls_;
   BufferPools pools_;
   std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<WakeUp> link_event_;

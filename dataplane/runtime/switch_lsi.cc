@@ -85,9 +85,12 @@ SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& con
     : parts_(std::move(parts)), config_(config) {
   lsi_ = std::make_shared<pipeline::Lsi>(
       pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
-  agent_ = std::make_unique<openflow::Agent>(
-      parts_.io, *lsi_, *this,
-      openflow::AgentConfig{.datapath_id = config.datapath_id, .name = config.name});
+  agent_ =
+      std::make_unique<openflow::Agent>(parts_.io, *lsi_, *this,
+                                        openflow::AgentConfig{.datapath_id = config.datapath_id,
+                                                              .name = config.name,
+                                                              .description = config.description,
+                                                              .tls = &parts_.tls});
 }
 
 void SwitchLsi::install_default_rules() {
@@ -103,6 +106,7 @@ void SwitchLsi::install_default_rules() {
 
 void SwitchLsi::update(const ovsdb::LsiConfig& config) {
   if (config.datapath_id != config_.datapath_id) agent_->set_datapath_id(config.datapath_id);
+  agent_->set_description(config.description);
   const bool fail_mode_changed = config.fail_mode != config_.fail_mode;
   config_ = config;
   if (fail_mode_changed && !has_controllers_) install_default_rules();

@@ -30,6 +30,7 @@ struct SwitchParts {
   Qsbr& qsbr;
   WorkerPool& workers;
   BufferPools& pools;
+  TlsCredentials& tls;
   std::string rundir;
   WakeUp& link_event;  ///< raised when links are worth asking for
 };
