@@ -24,7 +24,7 @@ CPP_ROOMS: dict[str, set[str]] = {
     "ovsdb": {"base", "packet", "match", "pipeline", "openflow", "port"},
     "runtime": {"base", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
     "traffic": {"base", "packet", "runtime"},
-    "vnf": {"base", "packet", "match", "runtime"},
+    "vnf": {"base", "shm", "packet", "match", "runtime"},
 }
 CPP_ROOMS["apps"] = set(CPP_ROOMS)
 

@@ -78,6 +78,9 @@ class Port {
   /// time.
   [[nodiscard]] virtual bool is_poll_expensive() const { return false; }
 
+  /// True if rx() is the first worker's alone, as what several such ports share is.
+  [[nodiscard]] virtual bool is_first_workers() const { return false; }
+
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
 

@@ -2,7 +2,6 @@
 #include "port/shm_group.h"
 
 #include <poll.h>
-#include <rte_errno.h>
 #include <rte_mbuf.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
@@ -10,6 +9,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 #include <map>
@@ -37,7 +37,15 @@ Result<std::shared_ptr<ShmGroup>> ShmGroup::of(const ShmGroupConfig& config) {
   auto region = shm::Region::create(config.region);
   if (!region) return tl::unexpected(region.error());
   group->region_ = std::move(*region);
-  if (auto made = group->make_pool(); !made) return tl::unexpected(made.error());
+  auto mbufs = shm::MbufSet::make(
+      config.name,
+      {.first_octets = group->region_.octets(0),
+       .stride = group->region_.buffer_stride(),
+       .count = config.region.n_buffers,
+       .room = group->region_.buffer_stride() - static_cast<uint32_t>(sizeof(shm::BufferHeader))},
+      std::min(kPoolCache, config.region.n_buffers / 4));
+  if (!mbufs) return tl::unexpected(mbufs.error());
+  group->mbufs_ = std::move(*mbufs);
   group->ends_ = std::make_unique<shm::SwitchEnd>(group->region_, group->buffers_);
   if (auto listening = group->listen(); !listening) return tl::unexpected(listening.error());
   groups()[path] = group;
@@ -56,48 +64,14 @@ ShmGroup::~ShmGroup() {
     unlink(socket_path_.c_str());
   }
   if (wake_ >= 0) close(wake_);
-  rte_mempool_free(pool_);
-}
-
-Result<> ShmGroup::make_pool() {
-  const shm::RegionConfig& region = region_.config();
-  const uint32_t room = region_.buffer_stride() - sizeof(shm::BufferHeader);
-  // The pool takes the octets of buffer 0 as its start and strides on; what it calls an element's
-  // end is the next buffer's header, which an mbuf's length keeps it from.
-  rte_pktmbuf_extmem memory{};
-  memory.buf_ptr = region_.octets(0);
-  memory.buf_iova = reinterpret_cast<rte_iova_t>(memory.buf_ptr);
-  memory.buf_len = size_t{region.n_buffers} * region_.buffer_stride();
-  memory.elt_size = static_cast<uint16_t>(region_.buffer_stride());
-  const std::string name = "shm_" + config_.name.substr(0, 20);
-  const uint32_t cache = std::min(kPoolCache, region.n_buffers / 4);
-  pool_ = rte_pktmbuf_pool_create_extbuf(name.c_str(), region.n_buffers, cache, sizeof(uint64_t),
-                                         static_cast<uint16_t>(room), SOCKET_ID_ANY, &memory, 1);
-  if (pool_ == nullptr) {
-    return fail("group {}: {} mbufs could not be made: {}; give the switch more memory (--mem)",
-                config_.name, region.n_buffers, rte_strerror(rte_errno));
-  }
-  mbufs_.resize(region.n_buffers);
-  rte_mempool_obj_iter(
-      pool_,
-      [](rte_mempool*, void* user, void* object, unsigned) {
-        auto& group = *static_cast<ShmGroup*>(user);
-        auto* packet = static_cast<rte_mbuf*>(object);
-        const auto at = static_cast<uint8_t*>(packet->buf_addr) - group.region_.octets(0);
-        const auto number = static_cast<uint32_t>(at / group.region_.buffer_stride());
-        *rte_mbuf_to_priv_number(packet) = number;
-        group.mbufs_[number] = packet;
-      },
-      this);
-  return {};
 }
 
 uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
   uint32_t count = 0;
   for (uint32_t& buffer : buffers) {
-    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.pool_);
+    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.mbufs_.pool());
     if (packet == nullptr) break;
-    buffer = buffer_of(packet);
+    buffer = shm::MbufSet::buffer_of(packet);
     ++count;
   }
   return count;
@@ -105,7 +79,7 @@ uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
 
 void ShmGroup::MbufPool::give(std::span<const uint32_t> buffers) {
   for (const uint32_t buffer : buffers) {
-    rte_mbuf* packet = group_.mbufs_[buffer];
+    rte_mbuf* packet = group_.mbufs_.mbuf(buffer);
     rte_pktmbuf_reset(packet);
     rte_mbuf_raw_free(packet);
   }
@@ -115,13 +89,15 @@ Result<uint32_t> ShmGroup::add_port(const std::string& name) {
   if (name.size() >= shm::kNameSize) {
     return fail("{}: a shm port's name has at most {} characters", name, shm::kNameSize - 1);
   }
-  const std::lock_guard lock(names_mutex_);
+  const std::lock_guard lock(mutex_);
   if (std::ranges::find(names_, name) != names_.end()) {
     return fail("{}: group {} has a port of this name", name, config_.name);
   }
   for (uint32_t port = 0; port < region_.config().n_ports; ++port) {
-    if (!names_[port].empty()) continue;
+    const bool dirty = (lost_.load(std::memory_order_acquire) >> port & 1) != 0;
+    if (!names_[port].empty() || dirty) continue;
     names_[port] = name;
+    std::memset(region_.port(port).name, 0, shm::kNameSize);
     name.copy(region_.port(port).name, name.size());
     return port;
   }
@@ -130,10 +106,26 @@ Result<uint32_t> ShmGroup::add_port(const std::string& name) {
 }
 
 void ShmGroup::remove_port(uint32_t port) {
-  const std::lock_guard lock(names_mutex_);
+  const std::lock_guard lock(mutex_);
   names_[port].clear();
+  watchers_[port] = nullptr;
   std::memset(region_.port(port).name, 0, shm::kNameSize);
-  ends_->reclaim(port);
+  // Its VNF is told; serve() sees the end of the connection as if the VNF had gone.
+  for (const Connection& connection : connections_) {
+    if (connection.port == static_cast<int>(port)) shutdown(connection.fd, SHUT_RDWR);
+  }
+  lost_.fetch_or(uint64_t{1} << port, std::memory_order_release);
+  // A worker that polls another port of the group takes back what this one held; else nobody is in.
+  if (std::ranges::all_of(names_, &std::string::empty)) reclaim_ports();
+}
+
+void ShmGroup::reclaim_ports() noexcept {
+  uint64_t ports = lost_.load(std::memory_order_acquire);
+  for (; ports != 0; ports &= ports - 1) {
+    const auto port = static_cast<uint32_t>(std::countr_zero(ports));
+    ends_->reclaim(port);
+    lost_.fetch_and(~(uint64_t{1} << port), std::memory_order_release);
+  }
 }
 
 Result<> ShmGroup::listen() {
@@ -159,6 +151,7 @@ Result<> ShmGroup::listen() {
 void ShmGroup::serve() {
   std::vector<pollfd> watched;
   for (;;) {
+    // Only this thread adds and removes connections; the control thread only looks.
     watched = {{wake_, POLLIN, 0}, {listener_, POLLIN, 0}};
     for (const Connection& connection : connections_) watched.push_back({connection.fd, POLLIN, 0});
     if (poll(watched.data(), watched.size(), -1) < 0 && errno != EINTR) return;
@@ -175,21 +168,40 @@ void ShmGroup::serve() {
     }
     if (watched[1].revents != 0) {
       const int fd = accept4(listener_, nullptr, nullptr, SOCK_CLOEXEC);
+      const std::lock_guard lock(mutex_);
       if (fd >= 0) connections_.push_back({fd, -1});
     }
   }
 }
 
+void ShmGroup::watch(uint32_t port, std::function<void()> changed) {
+  const std::lock_guard lock(mutex_);
+  watchers_[port] = std::move(changed);
+}
+
+void ShmGroup::set_attached(uint32_t port, bool attached) {
+  const uint64_t bit = uint64_t{1} << port;
+  if (attached) {
+    attached_.fetch_or(bit);
+  } else {
+    attached_.fetch_and(~bit);
+  }
+  if (watchers_[port]) watchers_[port]();
+}
+
 void ShmGroup::drop_connection(size_t index) {
+  const std::lock_guard lock(mutex_);
   const Connection gone = connections_[index];
   close(gone.fd);
   connections_.erase(connections_.begin() + static_cast<ptrdiff_t>(index));
-  if (gone.port >= 0) lost_[static_cast<size_t>(gone.port)].store(true, std::memory_order_release);
+  if (gone.port < 0) return;
+  lost_.fetch_or(uint64_t{1} << gone.port, std::memory_order_release);
+  set_attached(static_cast<uint32_t>(gone.port), false);
 }
 
 int ShmGroup::admit(const std::string& name, uint32_t& port, bool known_version) {
   if (!known_version) return -EPROTO;
-  const std::lock_guard lock(names_mutex_);
+  const std::lock_guard lock(mutex_);
   const auto found = std::ranges::find(names_, name);
   if (name.empty() || found == names_.end()) return -ENOENT;
   port = static_cast<uint32_t>(found - names_.begin());
@@ -197,7 +209,7 @@ int ShmGroup::admit(const std::string& name, uint32_t& port, bool known_version)
     return connection.port == static_cast<int>(port);
   });
   // Until the worker has taken back what the last user held, the rings are not the next one's.
-  if (used || lost_[port].load(std::memory_order_acquire)) return -EBUSY;
+  if (used || (lost_.load(std::memory_order_acquire) >> port & 1) != 0) return -EBUSY;
   return 0;
 }
 
@@ -218,7 +230,11 @@ void ShmGroup::answer(int index) {
   message.msg_iov = &part;
   message.msg_iovlen = 1;
   if (reply.status == 0) {
-    connection.port = static_cast<int>(reply.port);
+    {
+      const std::lock_guard lock(mutex_);
+      connection.port = static_cast<int>(reply.port);
+      set_attached(reply.port, true);
+    }
     message.msg_control = control;
     message.msg_controllen = sizeof control;
     cmsghdr* passed = CMSG_FIRSTHDR(&message);

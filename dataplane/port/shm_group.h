@@ -2,24 +2,20 @@
 // A trust group's shared memory as the switch holds it: the region, an mbuf for each of its
 // buffers, and the socket at which VNFs attach.
 //
-// Mbufs. Each buffer of the region has one mbuf for ever, in the switch's own memory, whose data
-// are the buffer's octets (an external-buffer pool). So the pipeline works on shared packets as on
-// any others, frees them as any others, and no VNF can reach an mbuf's words. A packet from one VNF
-// of the group to another keeps its buffer: only its number moves. A packet from elsewhere is
-// copied once.
+// Each buffer of the region has one mbuf for ever (shm/mbufs.h). A packet from one VNF of the group
+// to another keeps its buffer: only its number moves. A packet from elsewhere is copied once.
 //
 // Attaching. A thread of its own, asleep but for connections, answers VNFs (shm/attach.h) and sees
-// them go; the port's worker takes back what a lost VNF held.
+// them go; the worker takes back what the VNF of a lost or removed port held.
 //
 // Threads: groups are made and found on the control thread, live as long as a port uses them, and
-// their rings are used by the one worker that polls their ports.
+// their rings are used by the first worker, which polls their ports and sends for all others
+// (runtime/shared_tx.h).
 #pragma once
-
-#include <rte_mbuf.h>
-#include <rte_mempool.h>
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -27,6 +23,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "shm/mbufs.h"
 #include "shm/region.h"
 #include "shm/switch_end.h"
 
@@ -53,20 +50,16 @@ class ShmGroup {
   [[nodiscard]] shm::SwitchEnd& ends() { return *ends_; }
   [[nodiscard]] shm::Region& region() { return region_; }
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
-  [[nodiscard]] rte_mbuf* mbuf(uint32_t buffer) const { return mbufs_[buffer]; }
-  /// The buffer of an mbuf of this group; the caller checked that its pool is pool().
-  [[nodiscard]] static uint32_t buffer_of(rte_mbuf* packet) {
-    return *rte_mbuf_to_priv_number(packet);
-  }
-  [[nodiscard]] rte_mempool* pool() const { return pool_; }
+  [[nodiscard]] const shm::MbufSet& mbufs() const { return mbufs_; }
 
-  /// Worker: true once after the VNF of a port is gone.
-  [[nodiscard]] bool lost(uint32_t port) {
-    return lost_[port].load(std::memory_order_relaxed) &&
-           lost_[port].exchange(false, std::memory_order_acquire);
+  /// Worker: takes back what the VNFs of lost and removed ports held. In each round.
+  void reclaim_lost() noexcept {
+    if (lost_.load(std::memory_order_relaxed) != 0) reclaim_ports();
   }
+  /// Has `changed` called, in any thread, when the port's VNF has attached or gone.
+  void watch(uint32_t port, std::function<void()> changed);
   [[nodiscard]] bool attached(uint32_t port) const {
-    return region_.port(port).user.load(std::memory_order_relaxed) != 0;
+    return (attached_.load(std::memory_order_relaxed) >> port & 1) != 0;
   }
 
  private:
@@ -82,15 +75,14 @@ class ShmGroup {
   };
 
   explicit ShmGroup(ShmGroupConfig config) : config_(std::move(config)), buffers_(*this) {}
-  static uint32_t* rte_mbuf_to_priv_number(rte_mbuf* packet) {
-    return reinterpret_cast<uint32_t*>(packet + 1);
-  }
-  Result<> make_pool();
+  void reclaim_ports() noexcept;
   Result<> listen();
   void serve();
   void answer(int connection);
   int admit(const std::string& name, uint32_t& port, bool known_version);
   void drop_connection(size_t index);
+  /// With the mutex held.
+  void set_attached(uint32_t port, bool attached);
 
   struct Connection {
     int fd;
@@ -99,17 +91,18 @@ class ShmGroup {
 
   ShmGroupConfig config_;
   shm::Region region_;
-  rte_mempool* pool_{nullptr};
-  std::vector<rte_mbuf*> mbufs_;
+  shm::MbufSet mbufs_;
   MbufPool buffers_;
   std::unique_ptr<shm::SwitchEnd> ends_;
   std::string socket_path_;
   int listener_{-1};
   int wake_{-1};
-  std::array<std::atomic<bool>, shm::kMaxPorts> lost_{};
-  std::mutex names_mutex_;  ///< guards names_: the control thread and serve()
+  std::atomic<uint64_t> lost_{0};  ///< ports, by bit, whose VNF is gone and has not been reclaimed
+  std::atomic<uint64_t> attached_{0};  ///< ports, by bit, that a VNF has
+  std::mutex mutex_;                   ///< guards what follows: the control thread and serve()
+  std::array<std::function<void()>, shm::kMaxPorts> watchers_;
   std::array<std::string, shm::kMaxPorts> names_;
-  std::vector<Connection> connections_;  ///< serve()'s
+  std::vector<Connection> connections_;
   std::thread server_;
 };
 

@@ -12,8 +12,9 @@
 namespace headrace::port {
 namespace {
 
-/// Empty buffers kept ready for a VNF to send from.
+/// Empty buffers kept ready for a VNF to send from, once it has taken any; before that, a few.
 constexpr uint32_t kFreshLevel = 256;
+constexpr uint32_t kFirstFreshLevel = 16;
 
 /// Counts of one port; written by its worker, read by the control thread.
 struct Counts {
@@ -49,6 +50,7 @@ class ShmPort final : public Port, public pipeline::PortIo {
   [[nodiscard]] uint16_t n_tx_queues() const override { return 1; }
   [[nodiscard]] bool is_poll_expensive() const override { return false; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
+  [[nodiscard]] bool is_first_workers() const override { return true; }
   LinkState link() override { return {.up = group_->attached(place_)}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override {
@@ -79,14 +81,14 @@ class ShmPort final : public Port, public pipeline::PortIo {
 };
 
 uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
-  if (group_->lost(place_)) ends_.reclaim(place_);
-  ends_.refill(place_, kFreshLevel);
+  group_->reclaim_lost();
+  ends_.refill(place_, ends_.has_taken(place_) ? kFreshLevel : kFirstFreshLevel);
   std::array<shm::Sent, pipeline::kBurst> sent;
   const size_t room = std::min<size_t>(packets.size(), sent.size());
   const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
   uint64_t octets = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    rte_mbuf* packet = group_->mbuf(sent[i].buffer);
+    rte_mbuf* packet = group_->mbufs().mbuf(sent[i].buffer);
     rte_pktmbuf_reset(packet);
     packet->data_off = static_cast<uint16_t>(sent[i].begin);
     packet->data_len = static_cast<uint16_t>(sent[i].length);
@@ -103,14 +105,13 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
 
 uint32_t ShmPort::number_of(rte_mbuf* packet) noexcept {
   shm::Region& region = group_->region();
-  const bool shared = packet->pool == group_->pool() && rte_mbuf_refcnt_read(packet) == 1 &&
-                      packet->nb_segs == 1 && !RTE_MBUF_CLONED(packet);
+  const bool shared = group_->mbufs().can_pass(packet);
   uint32_t number = kNone;
   uint32_t begin = packet->data_off;
   if (shared) {
-    number = ShmGroup::buffer_of(packet);
+    number = shm::MbufSet::buffer_of(packet);
   } else {
-    rte_mbuf* copy = rte_pktmbuf_alloc(group_->pool());
+    rte_mbuf* copy = rte_pktmbuf_alloc(group_->mbufs().pool());
     if (copy == nullptr) return kNone;
     uint8_t* to = rte_pktmbuf_mtod(copy, uint8_t*);
     const void* from = packet->pkt_len <= rte_pktmbuf_tailroom(copy)
@@ -121,16 +122,19 @@ uint32_t ShmPort::number_of(rte_mbuf* packet) noexcept {
       return kNone;
     }
     if (from != to) rte_memcpy(to, from, packet->pkt_len);
-    number = ShmGroup::buffer_of(copy);
+    number = shm::MbufSet::buffer_of(copy);
     begin = copy->data_off;
     Counts::add(counts_.tx_copied, 1);
   }
-  region.buffer(number).begin = begin;
-  region.buffer(number).length = packet->pkt_len;
+  // Not written if it is right already: the line may stay in the VNFs' caches.
+  shm::BufferHeader& header = region.buffer(number);
+  if (header.begin != begin) header.begin = begin;
+  if (header.length != packet->pkt_len) header.length = packet->pkt_len;
   return number;
 }
 
 uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
+  if (!group_->attached(place_)) return 0;
   std::array<uint32_t, pipeline::kBurst> numbers;
   uint64_t octets = 0;
   uint16_t count = 0;
@@ -139,7 +143,7 @@ uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   if (count < room) Counts::add(counts_.tx_no_buffer, 1);
   const uint32_t sent = ends_.send(place_, std::span(numbers).first(count));
   for (uint32_t i = 0; i < count; ++i) {
-    rte_mbuf* carrier = group_->mbuf(numbers[i]);
+    rte_mbuf* carrier = group_->mbufs().mbuf(numbers[i]);
     const bool copied = carrier != packets[i];
     if (i < sent) {
       octets += packets[i]->pkt_len;
@@ -196,10 +200,6 @@ Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& o
   const Result<bool> ivshmem = options.flag("ivshmem", false);
   if (!ivshmem) return tl::unexpected(ivshmem.error());
   if (Result<> rest = options.finish(); !rest) return tl::unexpected(rest.error());
-  if (config.tx_queues_wanted > 1) {
-    return fail("{}: shm ports work with one worker; set other_config:pmd-cpu-mask to one core",
-                config.name);
-  }
   region.n_ports = *ports;
   region.n_buffers = *buffers;
   region.buffer_room = *room;
@@ -209,6 +209,7 @@ Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& o
   if (!group) return tl::unexpected(group.error());
   const Result<uint32_t> place = (*group)->add_port(config.name);
   if (!place) return tl::unexpected(place.error());
+  if (config.on_link_event) (*group)->watch(*place, config.on_link_event);
   return std::make_unique<ShmPort>(config, std::move(*group), *place);
 }
 

@@ -217,6 +217,7 @@ void Switch::publish_queues() {
                                             ? rte_get_tsc_hz() / kExpensivePollsPerSecond
                                             : 0},
              .port = name,
+             .is_first_workers = port->device->is_first_workers(),
              .affinity = affinity == port->spec.rxq_affinity.end()
                              ? std::nullopt
                              : std::optional<unsigned>(affinity->second)});

@@ -81,8 +81,8 @@ class Switch final : public ovsdb::SwitchControl {
   void wait_for_punts();
   void read_punts();
   void wait_for_link_events();
-  void poll_links();
   void schedule_housekeeping();
+  void poll_links();
   void schedule_reclaim();
 
   asio::io_context& io_;

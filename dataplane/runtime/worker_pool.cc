@@ -66,9 +66,10 @@ void WorkerPool::publish() {
 
   std::vector<PollPlan> plans(workers_.size());
   for (size_t i = 0; i < queues_.size(); ++i) {
-    queues_[i].worker = assigned[i];
-    if (assigned[i]) {
-      plans[*assigned[i]].queues.push_back(queues_[i].entry);
+    const bool first = queues_[i].is_first_workers && !workers_.empty();
+    queues_[i].worker = first ? std::optional<size_t>(0) : assigned[i];
+    if (queues_[i].worker) {
+      plans[*queues_[i].worker].queues.push_back(queues_[i].entry);
     } else if (queues_[i].affinity) {
       log::warn("{}: queue {} has an affinity to CPU {}, where no worker runs: it is not polled",
                 queues_[i].port, queues_[i].entry.queue, *queues_[i].affinity);

@@ -23,6 +23,7 @@ namespace headrace::runtime {
 struct RxQueue {
   PollEntry entry;
   std::string port;                  ///< the port's name, for reports
+  bool is_first_workers{false};      ///< the first worker must poll it (port/port.h)
   std::optional<unsigned> affinity;  ///< the CPU that must poll it
   std::optional<size_t> worker{};    ///< set by the pool; nothing: polled by nobody
 };

@@ -2,87 +2,28 @@
 #include "shm/headrace_port.h"
 
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
 #include <new>
 #include <span>
 
-#include "shm/attach.h"
+#include "shm/attach_client.h"
 #include "shm/vnf_end.h"
 
-using headrace::shm::AttachReply;
-using headrace::shm::AttachRequest;
-using headrace::shm::kNameSize;
+using headrace::shm::Attached;
 using headrace::shm::VnfEnd;
 
 struct hrp_port {
   VnfEnd end;
   std::span<uint8_t> mapped;  ///< empty if the caller mapped it
   int connection{-1};
+  dev_t device{0};  ///< with `file`, which region it is; 0 if the caller mapped it
+  ino_t file{0};
 };
 
 namespace {
-
-/// Connects to a Unix stream socket; the descriptor, or a negative errno.
-int connect_to(const char* path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (std::strlen(path) >= sizeof address.sun_path) return -ENAMETOOLONG;
-  std::strcpy(address.sun_path, path);
-  const int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (fd < 0) return -errno;
-  if (connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    const int error = errno;
-    close(fd);
-    return -error;
-  }
-  return fd;
-}
-
-/// Asks for a port; the region's descriptor, or a negative errno.
-int ask(int connection, const char* name) {
-  AttachRequest request;
-  request.process = static_cast<uint32_t>(getpid());
-  std::strncpy(request.name, name, kNameSize - 1);
-  if (send(connection, &request, sizeof request, MSG_NOSIGNAL) != sizeof request) return -EPIPE;
-  AttachReply reply;
-  iovec part{&reply, sizeof reply};
-  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
-  msghdr message{};
-  message.msg_iov = &part;
-  message.msg_iovlen = 1;
-  message.msg_control = control;
-  message.msg_controllen = sizeof control;
-  if (recvmsg(connection, &message, MSG_WAITALL | MSG_CMSG_CLOEXEC) != sizeof reply) return -EPIPE;
-  if (reply.status != 0) return reply.status < 0 ? reply.status : -EPROTO;
-  const cmsghdr* passed = CMSG_FIRSTHDR(&message);
-  if (passed == nullptr || passed->cmsg_type != SCM_RIGHTS) return -EPROTO;
-  int fd = -1;
-  std::memcpy(&fd, CMSG_DATA(passed), sizeof fd);
-  return fd;
-}
-
-/// Maps a region's descriptor whole and closes it; empty with errno if it can't be.
-std::span<uint8_t> map(int fd) {
-  struct stat status {};
-  void* base = MAP_FAILED;
-  size_t size = 0;
-  if (fstat(fd, &status) == 0) {
-    size = static_cast<size_t>(status.st_size);
-    base = mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_POPULATE, fd, 0);
-  }
-  const int error = errno;
-  close(fd);
-  errno = error;
-  if (base == MAP_FAILED) return {};
-  return {static_cast<uint8_t*>(base), size};
-}
 
 int bind_port(std::span<uint8_t> memory, const char* name, hrp_port** made) {
   uint32_t number = 0;
@@ -100,22 +41,23 @@ int bind_port(std::span<uint8_t> memory, const char* name, hrp_port** made) {
 extern "C" {
 
 int hrp_attach(const char* socket_path, const char* name, hrp_port** port) {
-  const int connection = connect_to(socket_path);
-  if (connection < 0) return connection;
-  const int fd = ask(connection, name);
-  if (fd < 0) {
-    close(connection);
-    return fd;
-  }
-  const std::span<uint8_t> memory = map(fd);
-  const int error = memory.empty() ? -errno : bind_port(memory, name, port);
+  Attached attached;
+  int error = headrace::shm::ask_for_port(socket_path, name, attached);
+  if (error != 0) return error;
+  struct stat status {};
+  fstat(attached.region, &status);
+  const std::span<uint8_t> memory = headrace::shm::map_region(attached.region);
+  error = memory.empty() ? -errno : bind_port(memory, name, port);
+  close(attached.region);
   if (error != 0) {
     if (!memory.empty()) munmap(memory.data(), memory.size());
-    close(connection);
+    close(attached.connection);
     return error;
   }
   (*port)->mapped = memory;
-  (*port)->connection = connection;
+  (*port)->connection = attached.connection;
+  (*port)->device = status.st_dev;
+  (*port)->file = status.st_ino;
   return 0;
 }
 
@@ -138,6 +80,16 @@ uint32_t hrp_rx(hrp_port* port, uint32_t* packets, uint32_t room) {
 
 uint32_t hrp_tx(hrp_port* port, const uint32_t* packets, uint32_t count) {
   return port->end.tx({packets, count});
+}
+
+uint32_t hrp_forward(hrp_port* from, hrp_port* to, const uint32_t* packets, uint32_t count) {
+  if (from->device != to->device || from->file != to->file) return 0;
+  if (from->file == 0 && from->end.memory().data() != to->end.memory().data()) return 0;
+  return to->end.tx({packets, count}, from->end);
+}
+
+int hrp_is_connected(const hrp_port* port) {
+  return port->connection < 0 || headrace::shm::is_connected(port->connection) ? 1 : 0;
 }
 
 uint32_t hrp_alloc(hrp_port* port, uint32_t* buffers, uint32_t count) {

@@ -11,7 +11,7 @@
  * hrp_tx() and hrp_free() end that, for the numbers that they took. Touch only what you own.
  *
  * Threads. One thread at a time may use a port; different ports are independent. No call blocks,
- * allocates or makes a system call but hrp_attach() and hrp_detach().
+ * allocates or makes a system call but hrp_attach(), hrp_detach() and hrp_is_connected().
  *
  * A process attaches by the switch's Unix socket, and gets the region as a file descriptor. A VM
  * maps the same region as the BAR of an ivshmem-plain device and calls hrp_attach_memory().
@@ -38,7 +38,7 @@ extern "C" {
 #endif
 
 #define HRP_VERSION_MAJOR 1
-#define HRP_VERSION_MINOR 0
+#define HRP_VERSION_MINOR 1
 
 #pragma GCC visibility push(default)
 
@@ -59,6 +59,14 @@ uint32_t hrp_rx(hrp_port* port, uint32_t* packets, uint32_t room);
 
 /* Sends a prefix of `packets`; its length. The rest stays the caller's. */
 uint32_t hrp_tx(hrp_port* port, const uint32_t* packets, uint32_t count);
+
+/* Sends packets that came in by port `from` (or were allocated there) out of port `to`; else as
+ * hrp_tx(). Both ports must be of one region; 0 is sent if they are not. (Since 1.1) */
+uint32_t hrp_forward(hrp_port* from, hrp_port* to, const uint32_t* packets, uint32_t count);
+
+/* 0 once the switch is gone (or has removed the port): detach, and attach again. A system call.
+ * (Since 1.1) */
+int hrp_is_connected(const hrp_port* port);
 
 /* Takes up to `count` fresh buffers; how many there were. Their length is 0. */
 uint32_t hrp_alloc(hrp_port* port, uint32_t* buffers, uint32_t count);

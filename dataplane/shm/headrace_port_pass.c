@@ -57,11 +57,11 @@ static uint32_t move(struct direction* way) {
   for (uint32_t i = 0; i < count; ++i) way->octets += hrp_length(way->from, packets[i]);
   for (uint32_t sent = 0; sent < count;) {
     /* Both ports are of one region, so a packet's number is the same at both. */
-    const uint32_t now = hrp_tx(way->to, packets + sent, count - sent);
+    const uint32_t now = hrp_forward(way->from, way->to, packets + sent, count - sent);
     sent += now;
     if (now != 0) continue;
     if (ending) {
-      hrp_free(way->to, packets + sent, count - sent);
+      hrp_free(way->from, packets + sent, count - sent);
       way->packets += sent;
       return sent;
     }

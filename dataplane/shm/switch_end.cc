@@ -45,7 +45,7 @@ void SwitchEnd::open_rings(uint32_t number) {
   port.from_vnf = Consumer(region_->from_vnf(number), capacity);
   port.fresh = Producer(region_->fresh(number), pool);
   port.returned = Consumer(region_->returned(number), pool);
-  port.fresh_given = 0;
+  port.has_taken = false;
 }
 
 bool SwitchEnd::accept(Port& port, uint32_t buffer) {
@@ -106,6 +106,7 @@ void SwitchEnd::refill(uint32_t number, uint32_t level) {
   const auto& fresh = *static_cast<const RingHeader*>(region_->fresh(number));
   const uint32_t taken = fresh.tail.load(std::memory_order_acquire);
   const uint32_t waiting = port.fresh.position() - taken;
+  port.has_taken = taken != 0;
   if (waiting >= level || port.fresh.broken()) return;
   const uint32_t count = pool_->take(std::span(numbers).first(std::min(kBurst, level - waiting)));
   for (uint32_t i = 0; i < count; ++i) out_[numbers[i]] = 1;

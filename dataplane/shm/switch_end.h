@@ -59,6 +59,8 @@ class SwitchEnd {
   uint32_t send(uint32_t port, std::span<const uint32_t> packets);
   /// Takes what the VNF is done with, and keeps `level` empty buffers ready for it.
   void refill(uint32_t port, uint32_t level);
+  /// True once the port's VNF has taken an empty buffer.
+  [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
   /// Takes back all that a VNF held, or that waits for it, and resets the port's rings.
   void reclaim(uint32_t port);
 
@@ -76,7 +78,7 @@ class SwitchEnd {
     Consumer from_vnf;
     Producer fresh;
     Consumer returned;
-    uint32_t fresh_given{0};
+    bool has_taken{false};
     Offences offences;
   };
 

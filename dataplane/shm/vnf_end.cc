@@ -10,18 +10,33 @@ namespace {
 
 constexpr uint32_t kFreeBurst = 64;
 
+/// While a direct link is read, one rx() in so many looks first for what comes by the switch.
+constexpr uint32_t kSwitchTurn = 8;
+
 const RegionHeader& header_of(std::span<uint8_t> memory) {
   return *reinterpret_cast<const RegionHeader*>(memory.data());
+}
+
+/// Whether `memory` is a region that this code knows; 0 or a negative errno.
+int check(std::span<uint8_t> memory) {
+  if (memory.size() < sizeof(RegionHeader)) return -EINVAL;
+  const RegionHeader& header = header_of(memory);
+  if (header.magic != kMagic) return -EINVAL;
+  if (header.version_major != 1) return -EPROTO;
+  const uint64_t buffers = uint64_t{header.n_buffers} * header.buffer_stride;
+  if (header.size > memory.size() || header.buffers_at > header.size ||
+      buffers > header.size - header.buffers_at || header.n_ports > kMaxPorts ||
+      header.ports_at + header.n_ports * sizeof(PortBlock) > header.buffers_at) {
+    return -EINVAL;
+  }
+  return 0;
 }
 
 }  // namespace
 
 int VnfEnd::find(std::span<uint8_t> memory, const char* name, uint32_t& port) {
-  if (memory.size() < sizeof(RegionHeader)) return -EINVAL;
+  if (const int error = check(memory); error != 0) return error;
   const RegionHeader& header = header_of(memory);
-  if (header.magic != kMagic) return -EINVAL;
-  if (header.version_major != 1) return -EPROTO;
-  if (header.size > memory.size()) return -EINVAL;
   const auto* blocks = reinterpret_cast<const PortBlock*>(memory.data() + header.ports_at);
   for (uint32_t i = 0; i < header.n_ports; ++i) {
     if (std::strncmp(blocks[i].name, name, kNameSize) == 0) {
@@ -32,8 +47,10 @@ int VnfEnd::find(std::span<uint8_t> memory, const char* name, uint32_t& port) {
   return -ENOENT;
 }
 
-void VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
+int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
+  if (const int error = check(memory); error != 0) return error;
   const RegionHeader& header = header_of(memory);
+  if (port >= header.n_ports) return -ENOENT;
   memory_ = memory;
   block_ = &block_of(port);
   buffers_ = memory.data() + header.buffers_at;
@@ -53,6 +70,9 @@ void VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   returned_.resume();
   direct_packets_ = block_->link.direct_packets.load(std::memory_order_relaxed);
   direct_octets_ = block_->link.direct_octets.load(std::memory_order_relaxed);
+  rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
+  follow_tx(block_->link.tx_now.load(std::memory_order_relaxed));
+  return 0;
 }
 
 PortBlock& VnfEnd::block_of(uint32_t port) const {
@@ -62,31 +82,43 @@ PortBlock& VnfEnd::block_of(uint32_t port) const {
 uint32_t VnfEnd::take(Consumer& ring, std::span<uint32_t> packets) {
   const uint32_t count = ring.peek(packets);
   if (count == 0) return 0;
-  for (uint32_t i = 0; i < count; ++i) held_[packets[i]] = 1;
+  uint32_t highest = 0;
+  for (uint32_t i = 0; i < count; ++i) highest = std::max(highest, packets[i]);
+  const uint32_t good = highest < n_buffers_ ? count : without_nonsense(packets.first(count));
+  for (uint32_t i = 0; i < good; ++i) held_[packets[i]] = 1;
   ring.release(count);
-  return count;
+  return good;
+}
+
+uint32_t VnfEnd::without_nonsense(std::span<uint32_t> packets) const {
+  const auto bad = std::ranges::remove_if(packets, [this](uint32_t n) { return n >= n_buffers_; });
+  return static_cast<uint32_t>(packets.size() - bad.size());
 }
 
 uint32_t VnfEnd::rx(std::span<uint32_t> packets) {
-  if (rx_now_ == Reading::open) {
-    const auto wanted = Reading{block_->link.rx_wanted.load(std::memory_order_acquire)};
-    const uint32_t count = take(direct_in_, packets);
-    if (count > 0) return count;
-    // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
-    if (wanted == Reading::closed) {
-      rx_now_ = Reading::closed;
-      block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
-    }
-    return take(to_vnf_, packets);
+  // Also for a VNF that has nothing to send: the switch waits for its answer.
+  const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
+  if (tx_wanted != tx_now_) follow_tx(tx_wanted);
+  if (rx_now_ == Reading::closed) follow_rx();
+  if (rx_now_ == Reading::closed) return take(to_vnf_, packets);
+  const auto wanted = Reading{block_->link.rx_wanted.load(std::memory_order_acquire)};
+  // What others send to this port by the switch has its turn too, however much comes directly.
+  if (++rx_calls_ % kSwitchTurn == 0) {
+    if (const uint32_t count = take(to_vnf_, packets); count > 0) return count;
   }
-  const uint32_t count = take(to_vnf_, packets);
-  if (count == 0) follow_rx();
-  return count;
+  if (const uint32_t count = take(direct_in_, packets); count > 0) return count;
+  // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
+  if (wanted == Reading::closed) {
+    rx_now_ = Reading::closed;
+    block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
+  }
+  return take(to_vnf_, packets);
 }
 
 void VnfEnd::follow_rx() {
   if (Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::closed) return;
-  if (to_vnf_.position() != block_->link.rx_after.load(std::memory_order_relaxed)) return;
+  const uint32_t after = block_->link.rx_after.load(std::memory_order_relaxed);
+  if (static_cast<int32_t>(to_vnf_.position() - after) < 0) return;
   rx_now_ = Reading::open;
   direct_in_.resume();
   block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
@@ -102,12 +134,12 @@ void VnfEnd::follow_tx(uint32_t wanted) {
   block_->link.tx_now.store(wanted, std::memory_order_release);
 }
 
-uint32_t VnfEnd::tx(std::span<const uint32_t> packets) {
+uint32_t VnfEnd::tx(std::span<const uint32_t> packets, VnfEnd& owner) {
   const uint32_t wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (wanted != tx_now_) follow_tx(wanted);
   if (tx_now_ == 0) {
     const uint32_t count = from_vnf_.put(packets);
-    unmark(packets.first(count));
+    owner.unmark(packets.first(count));
     return count;
   }
   // Lengths are read before the receiver may change them.
@@ -115,7 +147,7 @@ uint32_t VnfEnd::tx(std::span<const uint32_t> packets) {
   for (const uint32_t packet : packets) octets += header(packet).length;
   const uint32_t count = direct_out_.put(packets);
   for (const uint32_t packet : packets.subspan(count)) octets -= header(packet).length;
-  unmark(packets.first(count));
+  owner.unmark(packets.first(count));
   direct_packets_ += count;
   direct_octets_ += octets;
   block_->link.direct_packets.store(direct_packets_, std::memory_order_relaxed);

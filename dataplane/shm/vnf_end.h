@@ -37,11 +37,14 @@ class VnfEnd {
   /// The port named `name` of the region at `memory`. 0, or a negative errno (headrace_port.h).
   static int find(std::span<uint8_t> memory, const char* name, uint32_t& port);
 
-  /// Continues on a port's rings where they stand. `memory` passed find().
-  void bind(std::span<uint8_t> memory, uint32_t port);
+  /// Continues on a port's rings where they stand. 0, or -EINVAL if `memory` is no region of ours,
+  /// -ENOENT if it has no such port.
+  int bind(std::span<uint8_t> memory, uint32_t port);
 
   uint32_t rx(std::span<uint32_t> packets);
-  uint32_t tx(std::span<const uint32_t> packets);
+  uint32_t tx(std::span<const uint32_t> packets) { return tx(packets, *this); }
+  /// The same for packets that `owner`, an end of the same region, holds.
+  uint32_t tx(std::span<const uint32_t> packets, VnfEnd& owner);
   uint32_t alloc(std::span<uint32_t> buffers);
   void free(std::span<const uint32_t> buffers);
   /// Frees all that this end still owns.
@@ -57,12 +60,19 @@ class VnfEnd {
   [[nodiscard]] uint32_t room() const { return stride_ - sizeof(BufferHeader); }
   [[nodiscard]] bool is_direct() const { return tx_now_ != 0; }
   [[nodiscard]] PortBlock& block() const { return *block_; }
+  [[nodiscard]] std::span<uint8_t> memory() const { return memory_; }
+  /// The first buffer's header, and what lies between two.
+  [[nodiscard]] uint8_t* buffers() const { return buffers_; }
+  [[nodiscard]] uint32_t stride() const { return stride_; }
+  [[nodiscard]] uint32_t n_buffers() const { return n_buffers_; }
 
  private:
   [[nodiscard]] PortBlock& block_of(uint32_t port) const;
   void follow_tx(uint32_t wanted);
   void follow_rx();
   uint32_t take(Consumer& ring, std::span<uint32_t> packets);
+  /// Keeps the numbers that are buffers: a broken VNF of the group may send others. How many.
+  uint32_t without_nonsense(std::span<uint32_t> packets) const;
   void unmark(std::span<const uint32_t> buffers);
 
   std::span<uint8_t> memory_;
@@ -80,6 +90,7 @@ class VnfEnd {
   Producer direct_out_;
   uint32_t tx_now_{0};
   Reading rx_now_{Reading::closed};
+  uint32_t rx_calls_{0};
   uint64_t direct_packets_{0};
   uint64_t direct_octets_{0};
 };

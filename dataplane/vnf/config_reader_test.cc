@@ -78,8 +78,8 @@ TEST(ProgramConfig, ReadsAWholeFile) {
 TEST(ProgramConfig, RefusesWhatCannotRun) {
   EXPECT_THAT(program_mistakes("{}"), ElementsAre("ports: a function needs at least one port"));
   EXPECT_THAT(program_mistakes(R"({"ports": [{"name": "a"}]})"),
-              ElementsAre("ports[0].devargs: give either `devargs` (a DPDK device) or `interface` "
-                          "(a kernel's)"));
+              ElementsAre("ports[0].devargs: give one of `devargs` (a DPDK device), `interface` (a "
+                          "kernel's) and `shm` (a Headrace port)"));
   EXPECT_THAT(program_mistakes(R"({"ports": [{"name": "a", "devargs": "net_null0"},
                                              {"name": "a", "devargs": "net_null1"}]})"),
               ElementsAre("ports[1].name: two ports have this name"));

@@ -275,7 +275,12 @@ void Program::watch_devices() {
   timer_.expires_after(kDeviceCheckInterval);
   timer_.async_wait([this](asio::error_code code) {
     if (code) return;
-    for (const auto& device : devices_) device->keep_up();
+    for (const auto& device : devices_) {
+      if (auto kept = device->keep_up(); !kept) {
+        stop(kept);
+        return;
+      }
+    }
     watch_devices();
   });
 }

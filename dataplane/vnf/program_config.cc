@@ -15,8 +15,16 @@ PortConfig read_port(ConfigReader& config, size_t index) {
   port.tx_descriptors = static_cast<uint16_t>(config.integer("tx_descriptors", 32, 32768, 1024));
   const auto devargs = config.string("devargs", "");
   const auto interface = config.string("interface", "");
-  if (devargs.empty() == interface.empty()) {
-    config.complain("devargs", "give either `devargs` (a DPDK device) or `interface` (a kernel's)");
+  const bool has_shm = config.raw("shm") != nullptr;
+  if (has_shm) {
+    auto shm = config.optional_child("shm");
+    port.shm = ShmPortConfig{.socket = shm.string("socket"), .port = shm.string("port")};
+    shm.finish();
+  }
+  if ((devargs.empty() ? 0 : 1) + (interface.empty() ? 0 : 1) + (has_shm ? 1 : 0) != 1) {
+    config.complain("devargs",
+                    "give one of `devargs` (a DPDK device), `interface` (a kernel's) and `shm` (a "
+                    "Headrace port)");
   }
   port.devargs =
       interface.empty() ? devargs : fmt::format("net_af_packet_vnf{},iface={}", index, interface);

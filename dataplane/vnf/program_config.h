@@ -7,7 +7,8 @@
 //    "idle": "poll" | "yield" | "sleep", "sleep_us": 50,
 //    "ports": [{"name": "0", "devargs": "net_virtio_user0,path=/run/a.sock,server=1",
 //               "mac": "02:00:00:00:00:01", "rx_descriptors": 1024, "tx_descriptors": 1024},
-//              {"name": "1", "interface": "veth0"}],
+//              {"name": "1", "interface": "veth0"},
+//              {"name": "2", "shm": {"socket": "/run/graph.shm", "port": "g1p2"}}],
 //    "function": {...}}
 #pragma once
 
@@ -28,9 +29,17 @@ enum class Idle : uint8_t {
   sleep,  ///< sleeps, after a while without packets
 };
 
+/// A port of a Headrace switch, by shared memory (shm/headrace_port.h).
+struct ShmPortConfig {
+  std::string socket;  ///< the group's
+  std::string port;    ///< its name at the switch
+  bool operator==(const ShmPortConfig&) const = default;
+};
+
 struct PortConfig {
   std::string name;
   std::string devargs;  ///< as rte_dev_probe() takes them; made from `interface` if that is given
+  std::optional<ShmPortConfig> shm;  ///< then there are no devargs
   std::optional<MacAddress> mac;
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};

@@ -17,7 +17,7 @@ from headrace.eal import remove_remains
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.processes import ProcessError, Supervisor, write_atomically
 from headrace.programs import ProgramMissing, find_program
-from headrace.switches.base import PortKind, vdev_devargs
+from headrace.switches.base import PortKind, PortSpec, vdev_devargs
 
 log = logging.getLogger("headrace.node")
 
@@ -38,11 +38,18 @@ def file_prefix(vnf: VnfSpec) -> str:
     return f"hrvnf{hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()}"
 
 
+def _peer(port: PortSpec, number: int) -> dict[str, Any]:
+    """How headrace-vnf's port number `number` meets the switch's `port`."""
+    if port.kind is PortKind.SHM:
+        return {"shm": {"socket": port.options["socket"], "port": port.name}}
+    return {"devargs": vdev_devargs(port).replace("{n}", str(number))}
+
+
 class ProcessEngine:
     """headrace-vnf processes."""
 
     name = "process"
-    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER)
+    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
     def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
         self._directory = rundir / "vnf"
@@ -71,7 +78,7 @@ class ProcessEngine:
             "ports": [
                 {
                     "name": port.id,
-                    "devargs": vdev_devargs(port.switch_port).replace("{n}", str(number)),
+                    **_peer(port.switch_port, number),
                     **({"mac": port.mac} if port.mac else {}),
                 }
                 for number, port in enumerate(vnf.ports)

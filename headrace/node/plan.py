@@ -46,6 +46,10 @@ _UNSUPPORTED = {
     "management": "management end-points do not exist here; remove it",
 }
 
+_SHM_PORTS = 64
+_SHM_BUFFERS = 16384
+"""Ports and packet buffers (of 2240 octets) of a graph's shared memory: 36 MiB."""
+
 
 @dataclass(frozen=True)
 class Surroundings:
@@ -88,7 +92,7 @@ def make_plan(
     names = _PortNames(number, previous)
     vnfs = _place_vnfs(graph, graph_id, node, names, previous)
     links = assign_links(graph, previous.links)
-    lsi = f"{node.prefix}-{number}"
+    lsi = names.lsi(node.prefix)
     specs = {
         use.number: LinkSpec(
             first=node.lsi0,
@@ -201,6 +205,10 @@ class _PortNames:
         self.kept: dict[str, str] = {}
         self.references: dict[str, str] = {}
 
+    def lsi(self, prefix: str) -> str:
+        """The name of the graph's LSI."""
+        return f"{prefix}-{self._number}"
+
     def name(self, reference: str, kind: PortKind) -> str:
         """The name of the port `vnf:<id>:<label>:<n>` of this kind."""
         identity = f"{kind} {reference}"
@@ -311,8 +319,18 @@ def _vnf_port(
     reference = f"vnf:{vnf.id}:{port.id}"
     name = names.name(reference, kind)
     labels = {"graph": graph_id, "port": reference}
-    spec = port_spec(name, kind, {}, node.rundir, labels)
+    options = shm_group(names.lsi(node.prefix)) if kind is PortKind.SHM else {}
+    spec = port_spec(name, kind, options, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)
+
+
+def shm_group(lsi: str) -> dict[str, str]:
+    """The trust group of a graph: one region of shared memory for all its VNFs."""
+    return {
+        "group": lsi,
+        "ports": str(_SHM_PORTS),
+        "buffers": str(_SHM_BUFFERS),
+    }
 
 
 def port_spec(
@@ -324,6 +342,9 @@ def port_spec(
         defaults = {"socket": str(rundir / "ports" / f"{name}.memif"), "id": "0", "role": "server"}
     elif kind is PortKind.VHOST_USER:
         defaults = {"path": str(rundir / "ports" / f"{name}.sock")}
+    elif kind is PortKind.SHM:
+        group = options.get("group", name)
+        defaults = {"group": group, "socket": str(rundir / "switch" / f"{group}.shm")}
     return PortSpec(name=name, kind=kind, options={**defaults, **options}, labels=labels)
 
 

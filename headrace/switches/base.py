@@ -30,6 +30,7 @@ class PortKind(StrEnum):
     DPDK = "dpdk"
     TAP = "tap"
     SYSTEM = "system"
+    SHM = "shm"
 
 
 class _Frozen(BaseModel):
@@ -41,7 +42,8 @@ class PortSpec(_Frozen):
 
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
-    ends). `labels` are for people: whose port it is.
+    ends); shm `group`, `socket` (of the group, which the switch makes), `ports` and `buffers`
+    (of the group, taken from its first port). `labels` are for people: whose port it is.
     """
 
     name: str

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of headrace-switch, by the same OVSDB and OpenFlow as Open vSwitch.
 
-Only two things are its own: the memif port type, and the control socket with cycles by stage.
+Its own are the port types memif and shm, and the control socket with cycles by stage.
 """
 
 import time
@@ -33,8 +33,9 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.DPDK,
             PortKind.TAP,
             PortKind.SYSTEM,
+            PortKind.SHM,
         ),
-        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
+        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM),
         control_socket=True,
     )
 
@@ -77,6 +78,8 @@ class HeadraceDriver(OvsFamilyDriver):
                 return "memif", dict(port.options)
             case PortKind.VHOST_USER:
                 return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+            case PortKind.SHM:
+                return "shm", {k: v for k, v in port.options.items() if k != "socket"}
             case PortKind.DPDK:
                 return "dpdk", dpdk_options(port)
             case PortKind.TAP:

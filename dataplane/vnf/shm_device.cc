@@ -1,0 +1,180 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vnf/shm_device.h"
+
+#include <rte_prefetch.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include "base/log.h"
+#include "vnf/output.h"
+
+namespace headrace::vnf {
+namespace {
+
+/// Packets per call at most.
+constexpr size_t kMost = Output::kBufferSize;
+
+/// Errors that a later attempt may not meet: the switch is not there yet, or has not made the port,
+/// or still takes back what the last user of the port held.
+bool may_pass(int error) {
+  return error == -ENOENT || error == -ECONNREFUSED || error == -EBUSY || error == -EPIPE;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Device>> ShmDevice::open(const PortConfig& config) {
+  std::unique_ptr<ShmDevice> device(new ShmDevice(config));
+  device->mac_ = config.mac.value_or(MacAddress{});
+  if (auto kept = device->keep_up(); !kept) return tl::unexpected(kept.error());
+  return device;
+}
+
+ShmDevice::~ShmDevice() {
+  if (attached_.load()) {
+    memory_->collect();
+    end_.free_all();
+    end_.block().user.store(0, std::memory_order_release);
+  }
+  if (connection_ >= 0) close(connection_);
+}
+
+Result<> ShmDevice::keep_up() {
+  if (attached_.load(std::memory_order_relaxed)) {
+    const bool up = shm::is_connected(connection_);
+    note_link(up);
+    if (up) return {};
+    return fail("port {}: the switch at {} is gone, or has removed the port", config_.name,
+                config_.shm->socket);
+  }
+  return attach();
+}
+
+Result<> ShmDevice::attach() {
+  shm::Attached attached;
+  const int error =
+      shm::ask_for_port(config_.shm->socket.c_str(), config_.shm->port.c_str(), attached);
+  if (may_pass(error)) {
+    log::debug("port {}: not attached yet: {}", config_.name, std::strerror(-error));
+    return {};
+  }
+  if (error != 0) {
+    return fail("port {}: {} at {}: {}", config_.name, config_.shm->port, config_.shm->socket,
+                std::strerror(-error));
+  }
+  connection_ = attached.connection;
+  auto memory = ShmMemory::of(attached.region);
+  close(attached.region);
+  if (!memory) return tl::unexpected(memory.error());
+  memory_ = std::move(*memory);
+  if (const int bound = end_.bind(memory_->octets(), attached.port); bound != 0) {
+    return fail("port {}: {}", config_.name, std::strerror(-bound));
+  }
+  if (!config_.mac) mac_ = {0x02, 0x48, 0x52, 1, 0, static_cast<uint8_t>(attached.port)};
+  end_.block().user.store(static_cast<uint32_t>(getpid()), std::memory_order_release);
+  attached_.store(true, std::memory_order_release);
+  note_link(true);
+  return {};
+}
+
+uint16_t ShmDevice::rx(std::span<rte_mbuf*> packets) noexcept {
+  if (!attached_.load(std::memory_order_acquire)) return 0;
+  memory_->collect();
+  std::array<uint32_t, kMost> numbers;
+  const size_t room = std::min(packets.size(), numbers.size());
+  const uint32_t count = end_.rx(std::span(numbers).first(room));
+  for (uint32_t i = 0; i < count; ++i) {
+    rte_prefetch0(&end_.header(numbers[i]));
+    rte_prefetch0(memory_->mbufs().mbuf(numbers[i]));
+  }
+  uint16_t good = 0;
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const uint32_t number = numbers[i];
+    const shm::BufferHeader header = end_.header(number);
+    if (header.begin > end_.room() || header.length > end_.room() - header.begin) {
+      malformed_.add(1);
+      end_.free({&number, 1});
+      continue;
+    }
+    memory_->set_owner(number, end_);
+    rte_mbuf* packet = memory_->mbufs().mbuf(number);
+    rte_pktmbuf_reset(packet);
+    packet->data_off = static_cast<uint16_t>(header.begin);
+    packet->data_len = static_cast<uint16_t>(header.length);
+    packet->pkt_len = header.length;
+    bytes += header.length;
+    packets[good++] = packet;
+  }
+  if (good > 0) {
+    rx_packets_.add(good);
+    rx_bytes_.add(bytes);
+  }
+  return good;
+}
+
+uint32_t ShmDevice::copy(rte_mbuf* packet) noexcept {
+  uint32_t number = kNone;
+  if (packet->pkt_len > end_.room() - shm::kHeadroom || end_.alloc({&number, 1}) == 0) return kNone;
+  uint8_t* to = end_.data(number);
+  const void* from = rte_pktmbuf_read(packet, 0, packet->pkt_len, to);
+  if (from != to) std::memcpy(to, from, packet->pkt_len);
+  end_.header(number).length = packet->pkt_len;
+  memory_->set_owner(number, end_);
+  return number;
+}
+
+uint32_t ShmDevice::number_of(rte_mbuf* packet) noexcept {
+  if (!memory_->mbufs().can_pass(packet)) return copy(packet);
+  const uint32_t number = shm::MbufSet::buffer_of(packet);
+  // Not written if it is right already: the line may stay in the other cores' caches.
+  shm::BufferHeader& header = end_.header(number);
+  if (header.begin != packet->data_off) header.begin = packet->data_off;
+  if (header.length != packet->pkt_len) header.length = packet->pkt_len;
+  return number;
+}
+
+uint16_t ShmDevice::tx(std::span<rte_mbuf*> packets) noexcept {
+  if (!attached_.load(std::memory_order_acquire)) {
+    tx_dropped_.add(packets.size());
+    return 0;
+  }
+  std::array<uint32_t, kMost> numbers;
+  std::array<uint32_t, kMost> lengths;
+  const size_t room = std::min(packets.size(), numbers.size());
+  uint32_t count = 0;
+  while (count < room && (numbers[count] = number_of(packets[count])) != kNone) {
+    lengths[count] = packets[count]->pkt_len;
+    ++count;
+  }
+  // A run of packets of one owner at a time; nearly always there is one run. With no packet at all
+  // the call still answers the switch's wishes for direct links.
+  uint32_t sent = 0;
+  do {
+    shm::VnfEnd* owner = count > 0 ? memory_->owner(numbers[sent]) : &end_;
+    uint32_t end = sent;
+    while (end < count && memory_->owner(numbers[end]) == owner) ++end;
+    const uint32_t put = end_.tx(std::span(numbers).subspan(sent, end - sent), *owner);
+    sent += put;
+    if (sent < end) break;
+  } while (sent < count);
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < count; ++i) {
+    const bool copied = !memory_->mbufs().can_pass(packets[i]);
+    if (i < sent) {
+      bytes += lengths[i];
+      if (copied) rte_pktmbuf_free(packets[i]);
+    } else if (copied) {
+      end_.free({&numbers[i], 1});
+    }
+  }
+  tx_packets_.add(sent);
+  tx_bytes_.add(bytes);
+  if (sent < packets.size()) tx_dropped_.add(packets.size() - sent);
+  return static_cast<uint16_t>(sent);
+}
+
+}  // namespace headrace::vnf

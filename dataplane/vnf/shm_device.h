@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// A port of a Headrace switch as a port of the function, by shared memory: packets come and go by
+// the numbers of their buffers. What the function sends that is not in the region is copied once.
+//
+// The switch may come later: keep_up() attaches then. When it goes, keep_up() fails: its region is
+// dead, and the packets in it.
+#pragma once
+
+#include <atomic>
+
+#include "vnf/device.h"
+#include "vnf/shm_memory.h"
+
+namespace headrace::vnf {
+
+class ShmDevice final : public Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(const PortConfig& config);
+  /// Gives back all that the port holds.
+  ~ShmDevice() override;
+
+  uint16_t rx(std::span<rte_mbuf*> packets) noexcept override;
+  uint16_t tx(std::span<rte_mbuf*> packets) noexcept override;
+  Result<> keep_up() override;
+
+ private:
+  explicit ShmDevice(const PortConfig& config) : Device(config) {}
+  Result<> attach();
+  [[nodiscard]] uint64_t missed() const override { return malformed_.read(); }
+  /// Writes the packet's place and length for the next reader; its number. kNone: no buffer.
+  uint32_t number_of(rte_mbuf* packet) noexcept;
+  uint32_t copy(rte_mbuf* packet) noexcept;
+  static constexpr uint32_t kNone = ~0u;
+
+  std::shared_ptr<ShmMemory> memory_;
+  shm::VnfEnd end_;
+  int connection_{-1};
+  std::atomic<bool> attached_{false};
+  Counter malformed_;  ///< not inside their buffer: another VNF of the group is broken
+};
+
+}  // namespace headrace::vnf
