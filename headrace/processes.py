@@ -147,11 +147,7 @@ class Supervisor:
         self._logs.mkdir(parents=True, exist_ok=True)
         if cores:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
-        marked = {
-            **os.environ,
-            **(environment or {}),
-            OWNER_VARIABLE: f"{self._rundir}#{name}",
-        }
+        marked = {**os.environ, **(environment or {}), **self.mark(name)}
         with self.log_of(name).open("ab") as log:
             try:
                 child = await asyncio.create_subprocess_exec(
@@ -167,6 +163,26 @@ class Supervisor:
         process = ProcessId.of(child.pid)
         if process is None:
             raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
+        self._record(name, process, argv, digest)
+        return process, True
+
+    def adopt(self, name: str, pid: int, argv: Sequence[str], digest: str) -> ProcessId:
+        """Records a process that another program has started for us, with our `mark`.
+
+        Raises:
+            ProcessError: it has ended already.
+        """
+        process = ProcessId.of(pid)
+        if process is None:
+            raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
+        self._record(name, process, argv, digest)
+        return process
+
+    def mark(self, name: str) -> dict[str, str]:
+        """What the environment of the process `name` must hold for it to be found again."""
+        return {OWNER_VARIABLE: f"{self._rundir}#{name}"}
+
+    def _record(self, name: str, process: ProcessId, argv: Sequence[str], digest: str) -> None:
         record = {
             "pid": process.pid,
             "start_ticks": process.start_ticks,
@@ -174,7 +190,6 @@ class Supervisor:
             "argv": list(argv),
         }
         write_atomically(self._records / f"{name}.json", json.dumps(record))
-        return process, True
 
     async def end(self, name: str, patience_s: float = 5.0) -> None:
         """Ends the process `name`: SIGTERM, after `patience_s` SIGKILL; returns when it is gone."""

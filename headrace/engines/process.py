@@ -9,13 +9,14 @@ import asyncio
 import hashlib
 import json
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.control import ControlError, call
 from headrace.eal import remove_remains
 from headrace.engines.base import EngineError, VnfSpec
-from headrace.processes import ProcessError, Supervisor, write_atomically
+from headrace.processes import ProcessError, ProcessId, Supervisor, write_atomically
 from headrace.programs import ProgramMissing, find_program
 from headrace.switches.base import PortKind, PortSpec, vdev_devargs
 
@@ -113,9 +114,7 @@ class ProcessEngine:
         write_atomically(file, text)
         try:
             program = find_program("headrace-vnf")
-            process, _ = await self._supervisor.ensure(
-                self._process(vnf), [str(program), *command], cores=vnf.cores, digest=digest
-            )
+            process = await self._launch(vnf, [str(program), *command], digest)
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         patience = _RECONNECT_S if adopted else _PATIENCE_S
@@ -130,6 +129,17 @@ class ProcessEngine:
                 words = f"VNF {vnf.vnf}: {missing} after {patience:.0f} s"
                 raise _TryAgain(words) if adopted else EngineError(words)
             await asyncio.sleep(0.02)
+
+    async def _launch(self, vnf: VnfSpec, argv: Sequence[str], digest: str) -> ProcessId:
+        """Starts the VNF, or keeps the one that runs and was made from the same `digest`.
+
+        Raises:
+            ProcessError: it cannot be started.
+        """
+        process, _ = await self._supervisor.ensure(
+            self._process(vnf), argv, cores=vnf.cores, digest=digest
+        )
+        return process
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
         """What a starting VNF still lacks to forward: its worker, or a peer on a port."""

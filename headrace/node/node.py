@@ -18,6 +18,7 @@ from typing import Any
 
 from headrace.eal import hugepages_lacking
 from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
 from headrace.node import templates
@@ -82,6 +83,7 @@ def parts_of(
     )
     engines: dict[str, Engine] = {
         "process": ProcessEngine(rundir, supervisor, hugepages),
+        "container": ContainerEngine(rundir, supervisor, hugepages),
         "native": NativeEngine(prefix_of(rundir)),
     }
     return make_driver(config.switch, settings, supervisor), engines

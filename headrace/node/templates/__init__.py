@@ -14,6 +14,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from headrace.node.errors import ConfigError
 from headrace.node.nffg import VnfModel, describe
 
+_LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "kvm"}
+"""What the original node calls our engines; `native` is the same."""
+
 
 class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -43,7 +46,7 @@ class Template(_Strict):
 
     def wire(self) -> dict[str, Any]:
         """The template as the original datastore gives it."""
-        kind = {"process": "dpdk", "native": "native"}.get(self.engine, self.engine)
+        kind = _LEGACY_TYPES.get(self.engine, self.engine)
         return {
             "name": self.name,
             "functional-capability": self.functional_capability,

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine for VNFs in containers: headrace-vnf by runc, without a daemon and without an image.
+
+It is the engine `process` with another way to start: the same configuration, the same control
+socket, the same ports. `oci.py` says what the container sees; of the node's directory that is its
+own configuration, and the two directories of sockets, read-write: those of ports, where peers
+meet, and those of control.
+
+The container's process is the supervisor's as any other, found again by its mark; what runc itself
+knows of it is below `<rundir>/runc`, and goes with it.
+"""
+
+import asyncio
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.eal import hugepage_mounts
+from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.oci import Container, make_bundle
+from headrace.engines.process import ProcessEngine
+from headrace.processes import ProcessError, ProcessId, Supervisor
+from headrace.switches.base import PortKind
+
+RUNC = "runc"
+
+_OVERHEAD_MB = 192
+"""What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
+
+
+class ContainerEngine(ProcessEngine):
+    """headrace-vnf in containers."""
+
+    name = "container"
+    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER)
+
+    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
+        super().__init__(rundir, supervisor, hugepages)
+        self._rundir = rundir
+        self._state = rundir / "runc"
+        self._bundles = rundir / "bundles"
+
+    async def _launch(self, vnf: VnfSpec, argv: Sequence[str], digest: str) -> ProcessId:
+        """See ProcessEngine: in a container."""
+        if shutil.which(RUNC) is None:
+            raise ProcessError(f"{RUNC} is not installed; run `make setup`")
+        name = self._process(vnf)
+        running = self._supervisor.find(name)
+        if running is not None:
+            return running  # as it was made: `ensure` ended any other
+        await self._delete(vnf)
+        bundle = self._bundles / vnf.name
+        ports = self._rundir / "ports"
+        ports.mkdir(parents=True, exist_ok=True)
+        self._directory.mkdir(parents=True, exist_ok=True)
+        make_bundle(
+            Container(
+                name=vnf.name,
+                argv=list(argv),
+                environment={"PATH": "/usr/bin:/bin", **self._supervisor.mark(name)},
+                cores=vnf.cores,
+                memory_mb=vnf.memory_mb + _OVERHEAD_MB,
+                readable=_outside_of_usr(Path(argv[0]).parent),
+                writable=(
+                    ports,
+                    self._directory,
+                    *(hugepage_mounts() if self._hugepages else ()),
+                ),
+            ),
+            bundle,
+        )
+        pid_file = bundle / "pid"
+        words = ["run", "--detach", "--bundle", str(bundle), "--pid-file", str(pid_file), vnf.name]
+        log = self._supervisor.log_of(name)
+        log.parent.mkdir(parents=True, exist_ok=True)
+        if await self._runc(*words, log=log) != 0:
+            raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
+        return self._supervisor.adopt(name, int(pid_file.read_text()), list(argv), digest)
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        await super().stop(vnf)
+        await self._delete(vnf)
+        shutil.rmtree(self._bundles / vnf.name, ignore_errors=True)
+
+    async def _delete(self, vnf: VnfSpec) -> None:
+        """Removes what runc keeps of a container that has ended: its state and its cgroups."""
+        if (self._state / vnf.name).exists() and await self._runc("delete", "--force", vnf.name):
+            raise EngineError(f"VNF {vnf.vnf}: {RUNC} cannot delete its container")
+
+    async def _runc(self, *words: str, log: Path | None = None) -> int:
+        """Runs runc to its end; what it says, and what the container will, goes to `log`."""
+        with (log or Path("/dev/null")).open("ab") as output:
+            child = await asyncio.create_subprocess_exec(
+                RUNC,
+                "--root",
+                str(self._state),
+                *words,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+            return await child.wait()
+
+
+def _outside_of_usr(directory: Path) -> tuple[Path, ...]:
+    """The directory, unless the container has it already."""
+    return () if directory.is_relative_to("/usr") else (directory,)

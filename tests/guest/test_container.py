@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""VNFs in containers: a graph of the node's, its packets counted, and what is left when it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import signal
+from pathlib import Path
+
+import httpx
+import pytest
+
+from headrace.engines.container import RUNC
+from headrace.node.node import Node
+from headrace.node.rest import make_app
+from headrace.traffic import StreamSpec, TrafficProcess
+from tests.guest.bed import LATE_US, PER_DIRECTION
+from tests.node import graphs
+from tests.node.conftest import StartNode
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.dpdk,
+    pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed (make setup)"),
+]
+
+PACKETS = 2 * PER_DIRECTION
+
+
+def cgroups_of(name: str) -> list[Path]:
+    return list(Path("/sys/fs/cgroup").glob(f"**/headrace-{name}"))
+
+
+def container_of(node: Node) -> tuple[str, int]:
+    """The name of the graph's only VNF, and the id of its process."""
+    [vnf] = node.graphs.record("g").plan.vnfs()
+    process = node.supervisor.find(f"vnf-{vnf.name}")
+    assert process is not None
+    return vnf.name, process.pid
+
+
+@pytest.mark.parametrize("kind", ["memif", "vhost-user"])
+async def test_a_container_passes_every_packet_and_leaves_nothing(
+    start_node: StartNode, rundir: Path, kind: str
+) -> None:
+    node = await start_node(
+        hugepages="off",
+        ports=[{"name": name, "kind": "memif"} for name in ("p0", "p1")],
+        vnf_ports=kind,
+        oversubscribe=True,
+    )
+    transport = httpx.ASGITransport(app=make_app(node))
+    async with (
+        httpx.AsyncClient(transport=transport, base_url="http://node", timeout=60) as http,
+        TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic,
+    ):
+        graph = graphs.chain("pass-container", 1)
+        answer = await http.put("/NF-FG/g", json=graph)
+        assert answer.status_code == 201, answer.text
+        for number, port in enumerate((await http.get("/node/ports")).json()):
+            devargs = port["attach"]["devargs"].replace("{n}", str(number))
+            await traffic.add_port(port["name"], devargs, wait_link_s=10)
+        await traffic.configure(
+            [
+                StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
+                StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
+            ]
+        )
+        result = await traffic.trial(
+            0.3, PACKETS / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
+        )
+        assert result.sent == result.received == PACKETS
+        assert result.duplicated == result.reordered == result.misdelivered == 0
+        ports = (await http.get("/node/vnfs/g/v0/counters")).json()["ports"]
+        for port in ports.values():
+            assert port["rx_packets"] == port["tx_packets"] == PER_DIRECTION
+
+        name, pid = container_of(node)
+        assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+        status = await asyncio.to_thread(Path(f"/proc/{pid}/status").read_text)
+        assert "CapEff:\t0000000000000000" in status
+        assert "NSpid:\t" in status and status.split("NSpid:\t")[1].splitlines()[0].endswith("\t1")
+        assert cgroups_of(name)
+
+        # The same again is no change: the container is kept.
+        assert (await http.put("/NF-FG/g", json=graph)).status_code < 300
+        assert container_of(node) == (name, pid)
+
+        # Killed, and its remains in the way: it can be made again.
+        os.kill(pid, signal.SIGKILL)
+        vnf, engine = node.vnf("g", "v0")
+        for _ in range(200):
+            if not engine.running(vnf):
+                break
+            await asyncio.sleep(0.02)
+        await engine.ensure(vnf)
+        assert container_of(node)[1] != pid
+
+        assert (await http.delete("/NF-FG/g")).status_code == 204
+    assert node.supervisor.find(f"vnf-{name}") is None
+    assert cgroups_of(name) == []
+    assert not (rundir / "runc" / name).exists()
+    assert not (rundir / "bundles" / name).exists()
