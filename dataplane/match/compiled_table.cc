@@ -15,9 +15,11 @@ constexpr size_t kShrunk = 4;
 
 }  // namespace
 
-CompiledTable::CompiledTable(Defer defer, RuleSource rules)
-    : defer_(std::move(defer)), rules_(std::move(rules)), plan_(plan({})) {
-  current_.store(build(plan_, {}, defer_).release(), std::memory_order_release);
+CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss)
+    : defer_(std::move(defer)), rules_(std::move(rules)), miss_(miss), plan_(plan({})) {
+  std::unique_ptr<Classifier> empty = build(plan_, {}, defer_);
+  empty->set_default(miss_);
+  current_.store(empty.release(), std::memory_order_release);
 }
 
 CompiledTable::~CompiledTable() {
@@ -49,7 +51,7 @@ void CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index
 
 void CompiledTable::erase(const Match& match, uint16_t priority) {
   if (is_default(match, priority)) {
-    classifier().set_default(kMiss);
+    classifier().set_default(miss_);
     plan_.default_rule.reset();
     return;
   }
@@ -81,6 +83,7 @@ void CompiledTable::rebuild() {
     plan_.reason = "too many prefixes for a trie: tuple space by priority";
     built = build(plan_, rules, defer_);
   }
+  if (!plan_.default_rule.has_value()) built->set_default(miss_);
   ++rebuilds_;
   peak_size_ = built->size();
   Classifier* old = current_.exchange(built.release(), std::memory_order_acq_rel);

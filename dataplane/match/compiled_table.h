@@ -33,8 +33,9 @@ class CompiledTable {
   /// matches must stay where they are until the source returns.
   using RuleSource = std::function<void(const RuleVisitor&)>;
 
-  /// The table starts empty: the source is not asked before the first change.
-  CompiledTable(Defer defer, RuleSource rules);
+  /// The table starts empty: the source is not asked before the first change. `miss` is what a
+  /// packet gets that no rule matches.
+  CompiledTable(Defer defer, RuleSource rules, uint32_t miss = kMiss);
   CompiledTable(const CompiledTable&) = delete;
   CompiledTable& operator=(const CompiledTable&) = delete;
   ~CompiledTable();  ///< no worker may use the table any more
@@ -74,6 +75,7 @@ class CompiledTable {
 
   Defer defer_;
   RuleSource rules_;
+  uint32_t miss_;
   Plan plan_;
   std::atomic<Classifier*> current_{nullptr};
   size_t peak_size_{0};  ///< since the last rebuild

@@ -4,14 +4,11 @@
 #include <algorithm>
 #include <cassert>
 #include <random>
-#if defined(__SSE2__)
-#include <emmintrin.h>
-#endif
 
 namespace headrace::match {
 namespace {
 
-constexpr size_t kSlots = 8;
+constexpr size_t kSlots = kBucketSlots;
 constexpr size_t kMinBuckets = 2;
 /// Mean entries per bucket at most. With Poisson of mean 4, 2% of the buckets overflow.
 constexpr size_t kMeanFill = 4;
@@ -65,22 +62,6 @@ inline uint32_t load_relaxed(const uint32_t& from) {
 }
 
 }  // namespace
-
-unsigned equal_signatures_portable(const uint16_t* signatures, uint16_t signature) noexcept {
-  unsigned equal = 0;
-  for (size_t i = 0; i < kSlots; ++i) equal |= unsigned{signatures[i] == signature} << i;
-  return equal;
-}
-
-unsigned equal_signatures(const uint16_t* signatures, uint16_t signature) noexcept {
-#if defined(__SSE2__)
-  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(signatures));
-  const __m128i equal = _mm_cmpeq_epi16(all, _mm_set1_epi16(static_cast<short>(signature)));
-  return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
-#else
-  return equal_signatures_portable(signatures, signature);
-#endif
-}
 
 struct alignas(kCacheLine) HashTable::Bucket {
   uint16_t signature[kSlots];

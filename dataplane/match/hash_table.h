@@ -24,6 +24,10 @@
 // Thread safety: as match/classifier.h.
 #pragma once
 
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
 #include <atomic>
 #include <memory>
 #include <unordered_map>
@@ -117,9 +121,25 @@ class HashTable final : public Classifier {
   std::unordered_map<uint32_t, std::vector<Ranked>> waiting_;  ///< lower priorities, by entry
 };
 
+/// Entries of a bucket.
+inline constexpr size_t kBucketSlots = 8;
+
 /// The signatures of a bucket that equal `signature`, as bits 0..7.
-unsigned equal_signatures(const uint16_t* signatures, uint16_t signature) noexcept;
-/// Its portable twin.
-unsigned equal_signatures_portable(const uint16_t* signatures, uint16_t signature) noexcept;
+inline unsigned equal_signatures_portable(const uint16_t* signatures, uint16_t signature) noexcept {
+  unsigned equal = 0;
+  for (size_t i = 0; i < kBucketSlots; ++i) equal |= unsigned{signatures[i] == signature} << i;
+  return equal;
+}
+
+/// Its twin for SSE2.
+inline unsigned equal_signatures(const uint16_t* signatures, uint16_t signature) noexcept {
+#if defined(__SSE2__)
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(signatures));
+  const __m128i equal = _mm_cmpeq_epi16(all, _mm_set1_epi16(static_cast<short>(signature)));
+  return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+#else
+  return equal_signatures_portable(signatures, signature);
+#endif
+}
 
 }  // namespace headrace::match

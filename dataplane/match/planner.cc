@@ -125,6 +125,16 @@ std::string value_of(const MatchField& field) {
   return fmt::format("{}=0x{}", info(field.field).name, digits.empty() ? "0" : digits);
 }
 
+/// True if the match names an IPv4 prefix that a trie finds in two steps.
+bool has_short_prefix(const Match& match) {
+  constexpr size_t kLongest = 24;
+  return std::any_of(kPrefixFields.begin(), kPrefixFields.end(), [&match](Field field) {
+    if (info(field).bytes != 4) return false;
+    const std::optional<Prefix> prefix = shape_of(match, field).prefix_of(match);
+    return prefix.has_value() && prefix->length != 0 && prefix->length <= kLongest;
+  });
+}
+
 bool plan_prefix(Plan& plan, std::span<const RuleRef> others) {
   for (const Field field : kPrefixFields) {
     const PrefixShape shape = shape_of(*others.front().match, field);
@@ -160,6 +170,9 @@ Plan plan(std::span<const RuleRef> rules) {
   const bool one_mask = std::all_of(others.begin(), others.end(), [&](const RuleRef& rule) {
     return equal(rule.match->mask, first.mask);
   });
+  // Prefixes of one length are exact, too, but the trie is faster while they are short.
+  const bool short_prefixes = one_mask && has_short_prefix(first);
+  if (short_prefixes && plan_prefix(plan, others)) return plan;
   if (one_mask && first.words != 0) {
     plan.structure = Structure::hash;
     plan.mask = first.mask;

@@ -3,7 +3,7 @@
 //
 // The planner looks at the rules of one table and takes the first structure that fits:
 //   1. direct: at most DirectTable::kRules rules of any masks;
-//   2. hash: all rules have one mask;
+//   2. hash: all rules have one mask, unless it is that of short IPv4 prefixes;
 //   3. prefix: all rules share an exact part (say eth_type=0x0800) and differ in a prefix of one
 //      address field, and the longest match is always of the highest priority;
 //   4. tuple space: anything.

@@ -175,7 +175,7 @@ OfResult<Op> compile_action(const Action& action, bool packet_out, Resolver& res
 
 /// Fills `rule` as RuleShape::forward if that is all the ops do.
 bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
-  bool ttl = false;
+  uint8_t edits = 0;
   for (const Op& op : ops) {
     if (rule.out != nullptr) return false;  // something follows the output
     switch (op.code) {
@@ -184,11 +184,12 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
         const size_t at = op.field == Field::eth_dst ? 0 : 6;
         std::memcpy(rule.l2_value + at, op.bytes.data(), 6);
         std::memset(rule.l2_mask + at, 0xff, 6);
+        edits |= kEditL2;
         break;
       }
       case OpCode::dec_nw_ttl:
-        if (ttl) return false;
-        ttl = true;
+        if ((edits & kEditTtl) != 0) return false;
+        edits |= kEditTtl;
         break;
       case OpCode::output:
         rule.out = op.port;
@@ -198,7 +199,7 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
     }
   }
   if (rule.out == nullptr) return false;
-  rule.dec_ttl = ttl ? 1 : 0;
+  rule.edits = edits;
   rule.shape = RuleShape::forward;
   return true;
 }

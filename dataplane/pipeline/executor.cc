@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/executor.h"
 
-#include <emmintrin.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -9,6 +8,8 @@
 
 #include "packet/edit.h"
 #include "pipeline/action_runner.h"
+#include "pipeline/edit_inline.h"
+#include "pipeline/forward.h"
 #include "pipeline/lsi.h"
 #include "pipeline/program.h"
 #include "pipeline/tx_buffers.h"
@@ -34,22 +35,6 @@ constexpr std::array<uint8_t, kBurst> make_identity() {
 }
 constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
 
-/// Replaces the first 16 bytes of a frame under a mask: both MAC addresses in one store.
-inline void rewrite_l2(uint8_t* frame, const Rule& rule) {
-  const __m128i now = _mm_loadu_si128(reinterpret_cast<const __m128i*>(frame));
-  const __m128i mask = _mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask));
-  const __m128i value = _mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(frame),
-                   _mm_or_si128(_mm_andnot_si128(mask, now), value));
-}
-
-/// True if dec_ttl would not let this packet pass.
-inline bool ttl_expires(const uint8_t* frame, const ParsedPacket& parsed) {
-  if (parsed.has(packet::kIpv4)) return frame[parsed.l3 + 8] <= 1;
-  if (parsed.has(packet::kIpv6)) return frame[parsed.l3 + 7] <= 1;
-  return false;
-}
-
 }  // namespace
 
 struct Executor::Context {
@@ -64,8 +49,13 @@ struct Executor::Context {
   void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
-  template <bool one_rule>
-  void forward(std::span<const uint8_t> active, bool sets) noexcept;
+  void run_alike(const ForwardBurst& alike) noexcept;
+  void run_mixed(std::span<const uint8_t> active, bool sets) noexcept;
+  [[nodiscard]] DropReason refusal_of(const Port* port) const noexcept {
+    return port == nullptr         ? DropReason::port_missing
+           : port == burst.in_port ? DropReason::input_port
+                                   : port->send_refusal.load(std::memory_order_relaxed);
+  }
   void run_rule(uint8_t i, const Rule& rule) noexcept;
   void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
              packet::Depth parse_depth) noexcept;
@@ -166,15 +156,12 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   } else {
     compiled->lookup(values.data(), active, rules.data());
   }
-  static_assert(match::kMiss == ~0u && kNoRule == 0);
   uint32_t missed = 0;
   uint32_t differ = 0;
-  const uint32_t first = rules[0] == match::kMiss ? kNoRule : rules[0];
+  const uint32_t first = rules[0];
   for (size_t k = 0; k < n; ++k) {
-    const uint32_t rule = rules[k] == match::kMiss ? kNoRule : rules[k];
-    rules[k] = rule;
-    missed += rule == kNoRule ? 1 : 0;
-    differ |= rule ^ first;
+    missed += rules[k] == kNoRule ? 1 : 0;
+    differ |= rules[k] ^ first;
   }
   add(table_count.matched, n - missed);
   if (differ == 0) {
@@ -197,7 +184,8 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
   if (rule.shape == RuleShape::go) {
     wait_at(rule.next_table, members);
   } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
-    forward<true>(active, false);
+    run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
+               nullptr});
   } else {
     for (uint8_t i : active) run_rule(i, rule);
   }
@@ -205,17 +193,38 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
 
 void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
   const Rule* all_rules = burst.program->rules;
+  const bool sets = (with_set & members) != 0;
+  const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,      packets,
+                                       parsed.data(), lengths.data(), burst.counts};
+  if (!sets && alike(packets_and_rules)) {
+    run_alike(packets_and_rules);
+    return;
+  }
   for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
-  forward<false>(active, (with_set & members) != 0);
+  run_mixed(active, sets);
 }
 
-/// Rewrites, decrements and sends packets whose rules have the forward shape. With many rules it
-/// counts, too, and deals with the other shapes as it meets them. All in one loop with its state in
-/// registers: this is where a switch spends its time.
-template <bool one_rule>
-void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noexcept {
+/// Sends packets whose rules are alike: see forward.h.
+void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
+  const Port* port = alike.all_rules[alike.rules[0]].out->port.load(std::memory_order_acquire);
+  const DropReason refusal = refusal_of(port);
+  std::array<rte_mbuf*, kBurst> leaving;
+  const Forwarded done = forward_alike(alike, leaving.data());
+  if (refusal != DropReason::none) [[unlikely]] {
+    for (size_t k = 0; k < done.count; ++k) runner.drop(burst, leaving[k], refusal);
+  } else if (done.count != 0) {
+    tx.push_many(*port, {leaving.data(), done.count}, done.bytes, burst.depth + 1, *burst.worker);
+  }
+  for (uint32_t rest = done.expired; rest != 0; rest &= rest - 1) {
+    const auto k = static_cast<size_t>(__builtin_ctz(rest));
+    run_rule(alike.active[k], alike.all_rules[alike.rules[k]]);
+  }
+}
+
+/// Deals with rules of any shapes, in one loop with its state in registers: counts, rewrites,
+/// decrements and sends packets of the forward shape, and notes others for the loops behind it.
+void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) noexcept {
   const Rule* all_rules = burst.program->rules;
-  const Rule* rule = &all_rules[rules[0]];
   Count* counts = burst.counts;
   const PortCell* cell = nullptr;
   const Port* port = nullptr;
@@ -231,26 +240,24 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
   size_t n_others = 0;
   for (size_t k = 0; k < active.size(); ++k) {
     const uint8_t i = active[k];
-    if constexpr (!one_rule) {
-      rule = &all_rules[rules[k]];
-      add(counts[rule->counter], 1, lengths[i]);
-      if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
-      if (rule->shape != RuleShape::forward || sets) {
-        if (rule->shape == RuleShape::go) {
-          wait_at(rule->next_table, PacketSet{1} << i);
-        } else if (rule->shape == RuleShape::meter) {
-          rte_prefetch0(rule->meter);
-          metered[n_metered++] = static_cast<uint8_t>(k);
-        } else {
-          rte_prefetch0(rule->body);
-          others[n_others++] = static_cast<uint8_t>(k);
-        }
-        continue;
+    const Rule* rule = &all_rules[rules[k]];
+    add(counts[rule->counter], 1, lengths[i]);
+    if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
+    if (rule->shape != RuleShape::forward || sets) {
+      if (rule->shape == RuleShape::go) {
+        wait_at(rule->next_table, PacketSet{1} << i);
+      } else if (rule->shape == RuleShape::meter) {
+        rte_prefetch0(rule->meter);
+        metered[n_metered++] = static_cast<uint8_t>(k);
+      } else {
+        rte_prefetch0(rule->body);
+        others[n_others++] = static_cast<uint8_t>(k);
       }
+      continue;
     }
     rte_mbuf* packet = packets[i];
     auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    if (rule->dec_ttl != 0) {
+    if ((rule->edits & kEditTtl) != 0) {
       if (ttl_expires(frame, parsed[i])) [[unlikely]] {
         run_rule(i, *rule);
         continue;
@@ -266,9 +273,7 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
       run_bytes = 0;
       cell = rule->out;
       port = cell->port.load(std::memory_order_acquire);
-      refusal = port == nullptr         ? DropReason::port_missing
-                : port == burst.in_port ? DropReason::input_port
-                                        : port->send_refusal.load(std::memory_order_relaxed);
+      refusal = refusal_of(port);
     }
     if (refusal != DropReason::none) [[unlikely]] {
       runner.drop(burst, packet, refusal);
@@ -280,11 +285,9 @@ void Executor::Context::forward(std::span<const uint8_t> active, bool sets) noex
   if (n_run != 0) {
     tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
   }
-  if constexpr (!one_rule) {
-    if (n_metered != 0) run_meters(active, {metered.data(), n_metered});
-    for (size_t j = 0; j < n_others; ++j) {
-      run_rule(active[others[j]], all_rules[rules[others[j]]]);
-    }
+  if (n_metered != 0) run_meters(active, {metered.data(), n_metered});
+  for (size_t j = 0; j < n_others; ++j) {
+    run_rule(active[others[j]], all_rules[rules[others[j]]]);
   }
 }
 

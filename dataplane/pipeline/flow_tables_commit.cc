@@ -21,10 +21,12 @@ void FlowTables::finish() {
     if (table->flows.size() == 0) continue;
     FlowTable* flows = &table->flows;
     table->compiled = std::make_shared<match::CompiledTable>(
-        defer_, [flows](const match::CompiledTable::RuleVisitor& visit) {
+        defer_,
+        [flows](const match::CompiledTable::RuleVisitor& visit) {
           flows->for_each_head(
               [&](const Flow& flow) { visit(flow.match, flow.priority, flow.rule); });
-        });
+        },
+        kNoRule);
     table->compiled->rebuild();
   }
 }

@@ -48,6 +48,12 @@ enum class RuleShape : uint8_t {
   general,  ///< anything else: see RuleBody
 };
 
+/// What a rule of the forward shape does to a packet.
+enum RuleEdit : uint8_t {
+  kEditTtl = 1 << 0,  ///< the TTL goes down
+  kEditL2 = 1 << 1,   ///< MAC addresses are replaced: l2_value under l2_mask
+};
+
 /// What a rule of any shape does, in full.
 struct RuleBody {
   const MeterCell* meter{nullptr};
@@ -65,7 +71,7 @@ struct RuleBody {
 struct alignas(64) Rule {
   RuleShape shape;
   uint8_t next_table;  ///< kNoTable: none
-  uint8_t dec_ttl;     ///< forward: 1 if the TTL goes down
+  uint8_t edits;       ///< forward: RuleEdit bits
   uint8_t track_idle;  ///< 1 if its last use is to be noted
   CounterIndex counter;
   const PortCell* out;  ///< forward
