@@ -223,7 +223,10 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
 
   void demote_others(const Peer& master) {
     for (auto& [connection, peer] : peers_) {
-      if (&peer != &master && peer.role == Role::master) peer.role = Role::slave;
+      if (&peer == &master || peer.role != Role::master) continue;
+      peer.role = Role::slave;
+      peer.connection->send_notice(
+          encode_role_status({Role::slave, context_.generation_id.value_or(UINT64_MAX)}));
     }
   }
 

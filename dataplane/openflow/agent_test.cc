@@ -239,6 +239,30 @@ TEST_F(AgentTest, TellsOfRemovedFlowsAndChangedPorts) {
   EXPECT_EQ(status[8], static_cast<uint8_t>(pipeline::PortChange::removed));
 }
 
+TEST_F(AgentTest, TellsOfQueues) {
+  host_.port_2_queues = {{.id = 0}, {.id = 7, .max_rate_bps = 1, .tx_packets = 3, .tx_bytes = 4}};
+  Client client(io_, path_);
+  const auto queue_stats = [](uint32_t port, uint32_t queue) {
+    return make_message(Type::multipart_request, 1,
+                        octets(uint16_t{5}, uint16_t{0}, uint32_t{0}, port, queue));
+  };
+  constexpr size_t kHead = 16;
+  constexpr size_t kEntry = 40;
+  // Queue 0 of each port, and port 2's other.
+  EXPECT_EQ(client.ask(queue_stats(pipeline::kPortAny, kQueueAll)).size(), kHead + 4 * kEntry);
+  const Message one = client.ask(queue_stats(2, 7));
+  ASSERT_EQ(one.size(), kHead + kEntry);
+  EXPECT_EQ(Message(one.begin() + kHead, one.begin() + kHead + 24),
+            octets(uint32_t{2}, uint32_t{7}, uint64_t{4}, uint64_t{3}));
+  EXPECT_EQ(error_for(client, queue_stats(2, 8)), error::kQueueBadQueue);
+  EXPECT_EQ(error_for(client, queue_stats(9, 0)), error::kQueueBadPort);
+  const auto config = [](uint32_t port) {
+    return make_message(Type::queue_get_config_request, 1, octets(port, uint32_t{0}));
+  };
+  EXPECT_EQ(client.ask(config(2)).size(), kHead + 2 * 16u);
+  EXPECT_EQ(error_for(client, config(9)), error::kQueueBadPort);
+}
+
 // --- roles ---------------------------------------------------------------------------------------
 
 Message role_request(uint32_t xid, Role role, uint64_t generation) {
@@ -251,6 +275,11 @@ TEST_F(AgentTest, OneMasterAndSlavesMayOnlyRead) {
   Client second = controller();
   EXPECT_EQ(type_of(first.ask(role_request(1, Role::master, 10))), Type::role_reply);
   EXPECT_EQ(type_of(second.ask(role_request(1, Role::master, 11))), Type::role_reply);
+  // It is told that it is master no more (EXT-191).
+  const std::vector<Message> told = first.drain();
+  ASSERT_EQ(told.size(), 1u);
+  EXPECT_EQ(Message(told[0].begin() + 8, told[0].end()),
+            octets(kOnfExperimenter, uint32_t{1911}, uint32_t{3}, uint32_t{0}, uint64_t{11}));
   const Message change = flow_mod(3, 0, 1, make_match({}), output_to(1));
   EXPECT_EQ(error_for(first, change), error::kIsSlave);
   second.send(change);

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <vector>
 
 #include "openflow/ports.h"
 #include "pipeline/flow_types.h"
@@ -12,6 +13,16 @@ class ActionProgram;
 }
 
 namespace headrace::openflow {
+
+/// A queue of a port, and what it has sent.
+struct QueueState {
+  uint32_t id{0};
+  uint64_t min_rate_bps{0};  ///< 0: nothing promised
+  uint64_t max_rate_bps{0};  ///< 0: no limit
+  uint64_t tx_packets{0};
+  uint64_t tx_bytes{0};
+  uint64_t tx_errors{0};
+};
 
 /// Implemented by the runtime, one per LSI. All methods are called on the control thread and return
 /// at once.
@@ -28,6 +39,9 @@ class AgentHost {
 
   /// The counters of the port's device; the defaults for a port without one (patch).
   [[nodiscard]] virtual DeviceCounters device_counters(pipeline::PortNo port_no) const = 0;
+
+  /// The queues of a port, by id; none: the port has one that is all of it.
+  [[nodiscard]] virtual std::vector<QueueState> queues(pipeline::PortNo port_no) const = 0;
 };
 
 }  // namespace headrace::openflow

@@ -92,14 +92,31 @@ OfResult<> port_descs(Exchange& exchange) {
   return {};
 }
 
-/// No port has queues yet: all of them are an empty list, a particular one is an error.
 OfResult<> queues(Exchange& exchange) {
   OfResult<QueueRequest> request = decode_queue_request(exchange.body);
   if (!request) return of_fail(request.error());
   if (request->port != pipeline::kPortAny && !exchange.lsi().port_desc(request->port)) {
     return of_fail(error::kQueueBadPort);
   }
-  if (request->queue_id != kQueueAll) return of_fail(error::kQueueBadQueue);
+  OfResult<std::vector<pipeline::PortStats>> ports = exchange.lsi().port_stats(request->port);
+  if (!ports) return of_fail(error::kQueueBadPort);
+  size_t found = 0;
+  for (const pipeline::PortStats& port : *ports) {
+    // The one queue of a port without queues is all of the port.
+    const bool whole = exchange.context.host.queues(port.number).empty();
+    for (const QueueState& queue : queues_of(exchange.context.host, port.number)) {
+      if (request->queue_id != kQueueAll && request->queue_id != queue.id) continue;
+      ++found;
+      const pipeline::QueueStats stats{.port = port.number,
+                                       .queue_id = queue.id,
+                                       .tx_packets = whole ? port.tx_packets : queue.tx_packets,
+                                       .tx_bytes = whole ? port.tx_bytes : queue.tx_bytes,
+                                       .tx_errors = whole ? port.tx_dropped : queue.tx_errors,
+                                       .duration = port.duration};
+      exchange.reply.add([&stats](Writer& writer) { encode_queue_stats(writer, stats); });
+    }
+  }
+  if (found == 0 && request->queue_id != kQueueAll) return of_fail(error::kQueueBadQueue);
   return {};
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "openflow/requests.h"
 
+#include <algorithm>
 #include <vector>
 
 #include "openflow/flow_monitors.h"
@@ -128,13 +129,27 @@ OfResult<> table_mod(const Request& request) {
   return {};
 }
 
+/// A rate in tenths of a percent of a port's speed (kbit/s).
+uint16_t share(uint64_t rate_bps, uint32_t speed_kbps) {
+  if (rate_bps == 0 || speed_kbps == 0) return kNoQueueRate;
+  return static_cast<uint16_t>(std::min<uint64_t>(rate_bps / speed_kbps, 1000));
+}
+
 OfResult<> queue_config(const Request& request) {
   OfResult<pipeline::PortNo> port = decode_queue_config_request(request.body);
   if (!port) return of_fail(port.error());
   if (*port != pipeline::kPortAny && !request.context.lsi.port_desc(*port)) {
     return of_fail(error::kQueueBadPort);
   }
-  request.reply(encode_queue_config(request.xid, *port, {}));
+  std::vector<Queue> queues;
+  for (const pipeline::PortDesc& desc : request.context.lsi.port_descs()) {
+    if (*port != pipeline::kPortAny && *port != desc.number) continue;
+    for (const QueueState& state : queues_of(request.context.host, desc.number)) {
+      queues.push_back({desc.number, state.id, share(state.min_rate_bps, desc.current_speed),
+                        share(state.max_rate_bps, desc.current_speed)});
+    }
+  }
+  request.reply(encode_queue_config(request.xid, *port, queues));
   return {};
 }
 
@@ -290,6 +305,12 @@ OfResult<> dispatch(const Request& request, const Header& header) {
 }
 
 }  // namespace
+
+std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port) {
+  std::vector<QueueState> queues = host.queues(port);
+  if (queues.empty()) queues.emplace_back();
+  return queues;
+}
 
 void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message) {
   const Request request{context, peer, header.xid, message, message.subspan(kHeaderSize)};

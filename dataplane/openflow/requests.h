@@ -40,6 +40,9 @@ struct AgentContext {
 /// Answers one message (header included) of a ready peer.
 void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message);
 
+/// A port's queues; queue 0, without counts, if the host knows of none.
+std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port);
+
 /// Answers a multipart request.
 OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Bytes body);
 

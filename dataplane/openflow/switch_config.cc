@@ -52,6 +52,20 @@ Message encode_role_reply(uint32_t xid, const RoleRequest& role) {
   return finish(std::move(message));
 }
 
+Message encode_role_status(const RoleRequest& role) {
+  constexpr uint32_t kRoleStatus = 1911;
+  constexpr uint8_t kMasterRequest = 0;  // ofp_controller_role_reason
+  Message message = begin_message(Type::experimenter, 0);
+  Writer writer(message);
+  writer.u32(kOnfExperimenter);
+  writer.u32(kRoleStatus);
+  writer.u32(static_cast<uint32_t>(role.role));
+  writer.u8(kMasterRequest);
+  writer.zeros(3);
+  writer.u64(role.generation_id);
+  return finish(std::move(message));
+}
+
 OfResult<AsyncConfig> decode_async(Bytes body) {
   Reader reader(body);
   AsyncConfig config;
@@ -91,16 +105,36 @@ OfResult<pipeline::PortNo> decode_queue_config_request(Bytes body) {
   return port;
 }
 
+namespace {
+
+void encode_queue_rate(Writer& writer, uint16_t property, uint16_t rate) {
+  if (rate == kNoQueueRate) return;
+  writer.u16(property);
+  writer.u16(16);
+  writer.zeros(4);
+  writer.u16(rate);
+  writer.zeros(6);
+}
+
+}  // namespace
+
 Message encode_queue_config(uint32_t xid, pipeline::PortNo port, std::span<const Queue> queues) {
   Message message = begin_message(Type::queue_get_config_reply, xid);
   Writer writer(message);
   writer.u32(port);
   writer.zeros(4);
+  constexpr uint16_t kMinRate = 1;  // ofp_queue_properties
+  constexpr uint16_t kMaxRate = 2;
   for (const Queue& queue : queues) {
+    const size_t start = writer.size();
     writer.u32(queue.queue_id);
     writer.u32(queue.port);
-    writer.u16(16);
+    const size_t length_at = writer.size();
+    writer.u16(0);
     writer.zeros(6);
+    encode_queue_rate(writer, kMinRate, queue.min_rate);
+    encode_queue_rate(writer, kMaxRate, queue.max_rate);
+    writer.patch16(length_at, writer.size() - start);
   }
   return finish(std::move(message));
 }

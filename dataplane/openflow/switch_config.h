@@ -42,6 +42,10 @@ struct RoleRequest {
 OfResult<RoleRequest> decode_role_request(Bytes body);
 Message encode_role_reply(uint32_t xid, const RoleRequest& role);
 
+/// Tells a controller that its role was changed: another became master. ONF extension EXT-191 (the
+/// 1.3 form of OpenFlow 1.4's OFPT_ROLE_STATUS).
+Message encode_role_status(const RoleRequest& role);
+
 /// ofp_async_config: bit r of a mask lets reason r through; [0] as equal or master, [1] as slave.
 struct AsyncConfig {
   std::array<uint32_t, 2> packet_in{0b011, 0};
@@ -58,12 +62,16 @@ struct TableMod {
 };
 OfResult<TableMod> decode_table_mod(Bytes body);
 
+inline constexpr uint16_t kNoQueueRate = 0xffff;
+
 /// The port of OFPT_QUEUE_GET_CONFIG_REQUEST.
 OfResult<pipeline::PortNo> decode_queue_config_request(Bytes body);
-/// One queue of a port.
+/// One queue of a port. Rates are in tenths of a percent of the port's; kNoQueueRate: none.
 struct Queue {
   pipeline::PortNo port{0};
   uint32_t queue_id{0};
+  uint16_t min_rate{kNoQueueRate};
+  uint16_t max_rate{kNoQueueRate};
 };
 Message encode_queue_config(uint32_t xid, pipeline::PortNo port, std::span<const Queue> queues);
 

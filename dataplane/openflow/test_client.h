@@ -24,6 +24,10 @@ class DirectHost final : public AgentHost {
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   Bytes packet) override;
   [[nodiscard]] DeviceCounters device_counters(pipeline::PortNo) const override { return {}; }
+  [[nodiscard]] std::vector<QueueState> queues(pipeline::PortNo port) const override {
+    return port == 2 ? port_2_queues : std::vector<QueueState>{};
+  }
+  std::vector<QueueState> port_2_queues;
 
  private:
   pipeline::test::TestSwitch& switch_;

@@ -66,6 +66,69 @@ Result<InterfaceRow> read_interface(const Uuid& uuid, const Json& columns,
   return row;
 }
 
+/// A number of other_config; what is no number is a warning and 0.
+uint64_t read_number(const StringMap& config, const std::string& key, const std::string& where,
+                     std::vector<std::string>& warnings) {
+  const auto text = lookup(config, key);
+  if (!text) {
+    return 0;
+  }
+  const auto number = parse_unsigned(*text);
+  if (!number) {
+    warnings.push_back(fmt::format("{}: other_config:{} '{}' is no number", where, key, *text));
+  }
+  return number.value_or(0);
+}
+
+/// A QoS row with its queues, in the words of Open vSwitch's linux-htb. Nothing for a type that is
+/// not served.
+Result<std::optional<QosSpec>> read_qos(const Database& database, const Uuid& uuid,
+                                        const std::string& port,
+                                        std::vector<std::string>& warnings) {
+  const auto& rows = database.table("QoS");
+  const auto it = rows.find(uuid);
+  if (it == rows.end()) {
+    return fail("Port {} refers to QoS {}, which is not there", port, uuid);
+  }
+  RowReader reader("QoS", uuid, it->second);
+  const auto type = reader.string("type");
+  const auto queues = reader.numbered_uuids("queues");
+  const auto other_config = reader.map("other_config");
+  if (auto status = reader.status(); !status) {
+    return tl::unexpected(status.error());
+  }
+  if (type != "linux-htb") {
+    if (type != "linux-noop") {
+      warnings.push_back(
+          fmt::format("port {}: QoS type '{}' is not supported; use linux-htb", port, type));
+    }
+    return std::nullopt;
+  }
+  QosSpec qos;
+  const std::string where = fmt::format("port {}: QoS", port);
+  qos.max_rate_bps = read_number(other_config, "max-rate", where, warnings);
+  for (const auto& [id, queue_uuid] : queues) {
+    const auto& queue_rows = database.table("Queue");
+    const auto queue = queue_rows.find(queue_uuid);
+    if (queue == queue_rows.end()) {
+      return fail("QoS {} refers to Queue {}, which is not there", uuid, queue_uuid);
+    }
+    RowReader queue_reader("Queue", queue_uuid, queue->second);
+    const auto config = queue_reader.map("other_config");
+    if (auto status = queue_reader.status(); !status) {
+      return tl::unexpected(status.error());
+    }
+    const std::string name = fmt::format("port {}: queue {}", port, id);
+    qos.queues.push_back(
+        {.id = static_cast<uint32_t>(id),
+         .min_rate_bps = read_number(config, "min-rate", name, warnings),
+         .max_rate_bps = read_number(config, "max-rate", name, warnings),
+         .burst_bits = read_number(config, "burst", name, warnings),
+         .priority = static_cast<uint32_t>(read_number(config, "priority", name, warnings))});
+  }
+  return qos;
+}
+
 /// The interfaces of one Port row, with a complaint on each if the port is a bond.
 Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge,
                    std::vector<std::string>& warnings) {
@@ -77,8 +140,17 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
   RowReader reader("Port", uuid, port->second);
   const auto name = reader.string("name");
   const auto interfaces = reader.uuids("interfaces");
+  const auto qos_rows = reader.uuids("qos");
   if (auto status = reader.status(); !status) {
     return status;
+  }
+  std::optional<QosSpec> qos;
+  if (!qos_rows.empty()) {
+    auto read = read_qos(database, qos_rows.front(), name, warnings);
+    if (!read) {
+      return tl::unexpected(read.error());
+    }
+    qos = *std::move(read);
   }
   for (const auto& interface_uuid : interfaces) {
     const auto& rows = database.table("Interface");
@@ -90,6 +162,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
     if (!row) {
       return tl::unexpected(row.error());
     }
+    row->spec.qos = qos;
     if (interfaces.size() > 1) {
       row->complaint = fmt::format(
           "port {} is a bond of {} interfaces, and bonds are not supported; give each interface a "

@@ -146,6 +146,26 @@ StringMap RowReader::map(const char* column) {
   return found;
 }
 
+std::map<int64_t, Uuid> RowReader::numbered_uuids(const char* column) {
+  std::map<int64_t, Uuid> found;
+  const auto it = columns_.find(column);
+  const Json* pairs = it == columns_.end() ? nullptr : tagged(*it, "map");
+  if (pairs == nullptr || !pairs->is_array()) {
+    complain(column, "a map");
+    return found;
+  }
+  for (const Json& pair : *pairs) {
+    const bool is_pair = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer();
+    const Json* uuid = is_pair ? tagged(pair[1], "uuid") : nullptr;
+    if (uuid == nullptr || !uuid->is_string()) {
+      complain(column, "a map from integers to rows");
+      return {};
+    }
+    found.emplace(pair[0].get<int64_t>(), uuid->get<std::string>());
+  }
+  return found;
+}
+
 Result<> RowReader::status() const {
   if (error_) {
     return fail("{}", *error_);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
@@ -39,6 +40,8 @@ class RowReader {
   std::vector<std::string> strings(const char* column);
   std::vector<Uuid> uuids(const char* column);
   StringMap map(const char* column);
+  /// A map from integers to rows.
+  std::map<int64_t, Uuid> numbered_uuids(const char* column);
 
   /// Whether every value so far had its shape.
   [[nodiscard]] Result<> status() const;

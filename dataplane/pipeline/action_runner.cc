@@ -6,6 +6,7 @@
 #include "packet/edit.h"
 #include "pipeline/mac_table.h"
 #include "pipeline/meter.h"
+#include "pipeline/packet_queue.h"
 #include "pipeline/tunnel_actions.h"
 
 namespace headrace::pipeline {
@@ -136,7 +137,10 @@ Outcome ActionRunner::run_ops(const BurstContext& burst, PacketView view, std::s
       continue;
     }
     const bool consume = may_consume && &op == &ops.back();
-    if (op.code == OpCode::set_queue) continue;  // one queue per port: nothing to choose
+    if (op.code == OpCode::set_queue) {
+      set_queue(*view.packet, op.argument);
+      continue;
+    }
     if (op.code == OpCode::group) {
       group(burst, view, *op.group, rule, consume, nesting);
     } else {

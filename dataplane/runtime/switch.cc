@@ -201,10 +201,12 @@ std::map<std::string, ovsdb::ControllerState> Switch::controller_states(
 void Switch::publish_queues() {
   std::vector<RxQueue> queues;
   std::vector<SharedTx*> shared;
+  std::vector<PortQueues*> scheduled;
   for (const auto& [lsi_name, lsi] : lsis_) {
     for (const auto& [name, port] : lsi->ports()) {
       if (!port->device) continue;
       if (port->shared) shared.push_back(port->shared.get());
+      if (port->tx_queues) scheduled.push_back(port->tx_queues.get());
       for (uint16_t queue = 0; queue < port->queues.size(); ++queue) {
         const auto affinity = port->spec.rxq_affinity.find(queue);
         queues.push_back(
@@ -224,7 +226,7 @@ void Switch::publish_queues() {
       }
     }
   }
-  workers_.set_queues(std::move(queues), std::move(shared));
+  workers_.set_queues(std::move(queues), std::move(shared), std::move(scheduled));
 }
 
 void Switch::wait_for_punts() {

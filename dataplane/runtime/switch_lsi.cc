@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/switch_lsi.h"
 
+#include <rte_cycles.h>
 #include <rte_mbuf.h>
 
 #include <cstdio>
@@ -194,6 +195,13 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
     if (!shared) return tl::unexpected(shared.error());
     port->shared = std::move(*shared);
   }
+  if (spec.qos) {
+    static unsigned serial = 0;
+    Result<std::unique_ptr<PortQueues>> queues =
+        PortQueues::make(fmt::format("txq-{}", serial++), port->io(), *spec.qos, rte_get_tsc_hz());
+    if (!queues) return tl::unexpected(queues.error());
+    port->tx_queues = std::move(*queues);
+  }
   for (uint16_t queue = 0; queue < port->device->n_rx_queues(); ++queue) {
     port->queues.push_back(std::make_unique<QueueCounters>());
   }
@@ -219,7 +227,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .number = spec.number,
       .name = spec.name,
       .mac = port.device->mac(),
-      .io = port.shared ? port.shared.get() : &port.device->io(),
+      .io = &port.io(),
       // Worker w sends on queue w; SharedTx maps those that the device has not.
       .n_tx_queues = static_cast<uint16_t>(pipeline::kMaxWorkers),
       .features = speed_feature(port.link.speed_bps),
@@ -236,7 +244,7 @@ Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
   if (found == ports_.end()) return fail("{}: there is no such port", spec.name);
   SwitchPort& port = *found->second;
   if (spec.number != port.spec.number || spec.options != port.spec.options ||
-      spec.mac != port.spec.mac) {
+      spec.mac != port.spec.mac || spec.qos != port.spec.qos) {
     return port.spec.type == kPatch && spec.number == port.spec.number;
   }
   if (spec.mtu != port.spec.mtu && port.device) {
@@ -320,7 +328,8 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
   statistics["tx_packets"] = count(stats.tx_packets);
   statistics["tx_bytes"] = count(stats.tx_bytes);
   statistics["rx_dropped"] += count(stats.rx_dropped);
-  statistics["tx_dropped"] += count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0));
+  statistics["tx_dropped"] += count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0) +
+                                    (port.tx_queues ? port.tx_queues->dropped() : 0));
   statistics.try_emplace("rx_errors", 0);
   statistics.try_emplace("tx_errors", 0);
   return statistics;
@@ -345,6 +354,26 @@ bool SwitchLsi::packet_out(pipeline::PortNo in_port,
   if (parts_.workers.workers().front()->packet_outs().submit(job)) return true;
   rte_pktmbuf_free(buffer);
   return false;
+}
+
+std::vector<openflow::QueueState> SwitchLsi::queues(pipeline::PortNo port_no) const {
+  std::vector<openflow::QueueState> states;
+  for (const auto& [name, port] : ports_) {
+    if (port->spec.number != port_no || !port->tx_queues) continue;
+    for (const PortQueues::Counts& counts : port->tx_queues->counts()) {
+      openflow::QueueState state{.id = counts.id,
+                                 .tx_packets = counts.packets,
+                                 .tx_bytes = counts.bytes,
+                                 .tx_errors = counts.errors};
+      for (const ovsdb::QueueSpec& spec : port->spec.qos->queues) {
+        if (spec.id != counts.id) continue;
+        state.min_rate_bps = spec.min_rate_bps;
+        state.max_rate_bps = spec.max_rate_bps;
+      }
+      states.push_back(state);
+    }
+  }
+  return states;
 }
 
 openflow::DeviceCounters SwitchLsi::device_counters(pipeline::PortNo port_no) const {

@@ -18,6 +18,7 @@
 #include "pipeline/lsi.h"
 #include "port/port.h"
 #include "runtime/buffer_pools.h"
+#include "runtime/port_queues.h"
 #include "runtime/qsbr.h"
 #include "runtime/shared_tx.h"
 #include "runtime/worker_pool.h"
@@ -39,8 +40,15 @@ struct SwitchParts {
 struct SwitchPort {
   ovsdb::PortSpec spec;
   std::unique_ptr<port::Port> device;
-  std::unique_ptr<SharedTx> shared;  ///< where the device has few transmit queues
+  std::unique_ptr<SharedTx> shared;       ///< where the device has few transmit queues
+  std::unique_ptr<PortQueues> tx_queues;  ///< where the database gives the port some
   std::vector<std::unique_ptr<QueueCounters>> queues;
+
+  /// What the pipeline sends to.
+  [[nodiscard]] pipeline::PortIo& io() const {
+    if (tx_queues) return *tx_queues;
+    return shared ? static_cast<pipeline::PortIo&>(*shared) : device->io();
+  }
   port::LinkState link;
   uint64_t link_resets{0};
 };
@@ -86,6 +94,7 @@ class SwitchLsi final : public openflow::AgentHost {
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   openflow::Bytes packet) override;
   [[nodiscard]] openflow::DeviceCounters device_counters(pipeline::PortNo port_no) const override;
+  [[nodiscard]] std::vector<openflow::QueueState> queues(pipeline::PortNo port_no) const override;
 
  private:
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);

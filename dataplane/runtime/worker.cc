@@ -117,6 +117,9 @@ void Worker::loop() noexcept {
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
     executor_.flush();
+    for (PortQueues* port : plan.scheduled) {
+      port->drain(static_cast<uint16_t>(number()), rte_rdtsc());
+    }
     for (const DrainEntry& drain : plan.drains) drain.port->drain(drain.queue);
     if (timed && received > 0) counters_.transmit_cycles.add(rte_rdtsc() - flush_begin);
     packet_outs_->give_back();

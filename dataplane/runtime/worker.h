@@ -23,6 +23,7 @@
 #include "pipeline/port_io.h"
 #include "runtime/counters.h"
 #include "runtime/packet_out_ring.h"
+#include "runtime/port_queues.h"
 #include "runtime/punt_ring.h"
 #include "runtime/qsbr.h"
 #include "runtime/shared_tx.h"
@@ -51,6 +52,7 @@ struct DrainEntry {
 struct PollPlan {
   std::vector<PollEntry> queues;
   std::vector<DrainEntry> drains;
+  std::vector<PortQueues*> scheduled;  ///< ports whose queues this worker empties
 };
 
 class Worker {

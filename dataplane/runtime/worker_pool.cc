@@ -47,9 +47,11 @@ void WorkerPool::set_stage_timing(bool on) {
   for (const auto& worker : workers_) worker->set_stage_timing(on);
 }
 
-void WorkerPool::set_queues(std::vector<RxQueue> queues, std::vector<SharedTx*> shared) {
+void WorkerPool::set_queues(std::vector<RxQueue> queues, std::vector<SharedTx*> shared,
+                            std::vector<PortQueues*> scheduled) {
   queues_ = std::move(queues);
   shared_ = std::move(shared);
+  scheduled_ = std::move(scheduled);
   publish();
 }
 
@@ -85,6 +87,8 @@ void WorkerPool::publish() {
       }
     }
   }
+  // Always the first worker: an owner may not change while both old and new may be at it.
+  if (!plans.empty()) plans.front().scheduled = scheduled_;
   for (size_t i = 0; i < workers_.size(); ++i) workers_[i]->set_plan(std::move(plans[i]));
 }
 

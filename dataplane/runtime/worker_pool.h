@@ -40,7 +40,8 @@ class WorkerPool {
   void set_stage_timing(bool on);
 
   /// What there is to poll. What earlier queues named must stay for one grace period.
-  void set_queues(std::vector<RxQueue> queues, std::vector<SharedTx*> shared);
+  void set_queues(std::vector<RxQueue> queues, std::vector<SharedTx*> shared,
+                  std::vector<PortQueues*> scheduled = {});
 
   [[nodiscard]] std::span<const std::unique_ptr<Worker>> workers() const { return workers_; }
   [[nodiscard]] const std::vector<RxQueue>& queues() const { return queues_; }
@@ -55,6 +56,7 @@ class WorkerPool {
   std::vector<std::unique_ptr<Worker>> workers_;
   std::vector<RxQueue> queues_;
   std::vector<SharedTx*> shared_;
+  std::vector<PortQueues*> scheduled_;
   uint32_t max_sleep_us_{0};
   bool stage_timing_{false};
 };

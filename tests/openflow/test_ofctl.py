@@ -157,7 +157,7 @@ def test_other_statistics(switch: Switch) -> None:
     assert f"LOCAL({BRIDGE})" in switch.ofctl("dump-ports-desc", BRIDGE)
     assert "Headrace" in switch.ofctl("dump-desc", BRIDGE)
     assert "next tables: 1-253" in switch.ofctl("dump-table-features", BRIDGE)
-    assert "0 queues" in switch.ofctl("queue-stats", BRIDGE)
+    assert "port LOCAL queue 0" in switch.ofctl("queue-stats", BRIDGE)
     assert "kbps pktps burst stats" in switch.ofctl("meter-features", BRIDGE)
     assert "Capabilities" in switch.ofctl("dump-group-features", BRIDGE)
 
