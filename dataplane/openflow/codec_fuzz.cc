@@ -5,6 +5,7 @@
 
 #include "openflow/actions.h"
 #include "openflow/bundle_messages.h"
+#include "openflow/flow_monitor_messages.h"
 #include "openflow/flows.h"
 #include "openflow/groups.h"
 #include "openflow/instructions.h"
@@ -52,6 +53,9 @@ void decode_all(Bytes octets) {
   (void)decode_queue_request(octets);
   (void)decode_bundle_control(octets);
   (void)decode_bundle_add(octets);
+  (void)decode_flow_monitors(octets);
+  (void)decode_flow_monitor_cancel(octets);
+  (void)decode_queue_config_request(octets);
 }
 
 }  // namespace

@@ -26,10 +26,11 @@ TESTER_DPID = "0000000000000002"
 
 
 class OpenVSwitch:
-    """An ovsdb-server and an ovs-vswitchd of our own in `rundir`."""
+    """An ovsdb-server and an ovs-vswitchd (with these further options) of our own in `rundir`."""
 
-    def __init__(self, rundir: Path) -> None:
+    def __init__(self, rundir: Path, *options: str) -> None:
         self.rundir = rundir
+        self._options = options
         self.database = rundir / "db.sock"
         self._daemons: list[Daemon] = []
 
@@ -58,6 +59,7 @@ class OpenVSwitch:
                 "/usr/sbin/ovs-vswitchd",
                 f"--unixctl={control}",
                 "--no-chdir",
+                *self._options,
                 f"unix:{self.database}",
             ],
             self.rundir / "ovs-vswitchd.log",

@@ -35,9 +35,17 @@ def unique_bridge() -> str:
 class Switch:
     """One ovsdb-server and one headrace-switch; `rundir` has all their sockets and logs."""
 
-    def __init__(self, rundir: Path, *, memory_mb: int = 128, extra: tuple[str, ...] = ()) -> None:
+    def __init__(
+        self,
+        rundir: Path,
+        *,
+        memory_mb: int = 128,
+        extra: tuple[str, ...] = (),
+        db: str | None = None,
+    ) -> None:
         self.rundir = rundir
         self.database = rundir / "db.sock"
+        self._db = db or f"unix:{self.database}"
         self.control = rundir / "headrace-switch.ctl"
         self._extra = extra
         self._memory_mb = memory_mb
@@ -68,7 +76,7 @@ class Switch:
             [
                 find_program("headrace-switch"),
                 "--db",
-                f"unix:{self.database}",
+                self._db,
                 "--rundir",
                 self.rundir,
                 "--mem",
