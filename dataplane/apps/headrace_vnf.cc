@@ -27,7 +27,9 @@ int main(int argc, char** argv) {
   bool check = false;
   headrace::vnf::ProgramOptions options;
   app.add_option("function", function, "which function; see below")->required();
-  app.add_option("--config", options.config_path, "the JSON configuration file")->required();
+  app.add_option("--config", options.config_path,
+                 "the configuration file: JSON, or YAML by its name (.yaml, .yml)")
+      ->required();
   app.add_option("--ctl", options.ctl_path, "where to serve the control socket");
   app.add_option("--log-level", log_level, "trace, debug, info, warning, error or off");
   app.add_flag("--check", check, "validate the configuration and exit");

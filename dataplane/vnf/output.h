@@ -30,6 +30,7 @@ enum class DropReason : uint8_t {
   table_full,       ///< no room for new state
   no_buffer,        ///< the packet pool is empty
   crypto_failed,    ///< authentication or decryption failed
+  replayed,         ///< an ESP sequence number that was seen or is older than the window
   unsupported,      ///< fragments where ports are needed, and other things not served
   discarded,        ///< the function's purpose (a sink)
   count_
@@ -38,10 +39,10 @@ enum class DropReason : uint8_t {
 inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::count_);
 
 inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
-    "tx_queue_full", "malformed",      "not_for_us",      "ttl_expired",
-    "no_route",      "no_neighbour",   "denied",          "policed",
-    "queue_full",    "no_translation", "ports_exhausted", "table_full",
-    "no_buffer",     "crypto_failed",  "unsupported",     "discarded"};
+    "tx_queue_full",   "malformed",  "not_for_us", "ttl_expired",   "no_route",
+    "no_neighbour",    "denied",     "policed",    "queue_full",    "no_translation",
+    "ports_exhausted", "table_full", "no_buffer",  "crypto_failed", "replayed",
+    "unsupported",     "discarded"};
 
 /// Per-port transmit buffers. The worker flushes them at the end of each polling round; a full one
 /// flushes itself.

@@ -39,7 +39,7 @@ struct Loaded {
 
 /// `context.ports` may be empty: then the ports are those of the file, without known addresses.
 Result<Loaded> load(const ProgramOptions& options, FunctionContext context) {
-  auto json = read_json_file(options.config_path);
+  auto json = read_config_file(options.config_path);
   if (!json) return tl::unexpected(json.error());
   ConfigErrors errors;
   ConfigReader reader(*json, "", errors);

@@ -2,7 +2,10 @@
 #include "vnf/program_config.h"
 
 #include <fstream>
+#include <iterator>
 #include <set>
+
+#include "vnf/yaml.h"
 
 namespace headrace::vnf {
 namespace {
@@ -59,9 +62,15 @@ ProgramConfig read_program(ConfigReader& config) {
   return program;
 }
 
-Result<Json> read_json_file(const std::string& path) {
+Result<Json> read_config_file(const std::string& path) {
   std::ifstream file(path);
   if (!file) return fail("{}: cannot be read", path);
+  if (path.ends_with(".yaml") || path.ends_with(".yml")) {
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    auto json = json_of_yaml(text);
+    if (!json) return fail("{}: {}", path, json.error().message);
+    return json;
+  }
   try {
     return Json::parse(file);
   } catch (const Json::parse_error& error) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration file of headrace-vnf: all but what the function itself understands.
+// The configuration file of headrace-vnf: all but what the function itself understands. JSON, or
+// the same in YAML if the file's name ends in .yaml or .yml.
 //
 //   {"eal": {"file_prefix": "vnf1", "memory_mb": 128, "hugepages": "auto" | "off",
 //            "plugins": []},
@@ -61,7 +62,8 @@ struct ProgramConfig {
 /// Reads the whole file's object; mistakes go to the reader.
 ProgramConfig read_program(ConfigReader& config);
 
-/// Parses a file into JSON. Fails with the file's name and the place of a syntax error.
-Result<Json> read_json_file(const std::string& path);
+/// Parses a file of JSON or, by its name, of YAML. Fails with the file's name and the place of a
+/// syntax error.
+Result<Json> read_config_file(const std::string& path);
 
 }  // namespace headrace::vnf

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 
+#include "vnf/functions/basestation.h"
 #include "vnf/functions/bng.h"
 #include "vnf/functions/bridge.h"
 #include "vnf/functions/cpe.h"
@@ -21,6 +22,8 @@ namespace headrace::vnf {
 namespace {
 
 constexpr std::array kFunctions = {
+    FunctionEntry{"basestation", "mobile base station: users to GTP-U in IPsec and back",
+                  make_basestation},
     FunctionEntry{"bng", "broadband gateway: QinQ subscribers to GRE and back", make_bng},
     FunctionEntry{"bridge", "learning Ethernet bridge between all ports", make_bridge},
     FunctionEntry{"cpe", "firewall, DPI, NAT and QoS in one process", make_cpe},

@@ -62,6 +62,12 @@ def test_measures_real_functions() -> None:
 
 
 @needs_cores
+def test_a_gateway_seals_what_the_base_station_opens() -> None:
+    values = _measure("basestation-down")
+    assert len(values) == 2 * 3
+
+
+@needs_cores
 def test_a_function_that_loses_packets_is_no_figure() -> None:
     lossy = next(case for case in CASES if case.name == "router")
     routeless = {**lossy.configuration, "routes": []}
@@ -72,6 +78,6 @@ def test_a_function_that_loses_packets_is_no_figure() -> None:
 
 def test_every_size_has_all_its_flows() -> None:
     for case in CASES:
-        if case.frames is not None:
+        if case.frames is not None and not case.name.endswith("-down"):
             assert {len(case.frames(mix.sizes[0] - 4)) for mix in MIXES} == {1000}
             assert len(np.unique(case.frames(60), axis=0)) == 1000

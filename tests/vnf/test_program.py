@@ -14,6 +14,9 @@ from typing import Any
 
 import pytest
 
+from headrace.bench.vnfs.cases import CASES
+from headrace.node import templates
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build")) / "dataplane/apps/headrace-vnf"
 
@@ -176,3 +179,78 @@ def test_check_lists_every_mistake(tmp_path: Path) -> None:
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert done.returncode == 1
     assert "line 1" in done.stderr
+
+
+def test_reads_yaml_and_tells_the_place_of_its_mistakes(tmp_path: Path) -> None:
+    config = tmp_path / "vnf.yaml"
+    command: list[str | Path] = [PROGRAM, "pass", "--config", config, "--check"]
+    config.write_text(
+        "ports:\n  - {name: a, devargs: net_null0}\n  - {name: b, devargs: net_null1}\n"
+        "function: {mac: swap}\n"
+    )
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 0, done.stderr
+    config.write_text("cpu: 0\nports: [a\ncpu: 1\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert done.returncode == 1
+    assert f"{config}: line " in done.stderr
+    config.write_text("cpu: zero\nports: []\n")
+    done = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert 'cpu: "zero" is not an integer' in done.stderr
+
+
+def test_loses_nothing_while_it_reloads_under_traffic(tmp_path: Path) -> None:
+    ports = [
+        {"name": "a", "devargs": "net_null0,size=60"},
+        {"name": "b", "devargs": "net_null1,no-rx=1"},
+    ]
+    vnf = Vnf(tmp_path, "pass", ports)
+    try:
+        assert eventually(vnf.is_ready)
+        before = vnf.ask("counters")["result"]["ports"]["b"]["tx_packets"]
+        for number in range(20):
+            vnf.configure({"mac": ("keep", "swap")[number % 2]})
+            assert vnf.ask("reload")["result"] == {"reloaded": True}
+        counters = vnf.ask("counters")["result"]
+        assert counters["drops"] == {}
+        received = counters["ports"]["a"]["rx_packets"]
+        sent = counters["ports"]["b"]["tx_packets"]
+        assert sent > before
+        # The worker may be within a round: between taking a burst and sending it.
+        assert 0 <= received - sent <= 64
+    finally:
+        vnf.end()
+
+
+def test_sleeps_when_idle_if_told(tmp_path: Path) -> None:
+    vnf = Vnf(tmp_path, "sink", [{"name": "a", "devargs": "net_null0,no-rx=1"}])
+    vnf.end()
+    config = json.loads(vnf.config.read_text()) | {"idle": "sleep", "sleep_us": 1000}
+    vnf.config.write_text(json.dumps(config))
+    vnf.process = subprocess.Popen(
+        [PROGRAM, "sink", "--config", vnf.config, "--ctl", vnf.ctl],
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert eventually(lambda: vnf.ctl.exists() and vnf.is_ready())
+
+        def slept() -> bool:
+            cycles = vnf.ask("cycles")["result"]
+            rested: int = cycles["yielded_cycles"]
+            worked: int = cycles["idle_cycles"] + cycles["busy_cycles"]
+            return rested > 10 * worked > 0
+
+        assert eventually(slept)
+    finally:
+        vnf.end()
+
+
+def test_every_function_has_a_template_and_a_case_of_the_bench() -> None:
+    text = subprocess.run([PROGRAM, "--help"], capture_output=True, text=True, timeout=20).stdout
+    listed = text[text.index("Functions:") :].splitlines()[1:]
+    functions = {line.split()[0] for line in listed if line.startswith("  ")}
+    assert {"pass", "basestation", "dpi"} <= functions
+    assert functions == {case.function for case in CASES}
+    made = {one.function for one in templates.load([]).all() if one.engine == "process"}
+    assert made == functions - {"source", "sink"}

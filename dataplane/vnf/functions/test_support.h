@@ -58,14 +58,14 @@ class FunctionTest : public ::testing::Test {
   /// Buffers that are neither free nor in the capturing output's hands.
   [[nodiscard]] unsigned buffers_in_use() const;
 
+  /// A buffer of the test's pool with these octets.
+  rte_mbuf* to_mbuf(const Bytes& bytes);
+
   static constexpr uint64_t kTscHz = 1'000'000;  ///< the test's clock: microseconds
   uint64_t now_{1'000'000};
   runtime::Mempool pool_;
   std::unique_ptr<CapturingOutput> output_;
   std::unique_ptr<Function> function_;
-
- private:
-  rte_mbuf* to_mbuf(const Bytes& bytes);
 };
 
 /// The MAC address of the test's port `index`.

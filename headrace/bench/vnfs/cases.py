@@ -5,6 +5,7 @@ All cases have the two ports "a" and "b" and, where it matters, 1000 flows. Conf
 the size of a small site, not the least that runs: 1000 routes, 100 rules, 1000 subscribers.
 """
 
+import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ import numpy as np
 
 from headrace.bench.peers.frames import Bytes, Words, be32, mac, udp_frames
 from headrace.bench.vnfs.mixes import MakeFrames
+from headrace.bench.vnfs.sealing import sealed
 
 FLOWS = 1000
 MAC = {"a": "02:00:00:00:0a:01", "b": "02:00:00:00:0b:01"}
@@ -184,6 +186,54 @@ BNG: dict[str, Any] = {
     "subscribers": [{"s_vid": 100, "c_vid": 1, "count": FLOWS, "address": "100.64.1.0"}],
 }
 
+GCM: dict[str, Any] = {"suite": "aes-gcm", "key": "00" * 16, "salt": "00" * 4}
+CBC: dict[str, Any] = {"suite": "aes-cbc-hmac-sha1", "key": "00" * 16, "auth_key": "00" * 20}
+
+
+def station(keys: dict[str, Any], *, gateway: bool = False) -> dict[str, Any]:
+    """A base station for 1000 users, or its gateway: the ends, keys and tunnels exchanged.
+
+    Frames are served again and again, so there is no replay window.
+    """
+    ends = ["192.0.2.1", "192.0.2.2"]
+    tunnel = ["10.255.0.1", "10.255.0.2"]
+    spi = [256, 257]
+    if gateway:
+        for pair in (ends, tunnel, spi):
+            pair.reverse()
+    first = (OUTSIDE if gateway else INSIDE) + 1
+    return {
+        "radio": "a",
+        "core": "b",
+        "core_address": ends[0],
+        "security_gateway": ends[1],
+        "core_next_hop_mac": MAC["b"] if gateway else PEER["b"],
+        "gtpu_address": tunnel[0],
+        "serving_gateway": tunnel[1],
+        "uplink": {"spi": spi[0], **keys},
+        "downlink": {"spi": spi[1], "replay_window": 0, **keys},
+        "users": [
+            {
+                "address": str(ipaddress.IPv4Address(first)),
+                "count": FLOWS,
+                "uplink_teid": 1,
+                "downlink_teid": 1,
+            }
+        ],
+    }
+
+
+def from_core(keys: dict[str, Any]) -> MakeFrames:
+    """What the gateway sends to the 1000 users; `length` is that of the user's own frame."""
+
+    def make(length: int) -> Bytes:
+        users = plain(entry="b")(length)
+        users[:, 0:6] = np.frombuffer(mac(MAC["a"]), np.uint8)
+        return sealed(station(keys, gateway=True), users, (MAC["a"], PEER["b"]))
+
+    return make
+
+
 INNER = "sizes are of the frame within the tunnel"
 
 CASES: Sequence[Case] = (
@@ -214,6 +264,32 @@ CASES: Sequence[Case] = (
     ),
     Case("bng-up", "bng", tagged, BNG),
     Case("bng-down", "bng", in_gre, BNG, entry="b", warm_up=("a", tagged), note=INNER),
+    Case("basestation-up", "basestation", plain(), station(GCM), note="AES-128-GCM; " + INNER),
+    Case(
+        "basestation-down",
+        "basestation",
+        from_core(GCM),
+        station(GCM),
+        entry="b",
+        warm_up=("a", plain()),
+        note="AES-128-GCM; " + INNER,
+    ),
+    Case(
+        "basestation-cbc-up",
+        "basestation",
+        plain(),
+        station(CBC),
+        note="AES-128-CBC, HMAC-SHA1; " + INNER,
+    ),
+    Case(
+        "basestation-cbc-down",
+        "basestation",
+        from_core(CBC),
+        station(CBC),
+        entry="b",
+        warm_up=("a", plain()),
+        note="AES-128-CBC, HMAC-SHA1; " + INNER,
+    ),
     Case("cpu", "cpu", plain(), {"units": 10}),
     Case("memory", "memory", plain(), {"bytes": 64, "working_set": 1 << 20}),
 )

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// `basestation`: the user plane of a mobile base station (D5.6, 3.4: IPsec, GTP-U). Users' IPv4
+// packets come in on the radio port (Ethernet stands for the radio bearer), go into their GTP-U
+// tunnels (3GPP TS 29.281) and, encrypted, to the core (ESP tunnel mode, as TS 33.210 wants it); on
+// the way back decrypted, taken out of their tunnel and given to their user. Configuration:
+//
+//   {"radio": "0", "core": "1",
+//    "core_address": "192.0.2.1",          this end of the ESP tunnel
+//    "security_gateway": "192.0.2.2",      its other end
+//    "core_next_hop_mac": "02:..",         where packets for the core go
+//    "gtpu_address": "10.255.0.1",         this end of the GTP-U tunnels, inside ESP
+//    "serving_gateway": "10.255.0.2",      their other end
+//    "uplink": {"spi": 256, "suite": "aes-gcm", "key": "<hex>", "salt": "<hex>"},
+//    "downlink": {"spi": 257, "suite": "aes-cbc-hmac-sha1", "key": "<hex>", "auth_key": "<hex>",
+//                 "replay_window": 64, "extended_sequence": false},
+//    "users": [{"address": "100.64.0.1", "count": 1000, "uplink_teid": 1, "downlink_teid": 1}]}
+//
+// Suites: aes-gcm (key of 16, 24 or 32 octets, salt of 4), aes-cbc-hmac-sha1 (HMAC key of 20
+// octets), aes-cbc-hmac-sha256 (of 32). Keys in a file are for measuring: see state/esp_sa.h.
+// Addresses and TEIDs of `users` count up together.
+//
+// A user may send from its address only. Its MAC address is learnt from what it sends; ARP on the
+// radio port is answered for every address but the asker's own, on the core port for
+// core_address. A base station is no hop: TTLs stay. It doesn't fragment: the core port's MTU must
+// hold a user's packet and 36 + 20 + at most 60 octets.
+#pragma once
+
+#include <memory>
+
+#include "vnf/function.h"
+
+namespace headrace::vnf {
+
+std::unique_ptr<Function> make_basestation(ConfigReader& config, const FunctionContext& context);
+
+}  // namespace headrace::vnf

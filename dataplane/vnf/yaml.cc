@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "vnf/yaml.h"
+
+#include <yaml-cpp/yaml.h>
+
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <string_view>
+
+namespace headrace::vnf {
+namespace {
+
+using Json = nlohmann::json;
+
+/// What a document may nest: far more than any configuration of ours, far less than the stack.
+constexpr int kDeepest = 64;
+
+/// A mistake at a place of the text, counted from 1.
+auto fail_at(const YAML::Mark& mark, std::string_view what) {
+  return fail("line {}, column {}: {}", mark.line + 1, mark.column + 1, what);
+}
+
+template <typename Number>
+std::optional<Number> number(std::string_view text, int base) {
+  Number value{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+std::optional<double> floating(std::string_view text) {
+  if (text.find_first_of("0123456789") == std::string_view::npos) return std::nullopt;
+  if (text.find_first_not_of("+-.eE0123456789") != std::string_view::npos) return std::nullopt;
+  if (text.starts_with('+')) text.remove_prefix(1);
+  double value = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (code != std::errc{} || end != text.data() + text.size()) return std::nullopt;
+  return value;
+}
+
+/// YAML 1.2, 10.3.2.
+Json plain(const std::string& text) {
+  if (text.empty() || text == "~" || text == "null" || text == "Null" || text == "NULL") {
+    return nullptr;
+  }
+  if (text == "true" || text == "True" || text == "TRUE") return true;
+  if (text == "false" || text == "False" || text == "FALSE") return false;
+  if (text.starts_with("0x")) {
+    if (const auto value = number<uint64_t>(std::string_view(text).substr(2), 16)) return *value;
+    return text;
+  }
+  if (const auto value = number<uint64_t>(text, 10)) return *value;
+  if (const auto value = number<int64_t>(text, 10)) return *value;
+  if (const auto value = floating(text)) return *value;
+  return text;
+}
+
+Result<Json> convert(const YAML::Node& node, int depth) {
+  if (depth > kDeepest) return fail_at(node.Mark(), "nested too deeply");
+  switch (node.Type()) {
+    case YAML::NodeType::Undefined:
+    case YAML::NodeType::Null:
+      return Json(nullptr);
+    case YAML::NodeType::Scalar:
+      // "!" is the tag of a scalar in quotes.
+      return node.Tag() == "!" ? Json(node.Scalar()) : plain(node.Scalar());
+    case YAML::NodeType::Sequence: {
+      Json list = Json::array();
+      for (const auto& entry : node) {
+        auto value = convert(entry, depth + 1);
+        if (!value) return value;
+        list.push_back(*std::move(value));
+      }
+      return list;
+    }
+    case YAML::NodeType::Map: {
+      Json object = Json::object();
+      for (const auto& entry : node) {
+        if (!entry.first.IsScalar()) return fail_at(entry.first.Mark(), "a key that is no scalar");
+        const auto& key = entry.first.Scalar();
+        if (object.contains(key)) {
+          return fail_at(entry.first.Mark(), fmt::format("'{}' is there already", key));
+        }
+        auto value = convert(entry.second, depth + 1);
+        if (!value) return value;
+        object[key] = *std::move(value);
+      }
+      return object;
+    }
+  }
+  return fail_at(node.Mark(), "no value");
+}
+
+}  // namespace
+
+Result<Json> json_of_yaml(const std::string& text) {
+  try {
+    return convert(YAML::Load(text), 0);
+  } catch (const YAML::Exception& error) {
+    return fail_at(error.mark, error.msg);
+  }
+}
+
+}  // namespace headrace::vnf

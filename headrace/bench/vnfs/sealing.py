@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames as a base station's gateway seals them: made by headrace-vnf itself, before a measurement.
+
+The cipher is not ours to write again, and a base station with the ends exchanged is a gateway. It
+reads a capture file and writes one.
+"""
+
+import json
+import struct
+import subprocess
+import tempfile
+import time
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+
+from headrace.bench.peers.frames import Bytes
+from headrace.programs import find_program
+
+PATIENCE_S = 20.0
+_HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+
+
+def write_capture(path: Path, frames: Bytes) -> None:
+    """A pcap file (the classic format, Ethernet)."""
+    record = struct.pack("<IIII", 0, 0, frames.shape[1], frames.shape[1])
+    path.write_bytes(_HEADER + b"".join(record + bytes(frame) for frame in frames))
+
+
+def read_capture(path: Path) -> list[bytes]:
+    """The frames of a pcap file, complete ones only."""
+    data = path.read_bytes() if path.exists() else b""
+    frames, offset = [], len(_HEADER)
+    while offset + 16 <= len(data):
+        size = struct.unpack_from("<I", data, offset + 8)[0]
+        if offset + 16 + size > len(data):
+            break
+        frames.append(data[offset + 16 : offset + 16 + size])
+        offset += 16 + size
+    return frames
+
+
+@cache
+def _sealed(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) -> Bytes:
+    frames = np.frombuffer(raw, np.uint8).reshape(-1, length)
+    with tempfile.TemporaryDirectory(prefix="headrace-seal-") as folder:
+        place = Path(folder)
+        write_capture(place / "in.pcap", frames)
+        write_capture(place / "none.pcap", frames[:0])
+        ports = [
+            {"name": "a", "devargs": f"net_pcap0,rx_pcap={place}/in.pcap", "mac": macs[0]},
+            {
+                "name": "b",
+                "devargs": f"net_pcap1,rx_pcap={place}/none.pcap,tx_pcap={place}/out.pcap",
+                "mac": macs[1],
+            },
+        ]
+        config = {"eal": {"hugepages": "off"}, "cpu": 0, "ports": ports}
+        config["function"] = json.loads(configuration)
+        (place / "vnf.json").write_text(json.dumps(config))
+        program = find_program("headrace-vnf")
+        command = [str(program), "basestation", "--config", str(place / "vnf.json")]
+        with (place / "log").open("wb") as log:
+            child = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603
+        deadline = time.monotonic() + PATIENCE_S
+        while len(read_capture(place / "out.pcap")) < len(frames):
+            # What its stdio holds back comes with its end.
+            if child.poll() is None and time.monotonic() > deadline - PATIENCE_S + 1.0:
+                child.terminate()
+                child.wait(10)
+            elif child.poll() is not None or time.monotonic() > deadline:
+                break
+            time.sleep(0.05)
+        if child.poll() is None:
+            child.terminate()
+            child.wait(10)
+        sealed = read_capture(place / "out.pcap")
+        words = (place / "log").read_text(errors="replace")[-300:]
+    if len(sealed) != len(frames):
+        raise OSError(f"the gateway sealed {len(sealed)} of {len(frames)} frames: {words}")
+    return np.frombuffer(b"".join(sealed), np.uint8).reshape(len(sealed), -1)
+
+
+def sealed(configuration: dict[str, object], frames: Bytes, macs: tuple[str, str]) -> Bytes:
+    """What a base station of this configuration, with these ports' addresses, makes of `frames`.
+
+    The same call gives the same array: a gateway runs once for each.
+
+    Raises:
+        OSError: it could not run, or did not seal all of them.
+    """
+    return _sealed(json.dumps(configuration), frames.tobytes(), frames.shape[1], macs)
