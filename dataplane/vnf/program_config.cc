@@ -21,7 +21,14 @@ PortConfig read_port(ConfigReader& config, size_t index) {
   const bool has_shm = config.raw("shm") != nullptr;
   if (has_shm) {
     auto shm = config.optional_child("shm");
-    port.shm = ShmPortConfig{.socket = shm.string("socket"), .port = shm.string("port")};
+    port.shm = ShmPortConfig{.socket = shm.string("socket", ""),
+                             .memory = shm.string("memory", ""),
+                             .port = shm.string("port")};
+    if (port.shm->socket.empty() == port.shm->memory.empty()) {
+      shm.complain("socket",
+                   "give either `socket` (the switch's) or `memory` (in a VM: the file of the "
+                   "ivshmem device's BAR 2)");
+    }
     shm.finish();
   }
   if ((devargs.empty() ? 0 : 1) + (interface.empty() ? 0 : 1) + (has_shm ? 1 : 0) != 1) {

@@ -9,7 +9,9 @@
 //    "ports": [{"name": "0", "devargs": "net_virtio_user0,path=/run/a.sock,server=1",
 //               "mac": "02:00:00:00:00:01", "rx_descriptors": 1024, "tx_descriptors": 1024},
 //              {"name": "1", "interface": "veth0"},
-//              {"name": "2", "shm": {"socket": "/run/graph.shm", "port": "g1p2"}}],
+//              {"name": "2", "shm": {"socket": "/run/graph.shm", "port": "g1p2"}},
+//              {"name": "3", "shm": {"memory": "/sys/bus/pci/devices/0000:00:04.0/resource2",
+//                                    "port": "g1p3"}}],
 //    "function": {...}}
 #pragma once
 
@@ -32,7 +34,8 @@ enum class Idle : uint8_t {
 
 /// A port of a Headrace switch, by shared memory (shm/headrace_port.h).
 struct ShmPortConfig {
-  std::string socket;  ///< the group's
+  std::string socket;  ///< the group's; or, in a VM,
+  std::string memory;  ///< the file of the ivshmem device's BAR 2, which is the group's region
   std::string port;    ///< its name at the switch
   bool operator==(const ShmPortConfig&) const = default;
 };

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vnf/shm_device.h"
 
+#include <fcntl.h>
 #include <rte_prefetch.h>
 #include <unistd.h>
 
@@ -43,14 +44,16 @@ ShmDevice::~ShmDevice() {
 }
 
 Result<> ShmDevice::keep_up() {
+  const bool by_memory = !config_.shm->memory.empty();
   if (attached_.load(std::memory_order_relaxed)) {
+    if (by_memory) return {};
     const bool up = shm::is_connected(connection_);
     note_link(up);
     if (up) return {};
     return fail("port {}: the switch at {} is gone, or has removed the port", config_.name,
                 config_.shm->socket);
   }
-  return attach();
+  return by_memory ? attach_memory() : attach();
 }
 
 Result<> ShmDevice::attach() {
@@ -66,14 +69,33 @@ Result<> ShmDevice::attach() {
                 std::strerror(-error));
   }
   connection_ = attached.connection;
-  auto memory = ShmMemory::of(attached.region);
+  auto used = use(attached.region, attached.port);
   close(attached.region);
+  return used;
+}
+
+Result<> ShmDevice::attach_memory() {
+  const std::string& path = config_.shm->memory;
+  const int region = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  if (region < 0) return fail("port {}: {}: {}", config_.name, path, std::strerror(errno));
+  auto used = use(region, std::nullopt);
+  close(region);
+  return used;
+}
+
+Result<> ShmDevice::use(int region, std::optional<uint32_t> port) {
+  auto memory = ShmMemory::of(region);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
-  if (const int bound = end_.bind(memory_->octets(), attached.port); bound != 0) {
-    return fail("port {}: {}", config_.name, std::strerror(-bound));
+  int error = 0;
+  if (!port) {
+    error = shm::VnfEnd::find(memory_->octets(), config_.shm->port.c_str(), port.emplace());
   }
-  if (!config_.mac) mac_ = {0x02, 0x48, 0x52, 1, 0, static_cast<uint8_t>(attached.port)};
+  if (error == 0) error = end_.bind(memory_->octets(), *port);
+  if (error != 0) {
+    return fail("port {}: {}: {}", config_.name, config_.shm->port, std::strerror(-error));
+  }
+  if (!config_.mac) mac_ = {0x02, 0x48, 0x52, 1, 0, static_cast<uint8_t>(*port)};
   end_.block().user.store(static_cast<uint32_t>(getpid()), std::memory_order_release);
   attached_.store(true, std::memory_order_release);
   note_link(true);

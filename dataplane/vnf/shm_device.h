@@ -3,7 +3,8 @@
 // the numbers of their buffers. What the function sends that is not in the region is copied once.
 //
 // The switch may come later: keep_up() attaches then. When it goes, keep_up() fails: its region is
-// dead, and the packets in it.
+// dead, and the packets in it. In a VM there is nobody to ask and no end to be seen: whoever
+// started the VM attached for it (headrace/engines/shared_memory.py).
 #pragma once
 
 #include <atomic>
@@ -26,6 +27,9 @@ class ShmDevice final : public Device {
  private:
   explicit ShmDevice(const PortConfig& config) : Device(config) {}
   Result<> attach();
+  Result<> attach_memory();
+  /// Maps the region and begins to use the port of this number, or of our name.
+  Result<> use(int region, std::optional<uint32_t> port);
   [[nodiscard]] uint64_t missed() const override { return malformed_.read(); }
   /// Writes the packet's place and length for the next reader; its number. kNone: no buffer.
   uint32_t number_of(rte_mbuf* packet) noexcept;

@@ -18,6 +18,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engines.qemu import PROGRAM, Device, VirtualMachine
+from headrace.programs import find_program
 from tests.guest.initramfs import Initramfs
 from tests.guest.kernel import GuestKernel, find_kernel
 from tests.support.daemon import Daemon
@@ -59,6 +60,15 @@ def base_image(kernel: GuestKernel) -> Initramfs:
         image.add_file(module, f"/modules/{module.name}")
     image.add("/modules/order", "".join(f"{module.name}\n" for module in modules).encode())
     return image
+
+
+def add_vnf(image: Initramfs) -> None:
+    """Adds headrace-vnf, with the drivers of DPDK that it needs where it looks for them."""
+    [directory] = Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*")
+    drivers = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio")
+    image.add_program(
+        find_program("headrace-vnf"), *(directory / f"librte_{name}.so" for name in drivers)
+    )
 
 
 class Guest:

@@ -5,26 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import json
-from pathlib import Path
 
 import pytest
 
 from headrace.engines.qemu import VhostUser
-from headrace.programs import find_program
 from tests.guest.bed import PER_DIRECTION, eventually, running_bed
-from tests.guest.guest import Guest, base_image, require_guest
+from tests.guest.guest import Guest, add_vnf, base_image, require_guest
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
 PORTS = ("v0", "v1")
 NICS = ("0000:00:04.0", "0000:00:05.0")
-DRIVERS = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio")
-
-
-def dpdk_drivers() -> list[Path]:
-    """DPDK's plugins that the VNF needs, where it looks for them."""
-    [directory] = Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*")
-    return [directory / f"librte_{name}.so" for name in DRIVERS]
 
 
 def bind_to_uio(guest: Guest, nic: str) -> None:
@@ -38,7 +29,7 @@ def bind_to_uio(guest: Guest, nic: str) -> None:
 async def test_a_vnf_in_a_guest_forwards_every_packet() -> None:
     kernel = require_guest()
     image = base_image(kernel)
-    image.add_program(find_program("headrace-vnf"), *dpdk_drivers())
+    add_vnf(image)
     async with running_bed() as bed:
         devices = []
         for number, name in enumerate(PORTS):
