@@ -21,6 +21,7 @@ from headrace.engines.base import Engine, EngineError, VnfSpec
 from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
+from headrace.engines.vm import VmEngine
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.errors import ConfigError, NotFound
@@ -84,6 +85,7 @@ def parts_of(
     engines: dict[str, Engine] = {
         "process": ProcessEngine(rundir, supervisor, hugepages),
         "container": ContainerEngine(rundir, supervisor, hugepages),
+        "vm": VmEngine(rundir, supervisor, hugepages),
         "native": NativeEngine(prefix_of(rundir)),
     }
     return make_driver(config.switch, settings, supervisor), engines

@@ -26,7 +26,7 @@ from tests.support.daemon import Daemon
 _BUSYBOX = Path("/bin/busybox")
 _INIT = Path(__file__).with_name("init.sh")
 # no_timer_check: a busy host may not run the guest while its kernel waits to see the timer tick.
-_COMMAND_LINE = (
+COMMAND_LINE = (
     "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off net.ifnames=0 no_timer_check"
 )
 
@@ -97,7 +97,7 @@ class Guest:
             devices=devices,
             kernel=kernel.image,
             initrd=archive,
-            command_line=f"{_COMMAND_LINE} {command_line}",
+            command_line=f"{COMMAND_LINE} {command_line}",
             agent=self._agent_path,
         )
         self.process = Daemon(

@@ -169,12 +169,18 @@ def test_sigterm_ends_it_while_a_port_waits_for_its_peer(tmp_path: Path) -> None
 
 def test_check_lists_every_mistake(tmp_path: Path) -> None:
     config = tmp_path / "bad.json"
-    ports = '[{"name": "a"}, {"name": "b", "shm": {"port": "p"}}]'
+    ports = '[{"name": "a"}, {"name": "b", "shm": {"port": "p"}}, {"name": "c"}]'
     config.write_text(f'{{"cpu": -1, "ports": {ports}, "function": {{"mac": 3}}}}')
     command: list[str | Path] = [PROGRAM, "pass", "--config", config, "--check"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)
     assert done.returncode == 1
-    for part in ("cpu: -1", "ports[0].devargs", "ports[1].shm.socket", "function.mac: 3"):
+    for part in (
+        "cpu: -1",
+        "ports[0].devargs",
+        "ports[1].shm.socket",
+        "function.pairs: missing",
+        "function.mac: 3",
+    ):
         assert part in done.stderr
     config.write_text('{"ports": [{"name": "a", "devargs": "net_null0"}], "function": {')
     done = subprocess.run(command, capture_output=True, text=True, timeout=20)

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine for VNFs that are virtual machines, by QEMU.
+
+What to boot is in the template's `configuration` (`Image`). Ports are vhost-user: QEMU makes the
+sockets and the switch connects, so switch and machine may be restarted apart from each other.
+
+A machine forwards when its operating system does, which only that knows: an image says by `ready`
+what it writes on its console then. Without `ready` a machine counts as up when it runs.
+"""
+
+import asyncio
+import hashlib
+import os
+import shutil
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from headrace.engines.base import EngineError, VnfPort, VnfSpec
+from headrace.engines.qemu import PROGRAM, VhostUser, VirtualMachine, usable_accelerator
+from headrace.engines.qmp import QmpError, connected
+from headrace.processes import ProcessError, Supervisor
+from headrace.switches.base import PortKind
+
+_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+
+
+class Image(BaseModel):
+    """What a virtual machine boots: `disk`, which it does not change, or `kernel` and `initrd`.
+
+    `ready` is a text on its first serial port; within `boot_s` seconds it must come. `auto` takes
+    KVM where the machine can (qemu.py).
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    disk: Path | None = None
+    kernel: Path | None = None
+    initrd: Path | None = None
+    command_line: str = "console=ttyS0"
+    cpus: Annotated[int, Field(ge=1, le=64)] = 1
+    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
+    ready: str = ""
+    boot_s: Annotated[float, Field(gt=0)] = 120.0
+
+    @model_validator(mode="after")
+    def _boots(self) -> "Image":
+        if (self.disk is None) == (self.kernel is None):
+            raise ValueError("give either `disk` or `kernel`")
+        for file in (self.disk, self.kernel, self.initrd):
+            if file is not None and not file.is_file():
+                raise ValueError(f"there is no file {file}")
+        return self
+
+
+class VmEngine:
+    """Virtual machines."""
+
+    name = "vm"
+    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER,)
+
+    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
+        self._directory = rundir / "vm"
+        self._supervisor = supervisor
+        self._hugepages = hugepages
+
+    def _process(self, vnf: VnfSpec) -> str:
+        return f"vnf-{vnf.name}"
+
+    def _file(self, vnf: VnfSpec, kind: str) -> Path:
+        """A file of the machine's; the name is short, since some are sockets."""
+        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
+        return self._directory / f"{digest}.{kind}"
+
+    def console(self, vnf: VnfSpec) -> Path:
+        """What the machine has written on its first serial port."""
+        return self._file(vnf, "console")
+
+    def machine(self, vnf: VnfSpec) -> tuple[VirtualMachine, Image]:
+        """The machine that the VNF is.
+
+        Raises:
+            EngineError: the template's configuration is wrong; names the key.
+        """
+        try:
+            image = Image.model_validate(vnf.configuration)
+        except ValidationError as error:
+            first = error.errors()[0]
+            place = ".".join(str(part) for part in ("configuration", *first["loc"]))
+            raise EngineError(f"VNF {vnf.vnf}: {place}: {first['msg']}") from error
+        made = VirtualMachine(
+            name=vnf.name,
+            memory_mb=vnf.memory_mb,
+            qmp=self._file(vnf, "qmp"),
+            console=self.console(vnf),
+            devices=[_nic(vnf, port) for port in vnf.ports],
+            cpus=image.cpus,
+            accelerator=usable_accelerator() if image.accelerator == "auto" else image.accelerator,
+            hugepages=self._hugepages,
+            disk=image.disk,
+            kernel=image.kernel,
+            initrd=image.initrd,
+            command_line=image.command_line,
+        )
+        return made, image
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        machine, image = self.machine(vnf)
+        if shutil.which(PROGRAM) is None:
+            raise EngineError(f"VNF {vnf.vnf}: {PROGRAM} is not installed; run `make setup`")
+        argv = machine.arguments()
+        digest = hashlib.blake2b(repr((argv, image)).encode()).hexdigest()
+        if not self.running(vnf) or self._supervisor.digest(self._process(vnf)) != digest:
+            await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
+        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            process, _ = await self._supervisor.ensure(
+                self._process(vnf), argv, cores=vnf.cores, digest=digest
+            )
+        except ProcessError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        deadline = asyncio.get_running_loop().time() + image.boot_s
+        while (missing := await self._missing(vnf, image)) is not None:
+            if not process.alive():
+                words = self._supervisor.last_words(self._process(vnf))
+                await self.stop(vnf)
+                raise EngineError(f"VNF {vnf.vnf}: QEMU ended while starting: {words}")
+            if asyncio.get_running_loop().time() > deadline:
+                await self.stop(vnf)
+                raise EngineError(f"VNF {vnf.vnf}: {missing} after {image.boot_s:g} s")
+            await asyncio.sleep(0.05)
+
+    async def _missing(self, vnf: VnfSpec, image: Image) -> str | None:
+        """What a starting machine still lacks to forward."""
+        try:
+            # Refused until the switch serves all ports.
+            async with connected(self._file(vnf, "qmp"), timeout_s=2.0) as qmp:
+                state = (await qmp.execute("query-status"))["status"]
+        except QmpError as error:
+            return f"it does not run: {error}"
+        if state != "running":
+            return f"it is {state}"
+        if not image.ready:
+            return None
+        written = await asyncio.to_thread(self.console(vnf).read_text, errors="replace")
+        return None if image.ready in written else f"no {image.ready!r} on its console"
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """See Engine. The machine is switched off, not asked: it keeps nothing."""
+        try:
+            await self._supervisor.end(self._process(vnf))
+        except ProcessError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        files = [self._file(vnf, "qmp"), self.console(vnf)]
+        files += [Path(port.switch_port.options["path"]) for port in vnf.ports]
+        for file in files:
+            file.unlink(missing_ok=True)
+
+    def running(self, vnf: VnfSpec) -> bool:
+        """See Engine."""
+        return self._supervisor.find(self._process(vnf)) is not None
+
+    async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine: what a machine counts is inside it."""
+        del vnf
+        return {"ports": {}, "reason": "a virtual machine counts inside; see the switch's ports"}
+
+    async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
+        """See Engine: the CPU time of QEMU, as the kernel counts it; not cycles of packets."""
+        process = self._supervisor.find(self._process(vnf))
+        if process is None:
+            raise EngineError(f"VNF {vnf.vnf}: it does not run")
+        stat = await asyncio.to_thread(Path(f"/proc/{process.pid}/stat").read_text)
+        user, system = stat[stat.rindex(")") + 2 :].split()[11:13]
+        return {
+            "approximate": True,
+            "busy_cycles": None,
+            "idle_cycles": None,
+            "packets": None,
+            "cpu_ns": (int(user) + int(system)) * _TICK_NS,
+            "reason": "a virtual machine's cycles are known only as CPU time",
+        }
+
+    def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
+        """See Engine."""
+        return (self._process(vnf),)
+
+
+def _nic(vnf: VnfSpec, port: VnfPort) -> VhostUser:
+    """The port as a NIC; without an address of the graph's it gets one of its own name."""
+    octets = hashlib.blake2b(f"{vnf.name}/{port.id}".encode(), digest_size=5).digest()
+    mac = port.mac or ":".join(f"{octet:02x}" for octet in (0x02, *octets))
+    return VhostUser(Path(port.switch_port.options["path"]), mac)
