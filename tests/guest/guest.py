@@ -30,6 +30,8 @@ COMMAND_LINE = (
     "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off net.ifnames=0 no_timer_check"
 )
 
+_FORWARDING = 3  # BR_STATE_FORWARDING of linux/if_bridge.h
+
 MODULES = ("virtio_pci", "virtio_net", "bridge", "uio_pci_generic")
 
 
@@ -177,3 +179,30 @@ class Guest:
         if self.process.exit_code is None:
             os.kill(self.process.pid, signal.SIGKILL)
         self.process.stop(signal.SIGKILL)
+
+
+def wire_script(bridge: str, *interfaces: str) -> list[str]:
+    """Shell for the guest: joins interfaces as a wire, and returns when it carries packets.
+
+    No IPv6, no learning (the generator's addresses would move), no groups to report: nothing but
+    the test's packets moves.
+    """
+    place = f"/sys/class/net/{bridge}/bridge"
+    lines = [
+        "for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done",
+        f"brctl addbr {bridge}",
+        f"for name in multicast_snooping ageing_time; do echo 0 >{place}/$name; done",
+        f"ip link set {bridge} up",
+    ]
+    for interface in interfaces:
+        lines.append(f"brctl addif {bridge} {interface} && ip link set {interface} promisc on up")
+    for interface in interfaces:
+        state = f"/sys/class/net/{interface}/brport/state"
+        lines.append(f"until [ $(cat {state}) = {_FORWARDING} ]; do sleep 0.05; done")
+    return lines
+
+
+def wire(guest: Guest, bridge: str, *interfaces: str) -> None:
+    """Runs `wire_script` in a guest."""
+    for line in wire_script(bridge, *interfaces):
+        guest.run(line)

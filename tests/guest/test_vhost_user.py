@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from headrace.engines.qemu import VhostUser
 from tests.guest.bed import PER_DIRECTION, Bed, running_bed
-from tests.guest.guest import Guest, base_image, require_guest
+from tests.guest.guest import Guest, base_image, require_guest, wire
 
 pytestmark = [
     pytest.mark.root,
@@ -26,7 +26,6 @@ pytestmark = [
 
 PACKETS = 2 * PER_DIRECTION
 PAIRS = {"dpdkvhostuserclient": ("v0", "v1"), "dpdkvhostuser": ("v2", "v3")}
-FORWARDING = 3  # BR_STATE_FORWARDING of linux/if_bridge.h
 INTERFACES = {"v0": "eth0", "v1": "eth1", "v2": "eth2", "v3": "eth3"}
 
 
@@ -60,29 +59,12 @@ async def wired() -> AsyncIterator[Wired]:
         guest = Guest(rundir, kernel, base_image(kernel), devices)
         try:
             await asyncio.to_thread(guest.boot)
-            await asyncio.to_thread(_bridge, guest)
+            for number, pair in enumerate(PAIRS.values()):
+                interfaces = [INTERFACES[name] for name in pair]
+                await asyncio.to_thread(wire, guest, f"br{number}", *interfaces)
             yield Wired(bed, guest)
         finally:
             guest.stop()
-
-
-def _bridge(guest: Guest) -> None:
-    """Joins the NICs two by two; no IPv6, so that nothing but the test's packets moves."""
-    guest.run("echo 1 >/proc/sys/net/ipv6/conf/all/disable_ipv6")
-    guest.run("echo 1 >/proc/sys/net/ipv6/conf/default/disable_ipv6")
-    for number, pair in enumerate(PAIRS.values()):
-        bridge = f"br{number}"
-        guest.run(f"brctl addbr {bridge}")
-        # A wire: it neither learns (the generator's addresses would move) nor reports groups.
-        for setting in ("multicast_snooping", "ageing_time"):
-            guest.run(f"echo 0 >/sys/class/net/{bridge}/bridge/{setting}")
-        guest.run(f"ip link set {bridge} up")
-        for name in pair:
-            interface = INTERFACES[name]
-            guest.run(f"brctl addif {bridge} {interface} && ip link set {interface} promisc on up")
-    for name in INTERFACES.values():
-        state = f"/sys/class/net/{name}/brport/state"
-        guest.run(f"until [ $(cat {state}) = {FORWARDING} ]; do sleep 0.05; done")
 
 
 @pytest.mark.parametrize("kind", list(PAIRS))

@@ -17,31 +17,20 @@ from headrace.node.rest import make_app
 from headrace.processes import Supervisor
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
-from tests.guest.guest import COMMAND_LINE, base_image, require_guest
+from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
 from tests.node import graphs
 from tests.node.conftest import StartNode
 
 PACKETS = 2 * PER_DIRECTION
 READY = "guest: forwards"
 
-BRIDGE = f"""
-for scope in all default; do echo 1 >/proc/sys/net/ipv6/conf/$scope/disable_ipv6; done
-brctl addbr br0
-for setting in multicast_snooping ageing_time; do echo 0 >/sys/class/net/br0/bridge/$setting; done
-ip link set br0 up
-for nic in eth0 eth1; do brctl addif br0 $nic && ip link set $nic promisc on up; done
-for nic in eth0 eth1; do
-  until [ $(cat /sys/class/net/$nic/brport/state) = 3 ]; do sleep 0.05; done
-done
-echo "{READY}"
-"""
-
 
 def template(rundir: Path) -> Path:
     """A template of a machine that bridges two ports, and its image."""
     kernel = require_guest()
     image = base_image(kernel)
-    image.add("/autostart", BRIDGE.encode())
+    lines = [*wire_script("br0", "eth0", "eth1"), f"echo '{READY}'"]
+    image.add("/autostart", "\n".join(lines).encode())
     archive = rundir / "bridge.cpio"
     archive.write_bytes(image.archive())
     file = rundir / "vm-bridge.yaml"
