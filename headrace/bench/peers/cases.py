@@ -7,7 +7,7 @@ words of `ovs-ofctl`, the same text for Headrace and OVS. The source is port 1, 
 
 import ipaddress
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -29,6 +29,23 @@ class Route:
 
 
 @dataclass(frozen=True)
+class Overlay:
+    """A tunnel as OVS does it: a port of the bridge, terminated by a bridge below with an address.
+
+    `rules_below` are that bridge's; `groups` are alternatives, by name, of which the best is taken.
+    """
+
+    address: str
+    mac: str
+    neighbours: list[tuple[str, str]]  # IP and MAC addresses of the far ends
+    tunnel: int  # the tunnel port's number
+    source_below: bool  # the source is a port of the bridge below, the sink of the bridge; or not
+    rules: Callable[[], list[str]]
+    rules_below: Callable[[], list[str]]
+    groups: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class Case:
     """One comparison.
 
@@ -43,6 +60,8 @@ class Case:
     goal: float | None
     meters: int = 0  # how many, numbered from 1, each far above the offered rate
     routes: Callable[[], list[Route]] | None = None
+    groups: Callable[[], list[str]] | None = None
+    overlay: Overlay | None = None  # what OVS is told instead, where it has no such actions
 
     @property
     def device(self) -> str:

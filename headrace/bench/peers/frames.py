@@ -77,6 +77,34 @@ def udp_frames(
     return frames
 
 
+def vxlan_frames(
+    *,
+    inner: Bytes,
+    vni: Words,
+    eth_dst: bytes,
+    eth_src: bytes,
+    ipv4_src: Words,
+    ipv4_dst: Words,
+    udp_src: Words,
+) -> Bytes:
+    """`inner` frames behind Ethernet/IPv4/UDP/VXLAN headers (RFC 7348), one row each."""
+    count, carried = inner.shape
+    outer = udp_frames(
+        eth_dst=eth_dst,
+        eth_src=eth_src,
+        ipv4_src=ipv4_src,
+        ipv4_dst=ipv4_dst,
+        udp_dst=4789,
+        length=ETHERNET_IPV4_UDP + 8 + carried,
+    )
+    outer[:, 34:36] = be32(udp_src)[:, 2:]
+    outer[:, 42] = 0x08
+    outer[:, 46:49] = be32(vni)[:, 1:]
+    outer[:, 50:] = inner
+    assert outer.shape[0] == count
+    return outer
+
+
 def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = None) -> None:
     """Writes a frames file, or replaces it at once: a device that serves it goes over to it.
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.bench.manifest import machine, versions
-from headrace.bench.peers import adversary, cases, frames, updates
+from headrace.bench.peers import adversary, cases, frames, gateways, updates
 from headrace.bench.peers.compare import Outcome, Plan, best_setting, compare, measure, ratios
 from headrace.bench.peers.openflow import Refused
 from headrace.bench.peers.systems import (
@@ -93,7 +93,7 @@ def run_peers(plan: Plan, only: str, say: Say) -> tuple[list[Row], dict[str, Any
     """`headrace bench peers`: rates and ratios of every case whose name holds `only`."""
     rows: list[Row] = []
     with place() as where, running(where, with_l3fwd=True) as systems:
-        for case in cases.all_cases():
+        for case in [*cases.all_cases(), *gateways.all_cases()]:
             if only in case.name:
                 outcomes = {o.system: o for o in compare(case, systems, where, plan, say)}
                 rows += list(_peer_rows(case, outcomes))

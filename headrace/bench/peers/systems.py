@@ -17,7 +17,8 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.bench.peers.cases import SINK, SOURCE, Case
+from headrace.bench.peers import ovs_overlay
+from headrace.bench.peers.cases import SINK, SOURCE, Case, Overlay
 from headrace.bench.peers.openflow import Session, meter_mod
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
@@ -168,8 +169,23 @@ class OpenVSwitchLike(System):
 
     def ofctl(self, command: str, *words: str, stdin: str | None = None) -> str:
         """Runs ovs-ofctl on this system's bridge."""
-        target = f"unix:{self.rundir}/br0.mgmt"
-        return run("ovs-ofctl", "-O", "OpenFlow13", command, target, *words, stdin=stdin)
+        return self.ofctl_on("br0", command, *words, stdin=stdin)
+
+    def ofctl_on(
+        self,
+        bridge: str,
+        command: str,
+        *words: str,
+        stdin: str | None = None,
+        version: str = "OpenFlow13",
+    ) -> str:
+        """Runs ovs-ofctl on one of this system's bridges."""
+        target = f"unix:{self.rundir}/{bridge}.mgmt"
+        return run("ovs-ofctl", "-O", version, command, target, *words, stdin=stdin)
+
+    def tool(self, *command: str | Path) -> str:
+        """Runs any other tool."""
+        return run(*command)
 
     def load(self, case: Case) -> None:
         """Makes the bridge anew with the case's source and rules."""
@@ -187,6 +203,8 @@ class OpenVSwitchLike(System):
         with Session(self.rundir / "br0.mgmt") as session:
             session.send(b"".join(meter_mod(n, METER_KBPS) for n in range(1, case.meters + 1)))
             session.barrier()
+        if case.groups is not None:
+            self.ofctl("add-groups", "-", stdin="\n".join(case.groups()) + "\n")
         self.ofctl("add-flows", "-", stdin="\n".join(case.rules()) + "\n")
 
     def bridge_options(self, bridge: str) -> tuple[str, ...]:
@@ -203,6 +221,7 @@ class OvsDpdk(OpenVSwitchLike):
     """Debian's OVS with DPDK."""
 
     name = "ovs-dpdk"
+    overlay: Overlay | None = None
 
     def start(self) -> None:
         """Starts the database and the switch."""
@@ -219,22 +238,43 @@ class OvsDpdk(OpenVSwitchLike):
         self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
         self.wait_for("ovs-vswitchd", self.rundir / "ovs.ctl")
 
+    def load(self, case: Case) -> None:
+        """Makes the bridge anew; for an overlay, with a bridge below it."""
+        ovs_overlay.remove(self)
+        self.overlay = case.overlay
+        if case.overlay is None:
+            super().load(case)
+        else:
+            ovs_overlay.load(self, case, case.overlay)
+
+    def sent(self) -> int:
+        """The sink port's transmitted packets, by OpenFlow port statistics."""
+        bridge = "br0" if self.overlay is None else ovs_overlay.sink_bridge(self.overlay)
+        with Session(self.rundir / f"{bridge}.mgmt") as session:
+            return session.transmitted(SINK)
+
     def bridge_options(self, bridge: str) -> tuple[str, ...]:
         """OVS wants to be told that the bridge is a userspace one."""
         return ("--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure")
 
     def settings(self) -> list[str]:
         """The cache settings; Debian's build has no AVX512 look-up to choose."""
-        return ["emc 1/100", "emc off", "emc off, smc", "emc 1/100, smc"]
+        caches = ["emc 1/100", "emc off", "emc off, smc", "emc 1/100, smc"]
+        if self.overlay is None or not self.overlay.groups:
+            return caches
+        return [f"{cache}; {groups}" for groups in self.overlay.groups for cache in caches]
 
     def apply(self, setting: str) -> None:
-        """Sets the exact-match and signature-match caches."""
-        emc = "100" if "1/100" in setting else "0"
-        smc = "true" if "smc" in setting else "false"
+        """Sets the exact-match and signature-match caches, and the kind of groups."""
+        cache, _, groups = setting.partition("; ")
+        emc = "100" if "1/100" in cache else "0"
+        smc = "true" if "smc" in cache else "false"
         self.vsctl(
             *("set", "Open_vSwitch", ".", f"other_config:emc-insert-inv-prob={emc}"),
             f"other_config:smc-enable={smc}",
         )
+        if self.overlay is not None and groups:
+            ovs_overlay.select(self, self.overlay, groups)
 
 
 class Headrace(OpenVSwitchLike):
