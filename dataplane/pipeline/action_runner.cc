@@ -8,6 +8,7 @@
 #include "pipeline/meter.h"
 #include "pipeline/packet_queue.h"
 #include "pipeline/tunnel_actions.h"
+#include "pipeline/tunnel_port.h"
 
 namespace headrace::pipeline {
 
@@ -165,7 +166,7 @@ void ActionRunner::run_set(const BurstContext& burst, PacketView view, ActionSet
   }
 }
 
-void ActionRunner::output(const BurstContext& burst, rte_mbuf* packet,
+void ActionRunner::output(const BurstContext& burst, PacketView view,
                           const PortCell& cell) noexcept {
   const Port* port = cell.port.load(std::memory_order_acquire);
   any_output_ = true;
@@ -175,10 +176,55 @@ void ActionRunner::output(const BurstContext& burst, rte_mbuf* packet,
                                     : port->send_refusal.load(std::memory_order_relaxed);
   }
   if (refusal != DropReason::none) {
-    drop(burst, packet, refusal);
+    drop(burst, view.packet, refusal);
     return;
   }
-  tx_.push(*port, packet, burst.depth + 1, *burst.worker);
+  send(burst, view, *port);
+}
+
+void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& port) noexcept {
+  if (!port.is_tunnel) [[likely]] {
+    tx_.push(port, view.packet, burst.depth + 1, *burst.worker);
+    return;
+  }
+  const TunnelEgress* tunnel = port.egress_tunnel.load(std::memory_order_acquire);
+  uint32_t unresolved = 0;
+  const bool fields_known = burst.parse_depth == packet::Depth::full;
+  const DropReason reason =
+      tunnel == nullptr
+          ? DropReason::tunnel_unresolved
+          : tunnel->push(view.packet, *view.parsed, *view.values, fields_known, unresolved);
+  if (reason == DropReason::none) {
+    tx_.push(port, view.packet, burst.depth + 1, *burst.worker);
+    return;
+  }
+  add(const_cast<Port&>(port).counts[worker_].tx_dropped, 1);
+  add(burst.worker->drops[static_cast<size_t>(reason)], 1);
+  const PuntInfo info{.lsi_id = burst.program->lsi_id,
+                      .in_port = port.number,
+                      .in_phy_port = port.number,
+                      .table_id = 0,
+                      .reason = PuntReason::underlay,
+                      .max_len = 0,
+                      .cookie = 0,
+                      .metadata = 0,
+                      .tunnel_id = unresolved};
+  if (unresolved == 0 || !punts_.punt(view.packet, info)) tx_.free(view.packet);
+}
+
+void ActionRunner::tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept {
+  rte_mbuf* made = rte_pktmbuf_copy(packet, packet->pool, 0, UINT32_MAX);
+  if (made == nullptr) return;  // neighbours are asked again
+  const PuntInfo info{.lsi_id = burst.program->lsi_id,
+                      .in_port = kPortLocal,
+                      .in_phy_port = kPortLocal,
+                      .table_id = 0,
+                      .reason = PuntReason::underlay,
+                      .max_len = kNoBufferLength,
+                      .cookie = 0,
+                      .metadata = 0,
+                      .tunnel_id = 0};
+  if (!punts_.punt(made, info)) tx_.free(made);
 }
 
 void ActionRunner::run_output(const BurstContext& burst, PacketView view, const Op& op,
@@ -189,14 +235,14 @@ void ActionRunner::run_output(const BurstContext& burst, PacketView view, const 
     return;
   }
   if (op.code == OpCode::output_all || op.code == OpCode::output_flood) {
-    flood(burst, view.packet, consume);
+    flood(burst, view, consume);
     return;
   }
   rte_mbuf* packet = consume ? view.packet : copy(burst, view.packet);
   if (packet == nullptr) return;
   switch (op.code) {
     case OpCode::output:
-      output(burst, packet, *op.port);
+      output(burst, {packet, view.values, view.parsed}, *op.port);
       break;
     case OpCode::output_in_port: {
       const Port* port = burst.in_port;
@@ -206,7 +252,7 @@ void ActionRunner::run_output(const BurstContext& burst, PacketView view, const 
       if (refusal != DropReason::none) {
         drop(burst, packet, refusal);
       } else {
-        tx_.push(*port, packet, burst.depth + 1, *burst.worker);
+        send(burst, {packet, view.values, view.parsed}, *port);
       }
       break;
     }
@@ -228,16 +274,16 @@ void ActionRunner::run_output(const BurstContext& burst, PacketView view, const 
   }
 }
 
-void ActionRunner::flood(const BurstContext& burst, rte_mbuf* packet, bool consume) noexcept {
+void ActionRunner::flood(const BurstContext& burst, PacketView view, bool consume) noexcept {
   for (const Port* port : burst.program->ports) {
     if (port == burst.in_port ||
         port->send_refusal.load(std::memory_order_relaxed) != DropReason::none) {
       continue;
     }
-    rte_mbuf* made = copy(burst, packet);
-    if (made != nullptr) tx_.push(*port, made, burst.depth + 1, *burst.worker);
+    rte_mbuf* made = copy(burst, view.packet);
+    if (made != nullptr) send(burst, {made, view.values, view.parsed}, *port);
   }
-  if (consume) tx_.free(packet);
+  if (consume) tx_.free(view.packet);
 }
 
 void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consume) noexcept {
@@ -254,7 +300,7 @@ void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consu
       (frame[0] & 1) != 0 ? std::nullopt : macs.find(frame, vlan, tick_);
   const Port* port = number ? burst.program->port(*number) : nullptr;
   if (port == nullptr) {
-    flood(burst, view.packet, consume);
+    flood(burst, view, consume);
     return;
   }
   const DropReason refusal = port == burst.in_port
@@ -266,7 +312,7 @@ void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consu
     return;
   }
   rte_mbuf* packet = consume ? view.packet : copy(burst, view.packet);
-  if (packet != nullptr) tx_.push(*port, packet, burst.depth + 1, *burst.worker);
+  if (packet != nullptr) send(burst, {packet, view.values, view.parsed}, *port);
 }
 
 void ActionRunner::punt(const BurstContext& burst, PacketView view, const RuleBody& rule,

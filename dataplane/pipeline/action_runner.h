@@ -85,7 +85,11 @@ class ActionRunner {
   void punt(const BurstContext& burst, PacketView view, const RuleBody& rule, PuntReason reason,
             uint16_t max_len) noexcept;
   /// Sends the packet itself out of a port, or drops it for the reason that forbids it.
-  void output(const BurstContext& burst, rte_mbuf* packet, const PortCell& cell) noexcept;
+  void output(const BurstContext& burst, PacketView view, const PortCell& cell) noexcept;
+  /// Sends the packet itself to a port that may be sent to, encapsulated if it is a tunnel.
+  void send(const BurstContext& burst, PacketView view, const Port& port) noexcept;
+  /// Tells the control thread of a packet that is about neighbours, a copy of it.
+  void tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept;
 
  private:
   bool edit(const BurstContext& burst, PacketView& view, const Op& op, const RuleBody& rule,
@@ -94,7 +98,7 @@ class ActionRunner {
                   bool consume) noexcept;
   /// MAC learning (section 5.1, the NORMAL port).
   void normal(const BurstContext& burst, PacketView view, bool consume) noexcept;
-  void flood(const BurstContext& burst, rte_mbuf* packet, bool consume) noexcept;
+  void flood(const BurstContext& burst, PacketView view, bool consume) noexcept;
   void group(const BurstContext& burst, PacketView view, const GroupCell& cell,
              const RuleBody& rule, bool consume, unsigned nesting) noexcept;
   void run_bucket(const BurstContext& burst, PacketView view, const BucketProgram& bucket,

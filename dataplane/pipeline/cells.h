@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "pipeline/action_program.h"
@@ -19,14 +20,24 @@
 namespace headrace::pipeline {
 
 class Lsi;
+class TunnelIngress;
 struct GroupCell;
+struct TunnelEgress;
 
 /// A port as workers see it. All but the atomics is fixed while it is published.
 struct Port {
   PortNo number{0};
   uint32_t egress{0};   ///< its transmit buffer in every executor; unique in the process
-  PortIo* io{nullptr};  ///< null: a patch port
+  PortIo* io{nullptr};  ///< null: a patch or a tunnel
   uint16_t n_tx_queues{1};
+  /// What is sent to it goes to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels
+  /// end.
+  std::atomic<bool> detour{false};
+  bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
+  /// A tunnel port's: how to encapsulate; null: it can't at present.
+  std::atomic<const TunnelEgress*> egress_tunnel{nullptr};
+  /// Of a LOCAL port: the tunnels that end there; null: none.
+  std::atomic<const TunnelIngress*> ingress_tunnels{nullptr};
   /// Why packets may not be sent to it, or DropReason::none.
   std::atomic<DropReason> send_refusal{DropReason::none};
   /// Why packets received on it are dropped, or DropReason::none.
@@ -37,6 +48,9 @@ struct Port {
   std::atomic<Lsi*> peer{nullptr};
   std::atomic<PortNo> peer_port{0};
   VirtualArray<PortCounts> counts{kMaxWorkers};
+  /// Owners of what the two pointers above point to; the control thread's.
+  std::shared_ptr<const TunnelEgress> egress_owner{};
+  std::shared_ptr<const TunnelIngress> ingress_owner{};
 };
 
 struct PortCell {

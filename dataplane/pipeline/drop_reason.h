@@ -40,6 +40,9 @@ enum class DropReason : uint8_t {
   tunnel_message,     ///< GTP-U signalling, which carries no packet
   tunnel_not_ip,      ///< no IP packet to send by a tunnel of layer 3
   tunnel_too_long,    ///< longer than the underlay's MTU once encapsulated
+  tunnel_unknown,     ///< addressed to our tunnels, but no port has this remote address and key
+  tunnel_unresolved,  ///< the next hop's MAC address is not known (yet)
+  tunnel_no_remote,   ///< remote_ip=flow, and no rule has set tun_dst
   count
 };
 
@@ -76,7 +79,10 @@ constexpr std::string_view name(DropReason reason) {
                                                                  "tunnel-checksum",
                                                                  "tunnel-message",
                                                                  "tunnel-not-ip",
-                                                                 "tunnel-too-long"};
+                                                                 "tunnel-too-long",
+                                                                 "tunnel-unknown",
+                                                                 "tunnel-unresolved",
+                                                                 "tunnel-no-remote"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -12,6 +12,7 @@
 #include "pipeline/forward.h"
 #include "pipeline/lsi.h"
 #include "pipeline/program.h"
+#include "pipeline/tunnel_port.h"
 #include "pipeline/tx_buffers.h"
 
 namespace headrace::pipeline {
@@ -60,6 +61,7 @@ struct Executor::Context {
   void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
              packet::Depth parse_depth) noexcept;
   void run_patches() noexcept;
+  void terminate(const TunnelIngress& tunnels) noexcept;
   void wait_at(uint8_t table, PacketSet members) noexcept {
     waiting[table] |= members;
     tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
@@ -107,6 +109,9 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
   packets = burst_packets.data();
   count = burst_packets.size();
   program.extract({packets, count}, {number, number}, values.data(), parsed.data());
+  if (in_port != nullptr && in_port->is_tunnel) [[unlikely]] {
+    take_tunnel_fields({packets, count}, values.data());
+  }
   burst_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
     lengths[i] = packets[i]->pkt_len;
@@ -212,6 +217,13 @@ void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
   const Forwarded done = forward_alike(alike, leaving.data());
   if (refusal != DropReason::none) [[unlikely]] {
     for (size_t k = 0; k < done.count; ++k) runner.drop(burst, leaving[k], refusal);
+  } else if (port->is_tunnel) [[unlikely]] {
+    size_t next = 0;
+    for (size_t k = 0; k < alike.active.size(); ++k) {
+      const uint8_t i = alike.active[k];
+      if ((done.expired >> k & 1) != 0) continue;
+      runner.send(burst, {leaving[next++], &values[i], &parsed[i]}, *port);
+    }
   } else if (done.count != 0) {
     tx.push_many(*port, {leaving.data(), done.count}, done.bytes, burst.depth + 1, *burst.worker);
   }
@@ -229,6 +241,7 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
   const PortCell* cell = nullptr;
   const Port* port = nullptr;
   DropReason refusal = DropReason::none;
+  bool alone = false;  // packets for the port can't just be sent together
   // Packets for one port in a row leave together.
   std::array<rte_mbuf*, kBurst> run;
   size_t n_run = 0;
@@ -274,9 +287,14 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
       cell = rule->out;
       port = cell->port.load(std::memory_order_acquire);
       refusal = refusal_of(port);
+      alone = refusal != DropReason::none || port->is_tunnel;
     }
-    if (refusal != DropReason::none) [[unlikely]] {
-      runner.drop(burst, packet, refusal);
+    if (alone) [[unlikely]] {
+      if (refusal != DropReason::none) {
+        runner.drop(burst, packet, refusal);
+      } else {
+        runner.send(burst, {packet, &values[i], &parsed[i]}, *port);
+      }
       continue;
     }
     run[n_run++] = packet;
@@ -346,8 +364,46 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
   }
 }
 
+/// Takes packets for a LOCAL port where tunnels end: theirs go in by the tunnel ports, the others
+/// on to the host.
+void Executor::Context::terminate(const TunnelIngress& tunnels) noexcept {
+  using What = TunnelIngress::Verdict::What;
+  const LsiProgram& underlay = tunnels.underlay().program();
+  begin(underlay, nullptr, kPortLocal, patch.depth, underlay.depth);
+  const std::span<rte_mbuf*> arrived(patch.packets.data(), patch.count);
+  for (rte_mbuf* packet : arrived) rte_prefetch0(rte_pktmbuf_mtod(packet, const void*));
+  for (rte_mbuf* packet : arrived) {
+    const TunnelIngress::Verdict verdict = tunnels.classify(packet);
+    switch (verdict.what) {
+      case What::tunnel:
+        tx.push(*verdict.inlet, packet, patch.depth + 1, *burst.worker);
+        break;
+      case What::drop:
+        runner.drop(burst, packet, verdict.reason);
+        break;
+      case What::neighbor:
+        runner.tell_of_neighbor(burst, packet);
+        [[fallthrough]];
+      case What::host:
+        tx.push_device(*patch.port, packet, *burst.worker);
+        break;
+    }
+  }
+}
+
 void Executor::Context::run_patches() noexcept {
   while (tx.take_patch(patch)) {
+    if (patch.port->io != nullptr) {
+      const TunnelIngress* tunnels = patch.port->ingress_tunnels.load(std::memory_order_acquire);
+      if (tunnels != nullptr) {
+        terminate(*tunnels);
+      } else {  // the last tunnel has just gone
+        for (rte_mbuf* packet : std::span(patch.packets.data(), patch.count)) {
+          tx.push_device(*patch.port, packet, *burst.worker);
+        }
+      }
+      continue;
+    }
     const Lsi* peer = patch.port->peer.load(std::memory_order_acquire);
     const PortNo number = patch.port->peer_port.load(std::memory_order_relaxed);
     const LsiProgram* program = peer == nullptr ? nullptr : &peer->program();

@@ -11,6 +11,7 @@
 #include "pipeline/meter_table.h"
 #include "pipeline/of_errors.h"
 #include "pipeline/port_table.h"
+#include "pipeline/tunnel_port.h"
 
 namespace headrace::pipeline {
 
@@ -324,6 +325,36 @@ Result<> Lsi::add_patch(const PortSpec& spec) {
   publish();
   state_->tell(spec.number, PortChange::added);
   return {};
+}
+
+Result<> Lsi::add_tunnel(const PortSpec& spec) {
+  PortSpec tunnel = spec;
+  tunnel.tunnel = true;
+  if (Result<> added = add_patch(tunnel); !added) return added;
+  // The outer header takes the flow's entropy, and IP is what tunnels of layer 3 carry.
+  state_->flows.require(1u << 3 | 1u << 4);
+  publish_if_needed();
+  return {};
+}
+
+void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay) {
+  std::shared_ptr<const void> old = state_->ports.set_tunnel(port, std::move(egress), underlay);
+  if (old != nullptr) state_->reclaimer.defer([old = std::move(old)] {});
+}
+
+std::shared_ptr<const Port> Lsi::tunnel_inlet(PortNo port) {
+  auto inlet = std::make_shared<Port>();
+  inlet->detour.store(true, std::memory_order_relaxed);
+  inlet->peer.store(this, std::memory_order_relaxed);
+  inlet->peer_port.store(port, std::memory_order_relaxed);
+  return inlet;
+}
+
+bool Lsi::set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels) {
+  auto old = state_->ports.set_ingress_tunnels(kPortLocal, std::move(tunnels));
+  if (!old) return false;
+  if (*old != nullptr) state_->reclaimer.defer([old = std::move(*old)] {});
+  return true;
 }
 
 Result<> Lsi::connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b) {

@@ -40,7 +40,10 @@
 namespace headrace::pipeline {
 
 struct LsiProgram;
+struct Port;
+struct TunnelEgress;
 class ActionProgram;
+class TunnelIngress;
 
 /// The time that timeouts, durations and meters count in: TSC cycles.
 struct TscClock {
@@ -68,6 +71,7 @@ struct PortSpec {
   /// tx() refuses by itself while there is no peer, so packets are offered to it also while the
   /// link is thought to be down: it knows better, and sooner.
   bool io_knows_link{false};
+  bool tunnel{false};  ///< of a port without `io`: set by add_tunnel()
 };
 
 /// Told about what happens inside an LSI; called on the control thread.
@@ -155,6 +159,15 @@ class Lsi {
   Result<> add_port(const PortSpec& spec);
   /// Adds one end of a patch; packets sent to it are dropped until connect().
   Result<> add_patch(const PortSpec& spec);
+  /// Adds a tunnel port; packets sent to it are dropped until set_tunnel().
+  Result<> add_tunnel(const PortSpec& spec);
+  /// How a tunnel port encapsulates, and the LSI where that comes in by LOCAL; both null: not at
+  /// all. The underlay must outlive that by a grace period.
+  void set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay);
+  /// What TunnelIngress needs of a tunnel port: where decapsulated packets come in.
+  [[nodiscard]] std::shared_ptr<const Port> tunnel_inlet(PortNo port);
+  /// The tunnels that end at this LSI's LOCAL port; null: none. False: there is no LOCAL port.
+  bool set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels);
   /// Joins two patch ports, of two LSIs or of one: what goes out of one comes in at the other.
   static Result<> connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b);
   /// Undoes connect(), on both sides.

@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "pipeline/of_errors.h"
+#include "pipeline/tunnel_port.h"
 
 namespace headrace::pipeline {
 namespace {
@@ -73,7 +74,9 @@ void PortTable::refresh(Entry& entry) {
   const bool down = (config & kPortConfigDown) != 0;
   const bool link = (entry.desc.state & kPortStateLinkDown) == 0;
   Port& port = *entry.port;
-  const bool refused = down || (!link && !entry.io_knows_link);
+  // Where tunnels end, packets are for more than the device.
+  const bool reachable = link || entry.io_knows_link || port.ingress_owner != nullptr;
+  const bool refused = down || !reachable;
   port.send_refusal.store(refused                                ? DropReason::port_down
                           : (config & kPortConfigNoForward) != 0 ? DropReason::port_no_forward
                                                                  : DropReason::none,
@@ -105,6 +108,8 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
   entry.port->number = spec.number;
   entry.port->egress = *egress;
   entry.port->io = spec.io;
+  entry.port->detour.store(spec.io == nullptr, std::memory_order_relaxed);
+  entry.port->is_tunnel = spec.tunnel;
   entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
   entry.patch = patch;
   entry.io_knows_link = spec.io_knows_link;
@@ -141,6 +146,33 @@ Result<> PortTable::set_peer(PortNo number, Lsi* peer, PortNo peer_port) {
   found->second.port->peer_port.store(peer_port, std::memory_order_relaxed);
   found->second.port->peer.store(peer, std::memory_order_release);
   return {};
+}
+
+std::shared_ptr<const void> PortTable::set_tunnel(PortNo number,
+                                                  std::shared_ptr<const TunnelEgress> egress,
+                                                  Lsi* underlay) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || !found->second.port->is_tunnel) return nullptr;
+  Port& port = *found->second.port;
+  port.peer_port.store(kPortLocal, std::memory_order_relaxed);
+  port.peer.store(underlay, std::memory_order_release);
+  port.egress_tunnel.store(egress.get(), std::memory_order_release);
+  return std::exchange(port.egress_owner, std::move(egress));
+}
+
+Result<std::shared_ptr<const void>> PortTable::set_ingress_tunnels(
+    PortNo number, std::shared_ptr<const TunnelIngress> tunnels) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || found->second.port->io == nullptr) {
+    return fail("port {}: has no device that tunnels could end before", number);
+  }
+  Port& port = *found->second.port;
+  const bool any = tunnels != nullptr;
+  port.ingress_tunnels.store(tunnels.get(), std::memory_order_release);
+  port.detour.store(any, std::memory_order_release);
+  std::shared_ptr<const void> old = std::exchange(port.ingress_owner, std::move(tunnels));
+  refresh(found->second);
+  return old;
 }
 
 std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {

@@ -32,6 +32,13 @@ class PortTable {
 
   /// Sets or clears (null) the peer of a patch port.
   Result<> set_peer(PortNo number, Lsi* peer, PortNo peer_port);
+  /// How a tunnel port encapsulates and where to; what it replaces. Null: no such tunnel port.
+  std::shared_ptr<const void> set_tunnel(PortNo number, std::shared_ptr<const TunnelEgress> egress,
+                                         Lsi* underlay);
+  /// The tunnels that end at a port with a device; what they replace, or an error without such a
+  /// port.
+  Result<std::shared_ptr<const void>> set_ingress_tunnels(
+      PortNo number, std::shared_ptr<const TunnelIngress> tunnels);
   /// The LSI and port at the other end of a patch; null if unconnected.
   [[nodiscard]] std::pair<Lsi*, PortNo> peer(PortNo number) const;
 

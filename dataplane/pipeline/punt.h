@@ -10,8 +10,10 @@
 
 namespace headrace::pipeline {
 
-/// Why a packet goes to the controller; values of ofp_packet_in_reason.
-enum class PuntReason : uint8_t { no_match = 0, action = 1, invalid_ttl = 2 };
+/// Why a packet goes to the controller; values of ofp_packet_in_reason. `underlay` is for the
+/// switch itself: neighbours of tunnels (in_port LOCAL: what one said; else: `tunnel_id` is to be
+/// resolved).
+enum class PuntReason : uint8_t { no_match = 0, action = 1, invalid_ttl = 2, underlay = 255 };
 
 /// What the packet-in says beside the packet itself.
 struct PuntInfo {

@@ -27,6 +27,7 @@ void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
     burst->count = 0;
   }
   burst->packets[burst->count++] = packet;
+  if (port.io != nullptr) return;  // counted when the device has it
   PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
   add(port_counts.tx_packets, 1);
   add(port_counts.tx_bytes, packet->pkt_len);

@@ -36,10 +36,15 @@ class TxBuffers {
 
   /// Queues `packet` for a port that may be sent to.
   void push(const Port& port, rte_mbuf* packet, unsigned depth, WorkerCounts& counts) noexcept {
-    if (port.io == nullptr) [[unlikely]] {
+    if (port.detour.load(std::memory_order_relaxed)) [[unlikely]] {
       push_patch(port, packet, depth, counts);
       return;
     }
+    push_device(port, packet, counts);
+  }
+
+  /// The same, past any detour: the port has a data path of its own.
+  void push_device(const Port& port, rte_mbuf* packet, WorkerCounts& counts) noexcept {
     Buffer& buffer = buffers_[port.egress];
     if (buffer.count == 0) {
       buffer.port = &port;
@@ -57,7 +62,8 @@ class TxBuffers {
   /// The same for many at once, `bytes` in all. A full burst for an idle port goes straight out.
   void push_many(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes, unsigned depth,
                  WorkerCounts& counts) noexcept {
-    if (port.io != nullptr && packets.size() == kBurst && buffers_[port.egress].count == 0) {
+    if (packets.size() == kBurst && !port.detour.load(std::memory_order_relaxed) &&
+        buffers_[port.egress].count == 0) {
       send(port, packets, bytes, counts);
       return;
     }

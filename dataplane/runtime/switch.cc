@@ -73,6 +73,7 @@ ovsdb::SwitchInfo Switch::info() const {
                          .dpdk_initialized = true,
                          .port_types = {"patch"}};
   for (const std::string_view type : port::port_types()) info.port_types.emplace_back(type);
+  for (const char* type : {"vxlan", "gre", "gtpu"}) info.port_types.emplace_back(type);
   return info;
 }
 
@@ -115,6 +116,7 @@ void Switch::destroy_lsi(std::string_view name) {
   if (found == lsis_.end()) return;
   const std::unique_ptr<SwitchLsi> lsi = std::move(found->second);
   lsis_.erase(found);  // no longer polled after publish_queues()
+  tunnels_.refresh();  // none leads into it any more
   std::vector<std::unique_ptr<SwitchPort>> ports;
   while (!lsi->ports().empty()) {
     ports.push_back(lsi->remove_port(std::string(lsi->ports().begin()->first)));
@@ -132,6 +134,7 @@ Result<> Switch::add_port(std::string_view lsi_name, const ovsdb::PortSpec& spec
     return added;
   }
   publish_queues();
+  tunnels_.refresh();
   log::info("port {} ({}) added to {} as {}", spec.name, spec.type, lsi_name, spec.number);
   return {};
 }
@@ -150,6 +153,7 @@ void Switch::remove_port(std::string_view lsi_name, std::string_view name) {
   const std::unique_ptr<SwitchPort> port = lsi->remove_port(name);
   if (!port) return;
   publish_queues();
+  tunnels_.refresh();
   // The device may be asked for again at once, so it goes now, not a grace period later.
   qsbr_.drain();
   log::info("port {} removed from {}", name, lsi_name);
@@ -241,6 +245,10 @@ void Switch::wait_for_punts() {
 
 void Switch::read_punts() {
   const auto take = [this](const pipeline::PuntInfo& info, std::span<const uint8_t> packet) {
+    if (info.reason == pipeline::PuntReason::underlay) {
+      tunnels_.punted(info, packet);
+      return;
+    }
     for (const auto& [name, lsi] : lsis_) {
       if (lsi->id() == info.lsi_id) lsi->agent().packet_in(info, packet);
     }
@@ -275,6 +283,7 @@ void Switch::schedule_housekeeping() {
     if (error) return;
     for (const auto& [name, lsi] : lsis_) lsi->lsi().expire();
     poll_links();
+    tunnels_.tick();
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();
     schedule_housekeeping();
   });

@@ -19,6 +19,7 @@
 #include "runtime/buffer_pools.h"
 #include "runtime/qsbr.h"
 #include "runtime/switch_lsi.h"
+#include "runtime/tunnels.h"
 #include "runtime/worker_pool.h"
 
 namespace headrace::runtime {
@@ -94,6 +95,7 @@ class Switch final : public ovsdb::SwitchControl {
   Qsbr qsbr_;
   WorkerPool workers_;
   std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>> lsis_;
+  Tunnels tunnels_{lsis_};
   uint32_t next_id_{1};
   std::function<void()> status_changed_;
   asio::posix::stream_descriptor punt_event_;

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "pipeline/action_program.h"
+#include "pipeline/tunnel_port.h"
 
 namespace headrace::runtime {
 
@@ -220,6 +221,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
     ports_.emplace(spec.name, std::move(port));
     return {};
   }
+  if (port::is_tunnel_type(spec.type)) return add_tunnel(spec);
   Result<std::unique_ptr<SwitchPort>> opened = open_device(spec);
   if (!opened) return tl::unexpected(opened.error());
   SwitchPort& port = **opened;
@@ -236,6 +238,23 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .io_knows_link = port.device->io_knows_link()};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
   ports_.emplace(spec.name, std::move(*opened));
+  return {};
+}
+
+Result<> SwitchLsi::add_tunnel(const ovsdb::PortSpec& spec) {
+  const port::PortConfig config{.name = spec.name, .type = spec.type, .options = spec.options};
+  Result<port::TunnelOptions> options = port::read_tunnel_options(config);
+  if (!options) return tl::unexpected(options.error());
+  if (!pipeline::enable_tunnel_fields()) {
+    return fail("{}: no room in packet buffers for a tunnel's fields", spec.name);
+  }
+  auto port = std::make_unique<SwitchPort>();
+  port->spec = spec;
+  port->tunnel = std::move(*options);
+  const pipeline::PortSpec tunnel{
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+  if (Result<> added = lsi_->add_tunnel(tunnel); !added) return added;
+  ports_.emplace(spec.name, std::move(port));
   return {};
 }
 
@@ -301,6 +320,7 @@ ovsdb::PortState SwitchLsi::port_state(const SwitchPort& port) const {
   if (!port.device) {
     state.link_up = desc && (desc->state & pipeline::kPortStateLinkDown) == 0;
     state.mac = format_mac(mac_of_name(port.spec.name));
+    state.status = port.tunnel_status;
     return state;
   }
   state.link_up = port.link.up;

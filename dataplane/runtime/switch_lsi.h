@@ -17,6 +17,7 @@
 #include "ovsdb/switch_control.h"
 #include "pipeline/lsi.h"
 #include "port/port.h"
+#include "port/tunnel_options.h"
 #include "runtime/buffer_pools.h"
 #include "runtime/port_queues.h"
 #include "runtime/qsbr.h"
@@ -36,7 +37,7 @@ struct SwitchParts {
   WakeUp& link_event;  ///< raised when links are worth asking for
 };
 
-/// A port with its device; a patch port has none.
+/// A port with its device; patch and tunnel ports have none.
 struct SwitchPort {
   ovsdb::PortSpec spec;
   std::unique_ptr<port::Port> device;
@@ -51,6 +52,8 @@ struct SwitchPort {
   }
   port::LinkState link;
   uint64_t link_resets{0};
+  std::optional<port::TunnelOptions> tunnel;  ///< of a tunnel port
+  port::StringMap tunnel_status;              ///< what Tunnels found for it
 };
 
 class SwitchLsi final : public openflow::AgentHost {
@@ -98,6 +101,7 @@ class SwitchLsi final : public openflow::AgentHost {
 
  private:
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);
+  Result<> add_tunnel(const ovsdb::PortSpec& spec);
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.
   void install_default_rules();

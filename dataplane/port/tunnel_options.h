@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The options of a tunnel port, in Open vSwitch's words (ovs-vswitchd.conf.db(5), "Tunnel
+// Options"): remote_ip, local_ip and key (or in_key, out_key), each perhaps `flow`; dst_port, tos,
+// ttl, csum, df_default, packet_type. And Headrace's own: underlay, remote_mac, gateway.
+#pragma once
+
+#include <optional>
+
+#include "packet/tunnel.h"
+#include "port/port.h"
+
+namespace headrace::port {
+
+/// An address of either IP version, as packet::TunnelSpec holds it.
+struct IpAddress {
+  packet::TunnelAddress octets{};
+  bool ipv6{false};
+  bool operator==(const IpAddress&) const = default;
+};
+
+struct TunnelOptions {
+  packet::TunnelSpec spec;          ///< kind, dst_port, tos, ttl, flags; no addresses yet
+  std::optional<IpAddress> remote;  ///< absent: flow
+  std::optional<IpAddress> local;  ///< absent: any on the way in, the underlay's own on the way out
+  bool local_from_flow{false};
+  std::optional<uint32_t> in_key;        ///< absent: any (flow)
+  std::optional<uint32_t> out_key;       ///< absent: flow
+  bool has_in_key{false};                ///< GRE: packets have the key field
+  std::string underlay;                  ///< a bridge; "": the one with the address
+  std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: asked for by ARP
+  std::optional<IpAddress> gateway;      ///< the next hop; absent: the remote address itself
+};
+
+/// True for `vxlan`, `gre` and `gtpu`.
+[[nodiscard]] bool is_tunnel_type(std::string_view type);
+
+/// Reads the options of `config`; errors say which and what it may be.
+Result<TunnelOptions> read_tunnel_options(const PortConfig& config);
+
+/// The address in words, and from words.
+[[nodiscard]] std::string format(const IpAddress& address);
+[[nodiscard]] std::optional<IpAddress> parse_ip(const std::string& text);
+
+}  // namespace headrace::port
