@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.client import fail
-from headrace.switches.tunnels import Kind, PopTunnel, PushTunnel
+from headrace.tunnels import Kind, PopTunnel, PushTunnel
 
 KindArgument = Annotated[str, typer.Argument(help="vxlan, gre or gtpu.")]
 
