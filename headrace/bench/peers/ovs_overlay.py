@@ -5,6 +5,7 @@ Routes and neighbours come from the kernel's address of the bridge below and fro
 tnl/neigh/set`, so that nothing has to be resolved while frames flow.
 """
 
+import subprocess
 import time
 from pathlib import Path
 from typing import Protocol
@@ -41,6 +42,12 @@ def remove(ovs: Tools) -> None:
     ovs.vsctl("--if-exists", "del-br", BELOW)
 
 
+def clean_up() -> None:
+    """Removes the kernel interface of the bridge below, which OVS leaves behind when it ends."""
+    words = ["ip", "link", "del", BELOW]
+    subprocess.run(words, check=False, capture_output=True)  # noqa: S603
+
+
 def load(ovs: Tools, case: Case, overlay: Overlay) -> None:
     """Makes both bridges with the case's source, sink, tunnel and rules; groups are select()'s."""
     for bridge in ("br0", BELOW):
@@ -62,7 +69,7 @@ def load(ovs: Tools, case: Case, overlay: Overlay) -> None:
         *("add-port", "br0", "tunnel", "--", "set", "Interface", "tunnel", "type=vxlan"),
         *(f"ofport_request={overlay.tunnel}", "options:remote_ip=flow", "options:key=flow"),
     )
-    ovs.tool("ip", "addr", "add", f"{overlay.address}/24", "dev", BELOW)
+    ovs.tool("ip", "addr", "replace", f"{overlay.address}/24", "dev", BELOW)
     ovs.tool("ip", "link", "set", BELOW, "up")
     control = str(ovs.rundir / "ovs.ctl")
     deadline = time.monotonic() + 10

@@ -247,6 +247,11 @@ class OvsDpdk(OpenVSwitchLike):
         else:
             ovs_overlay.load(self, case, case.overlay)
 
+    def stop(self) -> None:
+        """Ends it, with the interfaces that it would leave to its next start."""
+        super().stop()
+        ovs_overlay.clean_up()
+
     def sent(self) -> int:
         """The sink port's transmitted packets, by OpenFlow port statistics."""
         bridge = "br0" if self.overlay is None else ovs_overlay.sink_bridge(self.overlay)
