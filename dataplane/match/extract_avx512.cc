@@ -286,6 +286,7 @@ HEADRACE_AVX512 void extract_burst(std::span<rte_mbuf* const> packets, BurstPort
       }
     }
     _mm512_storeu_si512(&to, ports);
+    if constexpr (depth == Depth::full) zero_rest(to);  // the tunnel's words, too
     extract_any(depth, packet, to, parsed[i]);
   }
 }
