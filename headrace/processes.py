@@ -24,6 +24,12 @@ from pathlib import Path
 
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
+UNTIL_PARENT_ENDS = ("/usr/bin/setpriv", "--pdeathsig=KILL", "--")
+"""Before a command: it is killed when who started it (the thread, strictly) ends, however it does.
+
+For what must not outlive its user, as a generator or a test's switch; util-linux's setpriv(1).
+"""
+
 
 class ProcessError(Exception):
     """A process could not be started or ended; the text says which and why."""

@@ -30,6 +30,7 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
+from headrace.processes import UNTIL_PARENT_ENDS
 from headrace.programs import ProgramMissing, find_program
 from headrace.traffic_models import (
     Calibration,
@@ -394,7 +395,12 @@ class TrafficProcess(TrafficClient):
         program = self._program or _program()
         with self._log_path.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
-                program, *self._args, stdin=asyncio.subprocess.DEVNULL, stdout=log, stderr=log
+                *UNTIL_PARENT_ENDS,
+                program,
+                *self._args,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
             )
         deadline = asyncio.get_running_loop().time() + self._start_timeout_s
         try:

@@ -102,11 +102,7 @@ class Guest:
             command_line=f"{COMMAND_LINE} {command_line}",
             agent=self._agent_path,
         )
-        self.process = Daemon(
-            ["/usr/bin/setpriv", "--pdeathsig=KILL", *machine.arguments()],
-            rundir / "guest.log",
-            inherit=inherit,
-        )
+        self.process = Daemon(machine.arguments(), rundir / "guest.log", inherit=inherit)
         self._agent: socket.socket | None = None
         self._received = b""
 

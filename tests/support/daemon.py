@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A child process of a test: started with a log, ended by its pid, whatever the test does."""
+"""A child process of a test: started with a log, ended by its pid, whatever the test does.
+
+It does not outlive the test's process, even if that is killed.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,8 @@ import subprocess
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+
+from headrace.processes import UNTIL_PARENT_ENDS
 
 
 class Daemon:
@@ -20,7 +25,7 @@ class Daemon:
         self.log = log
         with log.open("ab") as output:
             self._process = subprocess.Popen(
-                self.argv,
+                [*UNTIL_PARENT_ENDS, *self.argv],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
