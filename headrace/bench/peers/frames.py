@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 MAGIC = b"HRFRAMES"
 ETHERNET_IPV4_UDP = 42
+MINIMUM = 60  # octets of the least frame, without FCS
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -52,7 +53,7 @@ def udp_frames(
     ipv4_dst: Words,
     udp_src: int = 1024,
     udp_dst: int = 2048,
-    length: int = 60,
+    length: int = MINIMUM,
     protocol: int = 17,
 ) -> Bytes:
     """Ethernet/IPv4/UDP frames, one row each; `length` octets without FCS (60 is "64 bytes").
@@ -121,9 +122,18 @@ def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = No
     new.rename(path)
 
 
+def serve(path: Path, prepared: Path) -> None:
+    """Replaces a frames file at once by one that write() has prepared beside it."""
+    new = path.with_suffix(".new")
+    new.hardlink_to(prepared)
+    new.rename(path)
+    # Renaming does nothing between two names of one file: it was served already.
+    new.unlink(missing_ok=True)
+
+
 def close(path: Path) -> None:
     """Closes the source of a frames file: its device hands out nothing until write()."""
-    write(path, np.zeros((0, 60), dtype=np.uint8))
+    write(path, np.zeros((0, MINIMUM), dtype=np.uint8))
 
 
 def served(flow_dir: Path, device: str, pid: int) -> int:

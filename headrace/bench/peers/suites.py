@@ -136,6 +136,8 @@ def run_adversary(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
             rows += list(_under_attack(attack, systems, where, plan, say))
     about = manifest(plan) | {
         "honest": f"{adversary.HONEST_FLOWS} flows",
+        "kept": "goodput under attack / (goodput before x (1 - share)): the attack's own place "
+        "among the packets is left out, its cost is not",
         "share": {a.name: f"1 attack packet in {1 / a.share:.0f}" for a in adversary.all_attacks()},
     }
     return rows, about
@@ -144,11 +146,13 @@ def run_adversary(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
 def _under_attack(
     attack: adversary.Attack, systems: list[System], where: Place, plan: Plan, say: Say
 ) -> Iterator[Row]:
-    honest, attacked = attack.honest_case(), attack.attacked_case()
-    sets = {"honest": honest.make_frames(), "attacked": attacked.make_frames()}
+    honest = attack.honest_case()
     path = where.flow_dir / f"{honest.device}.frames"
+    sets = {"honest": path.with_suffix(".honest"), "attacked": path.with_suffix(".attacked")}
+    frames.write(sets["honest"], honest.make_frames())
+    frames.write(sets["attacked"], attack.attacked_case().make_frames())
     for system in systems:
-        frames.write(path, sets["honest"])
+        frames.serve(path, sets["honest"])
         system.resume()
         system.load(honest)
         setting = best_setting(system, plan)
@@ -159,7 +163,7 @@ def _under_attack(
         rates: dict[str, list[float]] = {"honest": [], "attacked": []}
         for _ in range(plan.repeats):
             for kind, made in sets.items():
-                frames.write(path, made)
+                frames.serve(path, made)
                 # The attack needs time to fill what it fills; the honest rate to recover.
                 rates[kind].append(measure(system, 1.0, plan.window_s))
         kept = [a * (1 - attack.share) ** -1 / h for h, a in zip(*rates.values(), strict=True)]
@@ -169,7 +173,8 @@ def _under_attack(
             yield row(f"{attack.name} {system.name} {kind}", mpps, "Mpps", note=setting or None)
         goal = attack.goal if system.name == "headrace" else None
         yield row(f"{attack.name} {system.name} kept", kept, "ratio", goal=goal)
-    path.unlink()
+    for written in (path, *sets.values()):
+        written.unlink()
 
 
 def run_updates(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
