@@ -147,6 +147,19 @@ void tuples(benchmark::State& state) {
 }
 BENCHMARK(tuples)->Arg(1)->Arg(4)->Arg(16);
 
+/// As many tuples of one rule each, and packets that none of them matches.
+void tuples_missed(benchmark::State& state) {
+  TupleSpace table(defer_not);
+  for (uint32_t t = 0; t < state.range(0); ++t) {
+    (void)table.insert(route(0xac000000 | t << 12, 32 - t % 24), 1, t);
+  }
+  std::mt19937 random(4);
+  std::vector<FieldValues> flows;
+  for (int i = 0; i < 10000; ++i) flows.push_back(route(static_cast<uint32_t>(random()), 32).value);
+  look_up(state, table, flows);
+}
+BENCHMARK(tuples_missed)->Arg(3)->Arg(4)->Arg(24);
+
 // --- changes -----------------------------------------------------------------------------------
 
 void hash_changes(benchmark::State& state) {

@@ -131,6 +131,17 @@ Match wild(Random& random) {
   return match;
 }
 
+/// Hundreds of masks: pairs of prefixes.
+Match prefix_pair(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x0800);
+  add_u32(match, Field::ipv4_src, 0x0a000000 | below(random, 4) << 14,
+          prefix_mask(1 + below(random, 32)));
+  add_u32(match, Field::ipv4_dst, 0x0b000000 | below(random, 4) << 9,
+          prefix_mask(1 + below(random, 32)));
+  return match;
+}
+
 /// Packets that match a rule often: a rule's value, with noise outside its mask, sometimes inside.
 FieldValues packet_for(Random& random, const NaiveTable& naive, const Shape& shape) {
   const Match other = shape.match(random);
@@ -376,6 +387,14 @@ TEST(TupleSpaceTest, AgreesWithNaive) {
     TupleSpace table(defer_not);
     compare(table, {"wild", wild, any_priority}, 400, 4000, seed);
   }
+}
+
+TEST(TupleSpaceTest, HundredsOfMasksAgreeWithNaive) {
+  TupleSpace few(defer_not);
+  compare(few, {"prefix pairs", prefix_pair, any_priority}, 60, 2000, 1);
+  // More than a filter has numbers for.
+  TupleSpace many(defer_not);
+  compare(many, {"prefix pairs", prefix_pair, any_priority}, 900, 4500, 2);
 }
 
 TEST(TupleSpaceTest, TuplesComeAndGo) {

@@ -3,9 +3,10 @@
 //
 // A packet is looked up in the tuples by descending maximum priority; as soon as what it found is
 // at least as good as anything that the remaining tuples hold, it is done. The burst shrinks from
-// tuple to tuple, and each tuple's look-up is bulk and prefetched. The time grows with the number
-// of masks above the packet's best rule, and only with that: it depends on the rules, never on the
-// traffic's history, so traffic cannot make it worse than the rules allow (unlike a flow cache).
+// tuple to tuple, and each tuple's look-up is bulk and prefetched. What is not found in the first
+// few goes through a filter (match/tuple_filter.h) and on to those tuples alone that can hold a
+// rule for it. The time depends on the rules, never on the traffic's history, so traffic cannot
+// make it worse than the rules allow (unlike a flow cache).
 //
 // Change: rules go into their tuple in place. The list of tuples is small and copied: it is
 // published anew when a mask comes or goes or a tuple's maximum changes. A rule that raises its
@@ -25,6 +26,7 @@
 
 #include "match/classifier.h"
 #include "match/hash_table.h"
+#include "match/tuple_filter.h"
 
 namespace headrace::match {
 
@@ -46,23 +48,42 @@ class TupleSpace final : public Classifier {
   [[nodiscard]] size_t masks() const override { return tuples_.size(); }
 
  private:
+  /// The number of a tuple that the filter does not know: it is always searched.
+  static constexpr uint16_t kUnnumbered = 0xffff;
+
   struct Tuple {
     std::unique_ptr<HashTable> table;
+    TupleProfile profile;
+    uint16_t number{kUnnumbered};             ///< in the filter
     std::map<uint16_t, uint32_t> priorities;  ///< how many rules have it
     [[nodiscard]] uint16_t max_priority() const { return priorities.rbegin()->first; }
   };
-  /// What readers see: tables by descending maximum priority.
   struct Listed {
     const HashTable* table;
     uint16_t max_priority;
+    uint16_t number;
   };
-  using List = std::vector<Listed>;
+  /// What readers see: tables by descending maximum priority; a filter if there are enough.
+  struct List {
+    std::vector<Listed> tuples;
+    std::shared_ptr<const TupleFilter> filter;
+    std::vector<uint16_t> places{};  ///< in `tuples`, by number in the filter
+    size_t unnumbered{0};            ///< of `tuples`
+  };
+
+  static void search_filtered(const List& list, size_t first, const FieldValues* burst,
+                              std::span<uint8_t> searching, Ranked* best) noexcept;
+
+  [[nodiscard]] static size_t places_of(const List& list, const TupleFilter::Set& set,
+                                        std::span<uint16_t> places) noexcept;
 
   [[nodiscard]] std::vector<Tuple>::iterator find(const Match& match);
+  void number(Tuple& tuple);
   void publish();
 
   Defer defer_;
   std::vector<Tuple> tuples_;
+  std::shared_ptr<TupleFilter> filter_;  ///< null: too few tuples
   std::atomic<List*> list_{nullptr};
   size_t size_{0};
 };
