@@ -38,6 +38,7 @@ def template(rundir: Path) -> Path:
         "kernel": str(kernel.image),
         "initrd": str(archive),
         "command_line": COMMAND_LINE,
+        "accelerator": "tcg",
         "ready": READY,
         "boot_s": 90,
     }
