@@ -40,6 +40,7 @@ struct RouterTables {
   std::vector<Adjacency> adjacencies;  ///< by the FIB's next hop
   Ipv4Fib fib;
   std::unique_ptr<NeighbourTable> neighbours;
+  std::unique_ptr<Ipv6Router> six;  ///< null without IPv6
 };
 
 class Router final : public Function {
@@ -103,6 +104,8 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
   std::array<uint32_t, kChunk> destinations;
   std::array<uint64_t, kChunk> next_hops;
   size_t count = 0;
+  std::array<rte_mbuf*, kChunk> sixes;
+  size_t six_count = 0;
   for (rte_mbuf* packet : packets) {
     if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader)) {
       output.drop(packet, DropReason::malformed);
@@ -111,6 +114,8 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
     const auto& ethernet = ethernet_of(packet);
     if (ethernet.type == packet::kTypeArp) {
       handle_arp(port, packet, now, output);
+    } else if (ethernet.type == packet::kTypeIpv6 && t_.six) {
+      sixes[six_count++] = packet;
     } else if (ethernet.type != packet::kTypeIpv4 || !is_for_us(port, ethernet)) {
       output.drop(packet, DropReason::not_for_us);
     } else if (!is_ipv4_valid(packet)) {
@@ -124,6 +129,7 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
   for (size_t i = 0; i < count; ++i) {
     forward(port, routed[i], t_.adjacencies[next_hops[i]], now, output);
   }
+  if (six_count > 0) t_.six->process(port, {sixes.data(), six_count}, now, output);
 }
 
 void Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
@@ -313,6 +319,7 @@ void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
 uint64_t Router::tick(uint64_t now, Output& output) noexcept {
   if (now < next_tick_) return 0;
   next_tick_ = now + second_ / 10;
+  if (t_.six) t_.six->tick(now, output);
   const auto used = t_.neighbours->used();
   for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
     const Neighbour& neighbour = (*t_.neighbours)[used[i]];
@@ -325,7 +332,9 @@ uint64_t Router::tick(uint64_t now, Output& output) noexcept {
 }
 
 void Router::inherit(Function& previous) noexcept {
-  auto& old = *static_cast<Router&>(previous).t_.neighbours;
+  auto& old_tables = static_cast<Router&>(previous).t_;
+  if (t_.six && old_tables.six) t_.six->inherit(*old_tables.six);
+  auto& old = *old_tables.neighbours;
   for (const uint32_t old_index : old.used()) {
     Neighbour& learnt = old[old_index];
     const auto* interface = t_.config.interface_towards(learnt.address);
@@ -345,11 +354,13 @@ void Router::inherit(Function& previous) noexcept {
 }
 
 nlohmann::json Router::counters() const {
-  return {{"forwarded", forwarded_.read()},
-          {"delivered", delivered_.read()},
-          {"arp_requests_sent", arp_requests_.read()},
-          {"arp_replies_sent", arp_replies_.read()},
-          {"icmp_errors_sent", icmp_errors_.read()}};
+  nlohmann::json counters{{"forwarded", forwarded_.read()},
+                          {"delivered", delivered_.read()},
+                          {"arp_requests_sent", arp_requests_.read()},
+                          {"arp_replies_sent", arp_replies_.read()},
+                          {"icmp_errors_sent", icmp_errors_.read()}};
+  if (t_.six) counters["ipv6"] = t_.six->counters();
+  return counters;
 }
 
 /// Fixed neighbours and gateways, which keep their indices.
@@ -396,8 +407,14 @@ Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& 
                       .port_macs = {},
                       .adjacencies = std::move(adjacencies),
                       .fib = *std::move(fib),
-                      .neighbours = *std::move(neighbours)};
+                      .neighbours = *std::move(neighbours),
+                      .six = nullptr};
   for (const auto& port : context.ports) tables.port_macs.push_back(port.mac);
+  if (!config.six.interfaces.empty()) {
+    auto six = Ipv6Router::make(config.six, context);
+    if (!six) return tl::unexpected(six.error());
+    tables.six = *std::move(six);
+  }
   return tables;
 }
 

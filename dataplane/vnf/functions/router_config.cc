@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace headrace::vnf {
 namespace {
@@ -19,9 +20,77 @@ std::optional<RouterInterface> parse_interface(const std::string& text) {
   return RouterInterface{.port = 0, .address = *address, .subnet = subnet};
 }
 
+/// Whether a member is of IPv6: those addresses alone have colons.
+bool is_ipv6(ConfigReader& entry, const char* key) {
+  const Json* value = entry.raw(key);
+  return value != nullptr && value->is_string() &&
+         value->get<std::string>().find(':') != std::string::npos;
+}
+
+Ipv6Address read_ipv6(ConfigReader& entry, const char* key) {
+  const auto text = entry.string(key);
+  const auto address = parse_ipv6(text);
+  if (!address) entry.complain(key, fmt::format("\"{}\" is not an IPv6 address", text));
+  return address.value_or(Ipv6Address{});
+}
+
+/// The port of the interface whose subnet holds the address.
+uint16_t port_towards(ConfigReader& entry, const char* key, const Ipv6RouterConfig& six,
+                      const Ipv6Address& address) {
+  const auto* towards = six.interface_towards(address);
+  if (towards == nullptr) entry.complain(key, "no interface's subnet holds it");
+  return towards == nullptr ? uint16_t{0} : towards->port;
+}
+
+void read_ipv6_interface(ConfigReader& entry, uint16_t port, Ipv6RouterConfig& six) {
+  const auto text = entry.string("address");
+  const auto slash = text.find('/');
+  const auto address = parse_ipv6(text.substr(0, slash));
+  const auto length = parse_ipv6_prefix("::" + text.substr(std::min(slash, text.size())));
+  if (slash == std::string::npos || !address || !length || is_multicast(*address) ||
+      is_link_local(*address) || is_unspecified(*address)) {
+    entry.complain("address", fmt::format("\"{}\" is not a global address with its subnet's length "
+                                          "(2001:db8::1/64)",
+                                          text));
+    return;
+  }
+  const auto subnet = prefix_of(*address, length->length);
+  const auto overlaps = [&](const Ipv6Interface& other) {
+    return other.subnet.contains(subnet.address) || subnet.contains(other.subnet.address);
+  };
+  if (std::any_of(six.interfaces.begin(), six.interfaces.end(), overlaps)) {
+    entry.complain("address", "its subnet overlaps another interface's");
+  }
+  six.interfaces.push_back({.port = port, .address = *address, .subnet = subnet});
+}
+
+void read_ipv6_route(ConfigReader& entry, Ipv6RouterConfig& six) {
+  const auto text = entry.string("prefix");
+  const auto prefix = parse_ipv6_prefix(text);
+  if (!prefix) {
+    entry.complain("prefix", fmt::format("\"{}\" is not an IPv6 prefix (2001:db8::/32, bits after "
+                                         "it zero)",
+                                         text));
+  }
+  const auto via = read_ipv6(entry, "via");
+  const auto port = port_towards(entry, "via", six, via);
+  six.routes.push_back({.prefix = prefix.value_or(Ipv6Prefix{}), .via = via, .port = port});
+}
+
+void read_ipv6_neighbour(ConfigReader& entry, Ipv6RouterConfig& six) {
+  const auto address = read_ipv6(entry, "address");
+  const auto mac = entry.mac("mac");
+  const auto port = port_towards(entry, "address", six, address);
+  six.neighbours.push_back({.address = address, .mac = mac, .port = port});
+}
+
 void read_interface(ConfigReader& entry, const FunctionContext& context, RouterConfig& router) {
   const auto port = context.port_index(entry.string("port"));
   if (port >= context.ports.size()) entry.complain("port", "isn't in `ports`");
+  if (is_ipv6(entry, "address")) {
+    read_ipv6_interface(entry, port, router.six);
+    return;
+  }
   const auto text = entry.string("address");
   auto interface = parse_interface(text);
   if (!interface) {
@@ -61,8 +130,14 @@ RouterConfig read_router(ConfigReader& config, const FunctionContext& context) {
     read_interface(entry, context, router);
     entry.finish();
   }
-  if (router.interfaces.empty()) config.complain("interfaces", "a router needs at least one");
+  if (router.interfaces.empty() && router.six.interfaces.empty())
+    config.complain("interfaces", "a router needs at least one");
   for (auto& entry : config.children("routes")) {
+    if (is_ipv6(entry, "prefix") || is_ipv6(entry, "via")) {
+      read_ipv6_route(entry, router.six);
+      entry.finish();
+      continue;
+    }
     RouterRoute route{.prefix = entry.ipv4_prefix("prefix"), .via = entry.ipv4("via"), .port = 0};
     const auto* towards = router.interface_towards(route.via);
     if (towards == nullptr) {
@@ -74,6 +149,11 @@ RouterConfig read_router(ConfigReader& config, const FunctionContext& context) {
     entry.finish();
   }
   for (auto& entry : config.children("neighbours")) {
+    if (is_ipv6(entry, "address")) {
+      read_ipv6_neighbour(entry, router.six);
+      entry.finish();
+      continue;
+    }
     RouterNeighbour neighbour{.address = entry.ipv4("address"), .mac = entry.mac("mac"), .port = 0};
     const auto* towards = router.interface_towards(neighbour.address);
     if (towards == nullptr) {
@@ -90,6 +170,25 @@ RouterConfig read_router(ConfigReader& config, const FunctionContext& context) {
   router.neighbour_capacity =
       static_cast<uint32_t>(config.integer("neighbour_capacity", 16, 1 << 20, 4096));
   router.mtu = static_cast<uint16_t>(config.integer("mtu", 68, 9600, 1500));
+  constexpr uint16_t kLeastIpv6Mtu = 1280;  // RFC 8200, 5
+  if (!router.six.interfaces.empty() && router.mtu < kLeastIpv6Mtu) {
+    config.complain("mtu", fmt::format("IPv6 needs at least {}", kLeastIpv6Mtu));
+  }
+  router.six.mtu = router.mtu;
+  router.six.neighbour_timeout_s = router.arp_timeout_s;
+  router.six.icmp_errors_per_s = router.icmp_errors_per_s;
+  router.six.neighbour_capacity = router.neighbour_capacity;
+  if (router.six.neighbours.size() + router.six.routes.size() > router.neighbour_capacity / 2) {
+    std::set<Ipv6Address> distinct;
+    for (const auto& route : router.six.routes) distinct.insert(route.via);
+    for (const auto& neighbour : router.six.neighbours) distinct.insert(neighbour.address);
+    if (distinct.size() > router.neighbour_capacity / 2) {
+      config.complain("neighbour_capacity",
+                      fmt::format("too small for {} gateways and neighbours of IPv6; at least "
+                                  "twice that",
+                                  distinct.size()));
+    }
+  }
   if (router.neighbours.size() + router.routes.size() > router.neighbour_capacity / 2) {
     // Each gateway is a neighbour; half of the table stays for what is learnt.
     std::vector<Ipv4Address> fixed;

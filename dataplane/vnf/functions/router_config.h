@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator says of a router: addresses, routes, fixed neighbours.
+// What an operator says of a router: addresses, routes, fixed neighbours, of IPv4 and of IPv6. An
+// entry is of the family that its address has.
 #pragma once
 
 #include <vector>
 
 #include "vnf/function.h"
+#include "vnf/functions/ipv6_router.h"
 
 namespace headrace::vnf {
 
@@ -35,6 +37,7 @@ struct RouterConfig {
   uint32_t icmp_errors_per_s{1000};
   uint32_t neighbour_capacity{4096};
   uint16_t mtu{1500};
+  Ipv6RouterConfig six;  ///< without interfaces: no IPv6
 
   /// The interface whose subnet holds the address, or null.
   [[nodiscard]] const RouterInterface* interface_towards(Ipv4Address address) const;

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // The next hops of a router and what is known of their MAC addresses.
 //
-// A neighbour is incomplete (asked for by ARP), reachable (until its time is up, then asked again),
-// or fixed (by configuration). While it is incomplete a few packets wait for it (RFC 1122, 2.3.2.2
-// wants at least the latest). Three requests a second apart without a reply make it unreachable:
-// what waits is handed back, for an ICMP error.
+// For IPv4 by address; for IPv6 by address and port, since link-local addresses are each link's
+// own.
+//
+// A neighbour is incomplete (asked for by ARP or neighbour discovery), reachable (until its time is
+// up, then asked again), or fixed (by configuration). While it is incomplete a few packets wait for
+// it (RFC 1122, 2.3.2.2 wants at least the latest). Three requests a second apart without a reply
+// make it unreachable: what waits is handed back, for an ICMP error.
 //
 // Thread safety: none; the worker owns it. Nothing here allocates once it is made.
 #pragma once
@@ -19,11 +22,20 @@
 #include <vector>
 
 #include "base/result.h"
-#include "vnf/net/address.h"
+#include "vnf/net/ipv6_address.h"
 
 namespace headrace::vnf {
 
-struct Neighbour {
+/// An IPv6 address on the link of a port.
+struct Ipv6OnLink {
+  Ipv6Address octets{};
+  uint16_t port{0};
+  bool operator==(const Ipv6OnLink&) const = default;
+};
+static_assert(sizeof(Ipv6OnLink) == 18);
+
+template <typename Address>
+struct BasicNeighbour {
   static constexpr uint8_t kQueue = 8;     ///< packets that wait
   static constexpr uint8_t kRequests = 3;  ///< before it counts as unreachable
 
@@ -33,7 +45,7 @@ struct Neighbour {
   uint8_t queued{0};
   bool pinned{false};  ///< its index is held elsewhere: it may not be removed
   uint16_t port{0};
-  Ipv4Address address{0};
+  Address address{};
   MacAddress mac{};
   uint64_t deadline{0};  ///< TSC: of the next request, or of reachability
   std::array<rte_mbuf*, kQueue> queue{};
@@ -41,21 +53,24 @@ struct Neighbour {
   [[nodiscard]] bool has_mac() const { return state >= State::reachable; }
 };
 
-class NeighbourTable {
+template <typename Address>
+class BasicNeighbourTable {
  public:
+  using Neighbour = BasicNeighbour<Address>;
+
   static constexpr uint32_t kNone = UINT32_MAX;
 
   /// Room for `capacity` neighbours.
-  static Result<std::unique_ptr<NeighbourTable>> make(uint32_t capacity);
+  static Result<std::unique_ptr<BasicNeighbourTable>> make(uint32_t capacity);
   /// Frees the packets that still wait.
-  ~NeighbourTable();
-  NeighbourTable(const NeighbourTable&) = delete;
-  NeighbourTable& operator=(const NeighbourTable&) = delete;
+  ~BasicNeighbourTable();
+  BasicNeighbourTable(const BasicNeighbourTable&) = delete;
+  BasicNeighbourTable& operator=(const BasicNeighbourTable&) = delete;
 
   /// The index of an address, or kNone.
-  [[nodiscard]] uint32_t find(Ipv4Address address) const noexcept;
+  [[nodiscard]] uint32_t find(const Address& address) const noexcept;
   /// The index of an address, made incomplete if it is new; kNone if the table is full.
-  uint32_t find_or_add(Ipv4Address address, uint16_t port) noexcept;
+  uint32_t find_or_add(const Address& address, uint16_t port) noexcept;
   Neighbour& operator[](uint32_t index) noexcept { return entries_[index]; }
 
   /// Lets a packet wait. The oldest gives way if the queue is full, and is returned.
@@ -70,11 +85,16 @@ class NeighbourTable {
   struct Free {
     void operator()(rte_hash* hash) const { rte_hash_free(hash); }
   };
-  explicit NeighbourTable(rte_hash* hash, uint32_t capacity);
+  explicit BasicNeighbourTable(rte_hash* hash, uint32_t capacity);
 
   std::unique_ptr<rte_hash, Free> hash_;
   std::vector<Neighbour> entries_;  ///< by the hash's position
   std::vector<uint32_t> used_;
 };
+
+using Neighbour = BasicNeighbour<Ipv4Address>;
+using NeighbourTable = BasicNeighbourTable<Ipv4Address>;
+using Ipv6Neighbour = BasicNeighbour<Ipv6OnLink>;
+using Ipv6NeighbourTable = BasicNeighbourTable<Ipv6OnLink>;
 
 }  // namespace headrace::vnf

@@ -123,6 +123,19 @@ def in_gre(length: int) -> Bytes:
     return outer
 
 
+def ipv6(length: int) -> Bytes:
+    """IPv6 to 1000 prefixes of 64 bits, with nothing above it: 64 octets have no room for more."""
+    frames = np.zeros((FLOWS, length), dtype=np.uint8)
+    frames[:, 0:6] = np.frombuffer(mac(MAC["a"]), np.uint8)
+    frames[:, 6:12] = np.frombuffer(mac(PEER["a"]), np.uint8)
+    frames[:, 12:15] = (0x86, 0xDD, 0x60)
+    frames[:, 18:22] = np.frombuffer((length - 54).to_bytes(2) + bytes([59, 64]), np.uint8)
+    frames[:, 22:38] = np.frombuffer(ipaddress.IPv6Address("2001:db8:a::9").packed, np.uint8)
+    frames[:, 38:54] = np.frombuffer(ipaddress.IPv6Address("2001:db8:100::9").packed, np.uint8)
+    frames[:, 44:46] = be32(np.arange(FLOWS, dtype=np.uint32))[:, 2:4]
+    return frames
+
+
 def both_ports(**members: Any) -> list[dict[str, Any]]:
     """A neighbour at each port: its MAC address and the given members by port."""
     return [{"mac": PEER[port], **members[port]} for port in ("a", "b")]
@@ -137,6 +150,17 @@ ROUTER: dict[str, Any] = {
     "routes": [
         {"prefix": "10.0.0.0/8", "via": "192.0.2.2"},
         *({"prefix": f"20.{n // 256}.{n % 256}.0/24", "via": "192.0.2.6"} for n in range(FLOWS)),
+    ],
+}
+
+ROUTER6: dict[str, Any] = {
+    "interfaces": [
+        {"port": "a", "address": "2001:db8:a::1/64"},
+        {"port": "b", "address": "2001:db8:b::1/64"},
+    ],
+    "neighbours": [{"address": "2001:db8:b::2", "mac": PEER["b"]}],
+    "routes": [
+        {"prefix": f"2001:db8:100:{n:x}::/64", "via": "2001:db8:b::2"} for n in range(FLOWS)
     ],
 }
 
@@ -243,6 +267,7 @@ CASES: Sequence[Case] = (
     Case("pass-swap", "pass", plain(), {"mac": "swap"}),
     Case("bridge", "bridge", bridged("a"), warm_up=("b", bridged("b"))),
     Case("router", "router", plain(spread=256), ROUTER),
+    Case("router-ipv6", "router", ipv6, ROUTER6),
     Case("firewall", "firewall", plain(), FIREWALL),
     Case("nat", "nat", plain(), {"inside": "a", "outside": "b", **NAT}),
     Case("dpi", "dpi", plain(), DPI, note="flows decided; the first packets of a flow cost more"),

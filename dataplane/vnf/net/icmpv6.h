@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// ICMPv6 (RFC 4443) and neighbour discovery (RFC 4861) as a router must speak them.
+#pragma once
+
+#include <rte_mbuf.h>
+
+#include <cstdint>
+#include <optional>
+
+#include "vnf/net/ipv6_address.h"
+
+namespace headrace::vnf {
+
+inline constexpr uint8_t kIcmpv6Unreachable = 1;
+inline constexpr uint8_t kIcmpv6PacketTooBig = 2;
+inline constexpr uint8_t kIcmpv6TimeExceeded = 3;
+inline constexpr uint8_t kIcmpv6ParameterProblem = 4;
+
+/// Codes of kIcmpv6Unreachable.
+inline constexpr uint8_t kIcmpv6NoRoute = 0;
+inline constexpr uint8_t kIcmpv6AddressUnreachable = 3;
+inline constexpr uint8_t kIcmpv6PortUnreachable = 4;
+/// Code of kIcmpv6ParameterProblem.
+inline constexpr uint8_t kIcmpv6UnknownNextHeader = 1;
+
+/// Whether RFC 4443, 2.4(e) allows an error of this type about this frame: not about an ICMPv6
+/// error, nor to a source that is no single host; about multicasts only that they are too big.
+bool may_cause_icmpv6_error(rte_mbuf* frame, uint8_t type);
+
+/// Makes the IPv6 packet of an error about `about`, from `source` to its sender, with as much of it
+/// as 1280 octets allow. `word` is the MTU of kIcmpv6PacketTooBig or the pointer of a parameter
+/// problem. The Ethernet addresses aren't set. Null if the pool is empty.
+rte_mbuf* make_icmpv6_error(rte_mempool* pool, rte_mbuf* about, const Ipv6Address& source,
+                            uint8_t type, uint8_t code, uint32_t word = 0);
+
+/// Turns a valid echo request into its reply from `own`: hop limit 64. False, and nothing done, if
+/// it is no whole echo request with a right checksum.
+bool answer_echo_v6(rte_mbuf* frame, const Ipv6Address& own);
+
+/// A neighbour solicitation or advertisement, found valid by RFC 4861, 7.1.
+struct NeighbourMessage {
+  bool solicitation;
+  bool solicited;  ///< an advertisement's S flag
+  bool override;   ///< an advertisement's O flag
+  Ipv6Address sender;
+  Ipv6Address target;
+  std::optional<MacAddress> link_address;  ///< of the sender, or of the target, by its option
+};
+
+/// Reads such a message; nothing if it is none or invalid.
+std::optional<NeighbourMessage> read_neighbour_message(rte_mbuf* frame);
+
+/// One end as neighbour discovery names it.
+struct NdEnd {
+  MacAddress mac;
+  Ipv6Address address;
+};
+
+/// A whole frame that solicits `target` on behalf of `own`; null if the pool is empty.
+rte_mbuf* make_neighbour_solicitation(rte_mempool* pool, const NdEnd& own,
+                                      const Ipv6Address& target);
+/// A whole frame that says where `own` is, to `to`; to all nodes if the asker has no address yet
+/// (RFC 4861, 7.2.4). Null if the pool is empty.
+rte_mbuf* make_neighbour_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
+                                       const uint8_t* to_mac);
+
+}  // namespace headrace::vnf
