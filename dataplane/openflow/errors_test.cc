@@ -152,6 +152,8 @@ std::vector<Case> flows() {
       {"MatchBadValue", error::kMatchBadValue, with_match(oxm(6, octets(uint16_t{0x2001})))},
       {"MatchBadMask", error::kMatchBadMask,
        with_match(oxm(5, octets(uint16_t{0x0800}, uint16_t{0xff00}), true))},
+      {"MatchBadWildcards", error::kMatchBadWildcards,
+       with_match(oxm(3, Message(6, 0x11) + Message(6, 0), true))},
       {"MatchBadPrereq", error::kMatchBadPrereq, with_match(oxm(11, octets(uint32_t{1})))},
       {"MatchDupField", error::kMatchDupField, with_match(kIp + kIp)},
       {"UnknownInstruction", error::kUnknownInstruction,

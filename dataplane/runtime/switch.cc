@@ -281,7 +281,10 @@ void Switch::schedule_housekeeping() {
   housekeeping_.expires_after(kHousekeeping);
   housekeeping_.async_wait([this](const asio::error_code& error) {
     if (error) return;
-    for (const auto& [name, lsi] : lsis_) lsi->lsi().expire();
+    for (const auto& [name, lsi] : lsis_) {
+      lsi->lsi().expire();
+      lsi->watch_controllers();
+    }
     poll_links();
     tunnels_.tick();
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();

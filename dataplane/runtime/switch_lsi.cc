@@ -87,6 +87,7 @@ SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& con
     : parts_(std::move(parts)), config_(config) {
   lsi_ = std::make_shared<pipeline::Lsi>(
       pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
+  fail_open_.emplace(*lsi_);
   agent_ =
       std::make_unique<openflow::Agent>(parts_.io, *lsi_, *this,
                                         openflow::AgentConfig{.datapath_id = config.datapath_id,
@@ -121,6 +122,10 @@ void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& contro
                        .inactivity_probe = std::chrono::milliseconds(spec.inactivity_probe_ms),
                        .max_backoff = std::chrono::milliseconds(spec.max_backoff_ms)});
   }
+  longest_probe_ = {};
+  for (const openflow::ControllerConfig& config : configs) {
+    longest_probe_ = std::max(longest_probe_, config.inactivity_probe);
+  }
   // As OVS: with the first controller, and without the last one, the rules start anew.
   if (has_controllers_ != !controllers.empty()) {
     has_controllers_ = !controllers.empty();
@@ -134,6 +139,11 @@ void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& contro
     if (!has_controllers_) install_default_rules();
   }
   agent_->set_controllers(configs);
+}
+
+void SwitchLsi::watch_controllers() {
+  fail_open_->update(has_controllers_ && config_.fail_mode == ovsdb::FailMode::standalone,
+                     agent_->is_connected(), longest_probe_, FailOpen::Clock::now());
 }
 
 std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() const {

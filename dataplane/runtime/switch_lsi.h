@@ -6,9 +6,11 @@
 #pragma once
 
 #include <asio/io_context.hpp>
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -19,6 +21,7 @@
 #include "port/port.h"
 #include "port/tunnel_options.h"
 #include "runtime/buffer_pools.h"
+#include "runtime/fail_open.h"
 #include "runtime/port_queues.h"
 #include "runtime/qsbr.h"
 #include "runtime/shared_tx.h"
@@ -68,6 +71,8 @@ class SwitchLsi final : public openflow::AgentHost {
   void update(const ovsdb::LsiConfig& config);
   void set_controllers(const std::vector<ovsdb::ControllerSpec>& controllers);
   [[nodiscard]] std::map<std::string, ovsdb::ControllerState> controller_states() const;
+  /// Looks whether there is a controller still, for fail-mode. A few times per second.
+  void watch_controllers();
 
   /// Opens the device and adds the port; the caller republishes what to poll.
   Result<> add_port(const ovsdb::PortSpec& spec);
@@ -111,6 +116,8 @@ class SwitchLsi final : public openflow::AgentHost {
   std::shared_ptr<pipeline::Lsi> lsi_;  ///< packet-outs under way hold a share
   std::map<std::string, std::unique_ptr<SwitchPort>, std::less<>> ports_;
   bool has_controllers_{false};
+  std::chrono::milliseconds longest_probe_{0};
+  std::optional<FailOpen> fail_open_;
   std::unique_ptr<openflow::Agent> agent_;  ///< last: it uses all of the above
 };
 
