@@ -5,9 +5,9 @@
 #include <map>
 
 #include "base/log.h"
+#include "openflow/codec/flows.h"
+#include "openflow/codec/packet_in.h"
 #include "openflow/controller_link.h"
-#include "openflow/flows.h"
-#include "openflow/packet_in.h"
 #include "openflow/requests.h"
 
 namespace headrace::openflow {

@@ -22,8 +22,8 @@
 
 #include "base/result.h"
 #include "base/stream.h"
+#include "openflow/codec/protocol.h"
 #include "openflow/host.h"
-#include "openflow/protocol.h"
 #include "pipeline/lsi.h"
 #include "pipeline/punt.h"
 

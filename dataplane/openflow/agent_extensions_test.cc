@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "openflow/agent_fixture.h"
-#include "openflow/oxm.h"
+#include "openflow/codec/oxm.h"
 
 namespace headrace::openflow {
 namespace {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "openflow/bundles.h"
 
-#include "openflow/flows.h"
-#include "openflow/groups.h"
-#include "openflow/meters.h"
+#include "openflow/codec/flows.h"
+#include "openflow/codec/groups.h"
+#include "openflow/codec/meters.h"
 
 namespace headrace::openflow {
 namespace {

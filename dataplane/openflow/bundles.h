@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "openflow/bundle_messages.h"
+#include "openflow/codec/bundle_messages.h"
 #include "pipeline/lsi.h"
 
 namespace headrace::openflow {

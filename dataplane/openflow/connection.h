@@ -27,7 +27,7 @@
 #include <vector>
 
 #include "base/stream.h"
-#include "openflow/message.h"
+#include "openflow/codec/message.h"
 
 namespace headrace::openflow {
 

@@ -10,7 +10,7 @@
 #include <filesystem>
 
 #include "openflow/agent.h"
-#include "openflow/oxm.h"
+#include "openflow/codec/oxm.h"
 #include "openflow/test_client.h"
 #include "pipeline/of_errors.h"
 

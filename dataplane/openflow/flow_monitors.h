@@ -10,7 +10,7 @@
 #include <optional>
 #include <vector>
 
-#include "openflow/flow_monitor_messages.h"
+#include "openflow/codec/flow_monitor_messages.h"
 #include "pipeline/lsi.h"
 
 namespace headrace::openflow {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "openflow/ports.h"
+#include "openflow/codec/ports.h"
 #include "pipeline/flow_types.h"
 
 namespace headrace::pipeline {

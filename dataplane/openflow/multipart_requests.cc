@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/version.h"
+#include "openflow/codec/flows.h"
+#include "openflow/codec/groups.h"
+#include "openflow/codec/meters.h"
+#include "openflow/codec/multipart.h"
+#include "openflow/codec/ports.h"
+#include "openflow/codec/table_features.h"
 #include "openflow/flow_monitors.h"
-#include "openflow/flows.h"
-#include "openflow/groups.h"
-#include "openflow/meters.h"
-#include "openflow/multipart.h"
-#include "openflow/ports.h"
 #include "openflow/requests.h"
-#include "openflow/table_features.h"
 
 namespace headrace::openflow {
 namespace {

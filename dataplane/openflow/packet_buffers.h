@@ -10,8 +10,8 @@
 #include <optional>
 #include <vector>
 
-#include "openflow/errors.h"
-#include "openflow/wire.h"
+#include "openflow/codec/errors.h"
+#include "openflow/codec/wire.h"
 #include "pipeline/flow_types.h"
 
 namespace headrace::openflow {

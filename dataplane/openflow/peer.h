@@ -9,9 +9,9 @@
 #include <unordered_map>
 
 #include "openflow/bundles.h"
+#include "openflow/codec/switch_config.h"
 #include "openflow/connection.h"
 #include "openflow/flow_monitors.h"
-#include "openflow/switch_config.h"
 #include "pipeline/stats.h"
 
 namespace headrace::openflow {

@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <vector>
 
+#include "openflow/codec/flows.h"
+#include "openflow/codec/groups.h"
+#include "openflow/codec/meters.h"
+#include "openflow/codec/packet_out.h"
+#include "openflow/codec/ports.h"
 #include "openflow/flow_monitors.h"
-#include "openflow/flows.h"
-#include "openflow/groups.h"
-#include "openflow/meters.h"
-#include "openflow/packet_out.h"
-#include "openflow/ports.h"
 #include "pipeline/action_program.h"
 
 namespace headrace::openflow {

@@ -11,8 +11,8 @@
 #include <optional>
 
 #include "openflow/agent.h"
+#include "openflow/codec/multipart.h"
 #include "openflow/host.h"
-#include "openflow/multipart.h"
 #include "openflow/packet_buffers.h"
 #include "openflow/peer.h"
 

@@ -5,7 +5,7 @@
 #include <charconv>
 #include <vector>
 
-#include "openflow/protocol.h"
+#include "openflow/codec/protocol.h"
 
 namespace headrace::openflow {
 namespace {

@@ -4,9 +4,9 @@
 #include <asio/read.hpp>
 #include <asio/write.hpp>
 
-#include "openflow/actions.h"
-#include "openflow/instructions.h"
-#include "openflow/oxm.h"
+#include "openflow/codec/actions.h"
+#include "openflow/codec/instructions.h"
+#include "openflow/codec/oxm.h"
 
 namespace headrace::openflow::test {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "openflow/agent.h"
-#include "openflow/message.h"
+#include "openflow/codec/message.h"
 #include "pipeline/action_program.h"
 #include "pipeline/test_support.h"
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes dataplane/openflow/testdata/codec.txt: messages as os-ken's OpenFlow 1.3 library sees them.
+"""Makes codec.txt in dataplane/openflow/codec/testdata: messages as os-ken's OpenFlow 1.3 library
+sees them.
 
-Run `python -m tests.openflow.make_codec_fixtures > dataplane/openflow/testdata/codec.txt`. Lines
-are `kind name hex`, or `error name type code hex`. Requests are serialised by os-ken; replies are
-packed here by the specification's tables, and os-ken's parsers must take them.
+Run `python -m tests.openflow.make_codec_fixtures > dataplane/openflow/codec/testdata/codec.txt`.
+Lines are `kind name hex`, or `error name type code hex`. Requests are serialised by os-ken; replies
+are packed here by the specification's tables, and os-ken's parsers must take them.
 test_codec_fixtures.py checks that the file is what this program makes.
 """
 

@@ -3,7 +3,7 @@ from pathlib import Path
 
 from tests.openflow import make_codec_fixtures
 
-FIXTURES = Path(__file__).parents[2] / "dataplane/openflow/testdata/codec.txt"
+FIXTURES = Path(__file__).parents[2] / "dataplane/openflow/codec/testdata/codec.txt"
 
 
 def test_file_is_what_the_program_makes() -> None:

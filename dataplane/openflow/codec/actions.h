@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Actions on the wire, and what can be checked of them without a switch.
+//
+// Source: OpenFlow 1.3.5, section 7.2.5.
+#pragma once
+
+#include "openflow/codec/errors.h"
+#include "openflow/codec/prerequisites.h"
+#include "openflow/codec/wire.h"
+#include "pipeline/flow_types.h"
+
+namespace headrace::openflow {
+
+/// Where a list of actions stands: output to TABLE is for packet-outs only.
+enum class ActionContext : uint8_t { flow, bucket, packet_out };
+
+/// Decodes exactly the actions that fill `bytes`.
+OfResult<pipeline::ActionList> decode_actions(Bytes bytes, ActionContext context);
+/// Appends the actions.
+void encode_actions(Writer& writer, const pipeline::ActionList& actions);
+
+/// Checks that every set-field of the list has its prerequisites, given what is known of the packet
+/// before; `facts` then holds what is known after. The error is MATCH_INCONSISTENT.
+OfResult<> check_consistency(const pipeline::ActionList& actions, PacketFacts& facts);
+
+/// The same for an action set, which runs its pops and pushes before its set-fields whatever the
+/// order of writing (section 5.10).
+OfResult<> check_set_consistency(const pipeline::ActionList& actions, const PacketFacts& facts);
+
+}  // namespace headrace::openflow

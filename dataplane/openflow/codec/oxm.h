@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// OXM: OpenFlow's extensible match, as type-length-value fields.
+//
+// Decoding is strict where the specification names an error: unknown field (BAD_FIELD), wrong
+// length (BAD_LEN), a field twice (DUP_FIELD), a missing prerequisite (BAD_PREREQ), bits that the
+// field does not have (BAD_VALUE), a mask on a field that takes none (BAD_MASK), value bits outside
+// the mask (BAD_WILDCARDS). The decoded match keeps the fields in the order and with the masks
+// received, because replies echo them so.
+//
+// Source: OpenFlow 1.3.5, section 7.2.3; ONF EXT-109 for fields of the experimenter class.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "match/match.h"
+#include "openflow/codec/errors.h"
+#include "openflow/codec/protocol.h"
+#include "openflow/codec/wire.h"
+
+namespace headrace::openflow {
+
+/// Consumes an ofp_match with its padding.
+OfResult<match::Match> decode_match(Reader& reader);
+/// Consumes a run of bare OXM fields to the reader's end.
+OfResult<match::Match> decode_oxm_fields(Reader& reader);
+/// Consumes a set-field's one OXM; errors are those of actions (BAD_SET_*).
+OfResult<pipeline::SetFieldAction> decode_set_field_oxm(Reader& reader);
+
+/// Appends an ofp_match, padded to 8 octets.
+void encode_match(Writer& writer, std::span<const match::MatchField> fields);
+inline void encode_match(Writer& writer, const match::Match& match) {
+  encode_match(writer, match.fields);
+}
+/// Appends one OXM field.
+void encode_oxm(Writer& writer, const match::MatchField& field);
+/// Appends the header of an OXM field, as table features list them.
+void encode_oxm_header(Writer& writer, match::Field field, bool has_mask);
+
+}  // namespace headrace::openflow
