@@ -55,7 +55,7 @@ Result<std::unique_ptr<PortQueues>> PortQueues::make(const std::string& name, pi
 }
 
 PortQueues::PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz)
-    : io_(io), hz_(hz), limit_(max_rate_bps, 0, hz) {}
+    : io_(io), limit_(max_rate_bps, 0, hz) {}
 
 PortQueues::~PortQueues() {
   rte_pktmbuf_free_bulk(unsent_.data(), unsent_count_);

@@ -106,7 +106,6 @@ class PortQueues final : public pipeline::PortIo {
   static bool refill(Queue& queue) noexcept;
 
   pipeline::PortIo& io_;
-  uint64_t hz_;
   RateLimit limit_;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by id; the first is queue 0
   double virtual_now_{0};
