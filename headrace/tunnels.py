@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Headrace's tunnel actions on the wire, and as notes that ovs-ofctl can carry.
 
-The layout is that of dataplane/openflow/codec/tunnel_actions.h: an experimenter action of OpenFlow 1.3.5
-(7.2.5) with the experimenter 0x00524143, or Nicira's `note` that begins with the same octets.
+The layout is that of dataplane/openflow/codec/tunnel_actions.h: an experimenter action of OpenFlow
+1.3.5 (7.2.5) with the experimenter 0x00524143, or Nicira's `note` that begins with the same octets.
 """
 
 import ipaddress
