@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench generator`: the generator's own ceiling and timing error."""
+
+import asyncio
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `headrace bench`."""
+    room = next(group.typer_instance for group in app.registered_groups if group.name == "bench")
+    assert room is not None
+
+    @room.command("generator")
+    def generator_command(
+        repeats: Annotated[int, typer.Option(help="Calibrations.", min=1)] = 5,
+        seconds: Annotated[float, typer.Option(help="Length of a trial.", min=0.05)] = 0.5,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Packets per second on one core, and how exactly they leave at their times."""
+        from headrace.bench import generator
+        from headrace.bench.rows import emit
+        from headrace.traffic import TrafficError
+
+        console = Console(stderr=True)
+        try:
+            rows, manifest = asyncio.run(
+                generator.measure(
+                    repeats, seconds, lambda line: console.print(line, highlight=False)
+                )
+            )
+        except (TrafficError, OSError) as error:
+            console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        emit(rows, manifest, as_json=as_json)
