@@ -24,16 +24,16 @@ LOAD_PPS = 1e6
 async def measure(
     repeats: int, seconds: float, say: Callable[[str], None]
 ) -> tuple[list[Row], dict[str, Any]]:
-    """The generator's figures, `repeats` times, trials of `seconds`; TrafficError if it can't."""
+    """The generator's figures, from `repeats` processes; TrafficError if it can't."""
     cpu = max(os.sched_getaffinity(0))
-    async with TrafficProcess(cpu=cpu) as traffic:
-        found: list[Calibration] = []
-        for number in range(repeats):
+    found: list[Calibration] = []
+    for number in range(repeats):
+        async with TrafficProcess(cpu=cpu) as traffic:
             found.append(
                 await traffic.calibrate(sizes=SIZES, duration_s=seconds, load_pps=LOAD_PPS)
             )
-            ceiling = found[-1].ceilings[0].ceiling_pps / 1e6
-            say(f"{number + 1} of {repeats}: {ceiling:.1f} Mpps at {SIZES[0]} B")
+        ceiling = found[-1].ceilings[0].ceiling_pps / 1e6
+        say(f"{number + 1} of {repeats}: {ceiling:.1f} Mpps at {SIZES[0]} B")
     manifest = {
         "machine": machine(),
         "versions": versions(),
