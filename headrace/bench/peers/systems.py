@@ -232,7 +232,9 @@ class OvsDpdk(OpenVSwitchLike):
             *("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true"),
             f"other_config:pmd-cpu-mask={1 << self.place.worker_core:#x}",
             "other_config:dpdk-lcore-mask=0x1",
+            # Else its mempool for 262144 buffers takes what the others need.
             f"other_config:dpdk-socket-mem={self.place.memory_mb}",
+            f"other_config:dpdk-socket-limit={self.place.memory_mb}",
             f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}",
         )
         self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
