@@ -48,17 +48,30 @@ Result<uint16_t> plug(const std::string& port, const std::string& devargs) {
   return fail("{}: the device '{}' is no Ethernet device", port, device);
 }
 
-/// Clears IFF_UP of a kernel interface, which net_tap sets.
-Result<> take_down(const std::string& interface) {
+/// Asks the kernel something about an interface; `change` edits the answer of `get` for `set`.
+template <typename Change>
+Result<ifreq> ask_kernel(const std::string& interface, unsigned long get, unsigned long set,
+                         Change change) {
   const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
   ifreq request{};
   interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
-  bool done = fd >= 0 && ::ioctl(fd, SIOCGIFFLAGS, &request) == 0;
-  request.ifr_flags = static_cast<short>(request.ifr_flags & ~IFF_UP);
-  done = done && ::ioctl(fd, SIOCSIFFLAGS, &request) == 0;
+  bool done = fd >= 0 && ::ioctl(fd, get, &request) == 0;
+  if (done && set != 0) {
+    change(request);
+    done = ::ioctl(fd, set, &request) == 0;
+  }
   const int error = errno;
   if (fd >= 0) ::close(fd);
-  if (!done) return fail("{}: cannot be taken down: {}", interface, std::strerror(error));
+  if (!done) return fail("the kernel says: {}", std::strerror(error));
+  return request;
+}
+
+/// Clears IFF_UP of a kernel interface, which net_tap sets.
+Result<> take_down(const std::string& interface) {
+  const auto done = ask_kernel(interface, SIOCGIFFLAGS, SIOCSIFFLAGS, [](ifreq& request) {
+    request.ifr_flags = static_cast<short>(request.ifr_flags & ~IFF_UP);
+  });
+  if (!done) return fail("{}: cannot be taken down: {}", interface, done.error().message);
   return {};
 }
 
@@ -125,7 +138,9 @@ Result<> EthdevPort::configure(const PortConfig& config) {
     conf.rx_adv_conf.rss_conf.rss_hf =
         info.flow_type_rss_offloads & (RTE_ETH_RSS_IP | RTE_ETH_RSS_UDP | RTE_ETH_RSS_TCP);
   }
-  conf.rxmode.mtu = std::min<uint32_t>(config.mtu.value_or(kDefaultMtu), info.max_mtu);
+  const uint32_t wanted_mtu =
+      request_.kernel_has_mtu ? kDefaultMtu : config.mtu.value_or(kDefaultMtu);
+  conf.rxmode.mtu = std::min<uint32_t>(wanted_mtu, info.max_mtu);
   conf.txmode.offloads = info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
   if (const int error = rte_eth_dev_configure(port_id_, rx_queues_, tx_queues_, &conf);
       error != 0) {
@@ -211,6 +226,11 @@ MacAddress EthdevPort::mac() const {
 }
 
 uint32_t EthdevPort::mtu() const {
+  if (request_.kernel_has_mtu) {
+    const auto asked = ask_kernel(request_.kernel_interface, SIOCGIFMTU, 0, [](ifreq&) {});
+    return asked ? static_cast<uint32_t>(asked->ifr_mtu) : 0;
+  }
+  if (mtu_) return *mtu_;
   uint16_t mtu = 0;
   return rte_eth_dev_get_mtu(port_id_, &mtu) == 0 ? mtu : 0;
 }
@@ -222,11 +242,26 @@ std::optional<uint32_t> EthdevPort::ifindex() const {
 }
 
 Result<> EthdevPort::set_mtu(uint32_t mtu) {
+  if (request_.kernel_has_mtu) {
+    const auto done =
+        ask_kernel(request_.kernel_interface, SIOCGIFMTU, SIOCSIFMTU,
+                   [mtu](ifreq& request) { request.ifr_mtu = static_cast<int>(mtu); });
+    if (!done) return fail("{}: MTU {}: {}", name_, mtu, done.error().message);
+    return {};
+  }
   rte_eth_dev_info info{};
   if (rte_eth_dev_info_get(port_id_, &info) == 0 && (mtu < info.min_mtu || mtu > info.max_mtu)) {
     return fail("{}: MTU {}: the device takes {} to {}", name_, mtu, info.min_mtu, info.max_mtu);
   }
+  if (info.max_rx_pktlen != 0 && mtu + RTE_ETHER_HDR_LEN > info.max_rx_pktlen) {
+    return fail("{}: MTU {}: the device ({}) takes frames of at most {} bytes", name_, mtu,
+                info.driver_name, info.max_rx_pktlen);
+  }
   const int error = rte_eth_dev_set_mtu(port_id_, static_cast<uint16_t>(mtu));
+  if (error == -ENOTSUP) {
+    mtu_ = mtu;  // a ring, a file: any frame that fits a buffer
+    return {};
+  }
   if (error != 0) return fail("{}: MTU {}: {}", name_, mtu, rte_strerror(-error));
   return {};
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port/port.h"
 
+#include "base/log.h"
 #include "port/ethdev.h"
 #include "port/kinds.h"
 #include "port/memif_port.h"
@@ -68,7 +69,14 @@ Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
     if (Result<> common = common_options(options, *request); !common) {
       return tl::unexpected(common.error());
     }
-    return EthdevPort::open(config, std::move(*request));
+    const std::shared_ptr<EthdevRequest> otherwise = request->otherwise;
+    Result<std::unique_ptr<Port>> opened = EthdevPort::open(config, std::move(*request));
+    if (opened || !otherwise) return opened;
+    log::info("{}", opened.error().message);
+    if (Result<> common = common_options(options, *otherwise); !common) {
+      return tl::unexpected(common.error());
+    }
+    return EthdevPort::open(config, std::move(*otherwise));
   }
   return fail("{}: '{}' is no type of port", config.name, config.type);
 }

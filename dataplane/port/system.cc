@@ -1,15 +1,65 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ports of type `system`: a kernel interface that exists (a veth end, a NIC without DPDK driver),
-// through an AF_PACKET socket with mapped rings.
+// Ports of type `system`: a kernel interface that exists (a veth end, a NIC without DPDK driver).
 //
-// Known limits of net_af_packet: the kernel's own stack keeps receiving the interface's frames; a
-// peer that leaves checksums to its device (a veth end, by default) sends them unfinished:
-// `ethtool -K PEER tx off`.
+// There are two ways to its frames, and options:mode chooses:
+//
+//   af_xdp     an XDP program takes every frame off the driver's queue into memory that we share
+//              with the kernel (copy mode): the kernel's own stack hears nothing of them any more.
+//   af_packet  a packet socket with mapped rings: the stack keeps hearing the interface.
+//   auto       (the default) af_xdp for interfaces with hardware behind them, where it can be had,
+//              else af_packet. Virtual interfaces get af_packet, because what their peers leave to
+//              "hardware" is not in the frames that XDP sees: VLAN tags would be lost without a
+//              trace.
+//
+// status:mode says which it is, status:mode_reason why. Either way a peer that leaves checksums to
+// its device (a veth end, by default) sends them unfinished: `ethtool -K PEER tx off`.
 #include <net/if.h>
+
+#include <filesystem>
 
 #include "port/kinds.h"
 
 namespace headrace::port {
+namespace {
+
+/// What one AF_XDP buffer of 4 KiB holds beside headrooms.
+constexpr uint32_t kXdpMaxMtu = 3000;
+
+EthdevRequest common(const PortConfig& config, uint32_t queues) {
+  EthdevRequest request;
+  request.rx_queues = request.tx_queues = static_cast<uint16_t>(queues);
+  request.tx_queue_per_worker = false;  // as many transmit as receive queues
+  request.kernel_interface = config.name;
+  return request;
+}
+
+EthdevRequest by_packet_socket(const PortConfig& config, uint32_t queues, std::string reason) {
+  EthdevRequest request = common(config, queues);
+  // A frame of the ring must fit one of our buffers, for net_af_packet copies all of it; and blocks
+  // are whole frames and whole pages.
+  const bool jumbo = config.mtu.value_or(kDefaultMtu) > kDefaultMtu;
+  request.devargs =
+      fmt::format("{},iface={},qpairs={},{}", vdev_name("net_af_packet", config.name), config.name,
+                  queues, jumbo ? "framesz=10032,blocksz=2568192,framecnt=512" : "framecnt=1024");
+  request.kernel_has_mtu = true;  // net_af_packet itself believes that frames have 1514 bytes
+  request.status = {{"mode", "af_packet"}, {"mode_reason", std::move(reason)}};
+  return request;
+}
+
+EthdevRequest by_xdp(const PortConfig& config, uint32_t queues, std::string reason) {
+  EthdevRequest request = common(config, queues);
+  request.devargs = fmt::format("{},iface={},start_queue=0,queue_count={},force_copy=1",
+                                vdev_name("net_af_xdp", config.name), config.name, queues);
+  request.status = {{"mode", "af_xdp"}, {"mode_reason", std::move(reason)}};
+  return request;
+}
+
+bool has_hardware(const std::string& interface) {
+  std::error_code ignored;
+  return std::filesystem::exists("/sys/class/net/" + interface + "/device", ignored);
+}
+
+}  // namespace
 
 Result<EthdevRequest> system_request(const PortConfig& config, Options& options) {
   if (config.name.find(',') != std::string::npos || ::if_nametoindex(config.name.c_str()) == 0) {
@@ -17,13 +67,26 @@ Result<EthdevRequest> system_request(const PortConfig& config, Options& options)
   }
   const Result<uint32_t> queues = options.number("n_rxq", 1, 1, 16);
   if (!queues) return tl::unexpected(queues.error());
-  EthdevRequest request;
-  request.devargs = fmt::format("{},iface={},qpairs={},framecnt=1024",
-                                vdev_name("net_af_packet", config.name), config.name, *queues);
-  request.rx_queues = request.tx_queues = static_cast<uint16_t>(*queues);
-  request.tx_queue_per_worker = false;  // as many transmit as receive queues
-  request.kernel_interface = config.name;
-  request.status["mode"] = "af_packet";
+  const Result<std::string> mode = options.plain("mode", "auto");
+  if (!mode) return tl::unexpected(mode.error());
+  if (*mode != "auto" && *mode != "af_xdp" && *mode != "af_packet") {
+    return fail("{}: options:mode is '{}': it must be auto, af_xdp or af_packet", config.name,
+                *mode);
+  }
+  if (*mode == "af_packet") return by_packet_socket(config, *queues, "asked for");
+  const uint32_t mtu = config.mtu.value_or(kDefaultMtu);
+  if (*mode == "af_xdp") {
+    if (mtu > kXdpMaxMtu) {
+      return fail("{}: MTU {} with options:mode=af_xdp: at most {} is possible; use af_packet",
+                  config.name, mtu, kXdpMaxMtu);
+    }
+    return by_xdp(config, *queues, "asked for");
+  }
+  if (!has_hardware(config.name)) return by_packet_socket(config, *queues, "virtual interface");
+  if (mtu > kXdpMaxMtu) return by_packet_socket(config, *queues, "MTU too large for AF_XDP");
+  EthdevRequest request = by_xdp(config, *queues, "the kernel and the device allow it");
+  request.otherwise = std::make_shared<EthdevRequest>(
+      by_packet_socket(config, *queues, "AF_XDP is refused; the log says why"));
   return request;
 }
 

@@ -19,6 +19,8 @@ class BufferPools {
   /// The pool whose buffers hold a whole frame of this MTU (bytes of IP, at most 9978).
   Result<rte_mempool*> for_mtu(uint32_t mtu);
   [[nodiscard]] rte_mempool* ordinary() const { return ordinary_.get(); }
+  /// Null while no port has asked for it.
+  [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }
 
  private:
   BufferPools(Mempool ordinary, uint32_t memory_mb)

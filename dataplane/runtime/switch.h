@@ -51,6 +51,7 @@ class Switch final : public ovsdb::SwitchControl {
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
   /// For `ssl:` targets of OpenFlow and OVSDB.
   [[nodiscard]] TlsCredentials& tls() { return tls_; }
+  [[nodiscard]] const BufferPools& pools() const { return pools_; }
 
   // ovsdb::SwitchControl:
   [[nodiscard]] ovsdb::SwitchInfo info() const override;

@@ -2,6 +2,7 @@
 #include "runtime/switch_report.h"
 
 #include <rte_cycles.h>
+#include <rte_mbuf.h>
 
 #include "pipeline/drop_reason.h"
 
@@ -67,8 +68,17 @@ json report_show(const Switch& the_switch) {
                        {"cpu", pool.workers()[i]->cpu()},
                        {"queues", queues_json(pool, i)}});
   }
+  json buffers = json::array();
+  for (rte_mempool* pool : {the_switch.pools().ordinary(), the_switch.pools().jumbo()}) {
+    if (pool == nullptr) continue;
+    buffers.push_back({{"pool", pool->name},
+                       {"size", pool->size},
+                       {"in_use", rte_mempool_in_use_count(pool)},
+                       {"data_size", rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM}});
+  }
   return {{"lsis", std::move(lsis)},
           {"workers", std::move(workers)},
+          {"buffers", std::move(buffers)},
           {"unpolled_queues", queues_json(pool, std::nullopt)}};
 }
 

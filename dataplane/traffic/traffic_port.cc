@@ -118,10 +118,12 @@ Result<> TrafficPort::configure() {
   if (const int error = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx); error != 0) {
     return failed("descriptors", error);
   }
-  auto pool = runtime::make_mempool({.name = "traffic-" + std::to_string(id_),
-                                     .buffers = buffers_for(std::max(rx, tx)),
-                                     .cache = 512,
-                                     .data_size = std::max<uint16_t>(2048, options_.max_frame)});
+  auto pool =
+      runtime::make_mempool({.name = "traffic-" + std::to_string(id_),
+                             .buffers = buffers_for(std::max(rx, tx)),
+                             .cache = 512,
+                             // virtio wants room for its own header and a tag, too.
+                             .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
   if (!pool) return tl::unexpected(pool.error());
   pool_ = std::move(*pool);
   const auto socket = static_cast<unsigned>(SOCKET_ID_ANY);

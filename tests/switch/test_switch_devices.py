@@ -50,7 +50,18 @@ class Bench:
     Kinds: `memif` (the switch is the server), `memif-client` (the generator is), `vhost`.
     """
 
-    def __init__(self, switch: Switch, traffic: TrafficProcess, kind: str) -> None:
+    def __init__(
+        self,
+        switch: Switch,
+        traffic: TrafficProcess,
+        kind: str,
+        *,
+        settings: tuple[str, ...] = (),
+        frame_size: int = 64,
+    ) -> None:
+        self.settings = settings  # of each interface
+        self.frame_size = frame_size  # with FCS
+        self.max_frame = max(frame_size, 1518)
         self.switch = switch
         self.traffic = traffic
         self.kind = kind
@@ -66,6 +77,8 @@ class Bench:
             if self.kind == "vhost":
                 words = ["type=dpdkvhostuserclient", f"options:vhost-server-path={socket}"]
                 devargs = vhost_devargs(socket, number)
+                if self.max_frame > 2000:
+                    devargs = devargs.replace("mrg_rxbuf=0", "mrg_rxbuf=1")
             else:
                 ours, theirs = (
                     ("server", "client") if self.kind == "memif" else ("client", "server")
@@ -79,9 +92,9 @@ class Bench:
                 devargs = memif_devargs(socket, number, theirs)
             await self.vsctl(
                 "add-port", self.bridge, name, "--", "set", "Interface", name, *words,
-                f"ofport_request={number}",
+                f"ofport_request={number}", *self.settings,
             )  # fmt: skip
-            await self.traffic.add_port(name, devargs, wait_link_s=10)
+            await self.traffic.add_port(name, devargs, wait_link_s=10, max_frame=self.max_frame)
         await self.rules()
         await self.linked()
         await self.configure()
@@ -89,8 +102,10 @@ class Bench:
     async def configure(self) -> None:
         await self.traffic.configure(
             [
-                StreamSpec(name="ab", tx_port="a", rx_port="b", flows=100),
-                StreamSpec(name="ba", tx_port="b", rx_port="a", flows=100),
+                StreamSpec(
+                    name=f"{tx}{rx}", tx_port=tx, rx_port=rx, flows=100, size=self.frame_size
+                )
+                for tx, rx in (("a", "b"), ("b", "a"))
             ]
         )
 
@@ -127,10 +142,12 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench(rundir: Path, kind: str, *, huge: bool = False) -> AsyncIterator[Bench]:
+async def bench(
+    rundir: Path, kind: str, *, huge: bool = False, **options: Any
+) -> AsyncIterator[Bench]:
     with running_switch(rundir, extra=() if huge else ("--no-huge",)) as switch:
         async with TrafficProcess(cpu=0, huge=huge, memory_mb=192) as traffic:
-            made = Bench(switch, traffic, kind)
+            made = Bench(switch, traffic, kind, **options)
             await made.wire()
             yield made
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cstring>
 
 #include "pipeline/port_io.h"
@@ -12,9 +13,11 @@
 namespace headrace::port::memif {
 namespace {
 
-template <typename T>
-T read_once(const T& shared) noexcept {
-  return *static_cast<const volatile T*>(&shared);
+/// A descriptor as it was at one moment, or half a moment: two loads, each of which is whole.
+Descriptor read_once(const Descriptor& shared) noexcept {
+  const auto* halves = reinterpret_cast<const volatile uint64_t*>(&shared);
+  const std::array<uint64_t, 2> read{halves[0], halves[1]};
+  return std::bit_cast<Descriptor>(read);
 }
 
 uint16_t read_index(uint16_t* index) noexcept {
@@ -25,19 +28,16 @@ void write_index(uint16_t* index, uint16_t value) noexcept {
   std::atomic_ref<uint16_t>(*index).store(value, std::memory_order_release);
 }
 
-/// Copies `length` bytes, in whole cache lines where both sides have the room: most frames are
-/// short, and a copy of known size is a handful of instructions.
+/// Copies `length` bytes; a whole cache line where both sides have the room and that is enough:
+/// most frames are short, and a copy of known size is a handful of instructions.
 inline void copy(uint8_t* to, uint32_t to_room, const uint8_t* from, uint32_t from_room,
                  uint32_t length) noexcept {
   constexpr uint32_t kLine = 64;
-  if (length <= 4 * kLine) {
-    const uint32_t whole = (length + kLine - 1) & ~(kLine - 1);
-    if (whole <= to_room && whole <= from_room) {
-      for (uint32_t at = 0; at < whole; at += kLine) std::memcpy(to + at, from + at, kLine);
-      return;
-    }
+  if (length <= kLine && to_room >= kLine && from_room >= kLine) {
+    std::memcpy(to, from, kLine);
+  } else {
+    std::memcpy(to, from, length);
   }
-  std::memcpy(to, from, length);
 }
 
 }  // namespace
@@ -74,19 +74,17 @@ uint16_t Ring::usable() noexcept {
 }
 
 Ring::Slot Ring::slot(uint16_t index) const noexcept {
-  const Descriptor& shared = descriptors_[index & mask_];
-  const uint32_t length = read_once(shared.length);
-  const bool goes_on = (read_once(shared.flags) & Descriptor::kNext) != 0;
+  const Descriptor read = read_once(descriptors_[index & mask_]);
+  const uint32_t length = read.length;
+  const bool goes_on = (read.flags & Descriptor::kNext) != 0;
   if (buffers_ != nullptr) {
     uint8_t* data = buffers_ + size_t{buffer_size_} * (index & mask_);
     return {length <= buffer_size_ ? data : nullptr, length, buffer_size_, goes_on};
   }
-  const uint32_t offset = read_once(shared.offset);
-  const uint16_t region = read_once(shared.region);
-  if (region >= regions_.size()) return {nullptr, 0, 0, goes_on};
-  const uint64_t size = regions_[region].size();
-  uint8_t* data = regions_[region].at(offset, length);
-  const uint64_t room = data == nullptr ? 0 : size - offset;
+  if (read.region >= regions_.size()) return {nullptr, 0, 0, goes_on};
+  const uint64_t size = regions_[read.region].size();
+  uint8_t* data = regions_[read.region].at(read.offset, length);
+  const uint64_t room = data == nullptr ? 0 : size - read.offset;
   return {data, length, static_cast<uint32_t>(std::min<uint64_t>(room, UINT32_MAX)), goes_on};
 }
 

@@ -100,7 +100,7 @@ struct [[gnu::packed]] Message {
 };
 static_assert(sizeof(Message) == 128);
 
-struct Descriptor {
+struct alignas(8) Descriptor {
   static constexpr uint16_t kNext = 1;  ///< the packet goes on in the next descriptor
   uint16_t flags;
   uint16_t region;
