@@ -135,8 +135,11 @@ class Supervisor:
         cores: Sequence[int] = (),
         environment: Mapping[str, str] | None = None,
         digest: str = "",
+        inherit: Sequence[int] = (),
     ) -> tuple[ProcessId, bool]:
         """Makes the process `name` run, pinned to `cores` (all cores if empty).
+
+        It gets the descriptors `inherit`.
 
         A running one that was made from the same `digest` is kept; from another it is replaced.
         Returns the process and whether it was started by this call.
@@ -163,6 +166,7 @@ class Supervisor:
                     stderr=log,
                     env=marked,
                     start_new_session=True,
+                    pass_fds=inherit,
                 )
             except OSError as error:
                 raise ProcessError(f"cannot start {argv[0]}: {error}") from error

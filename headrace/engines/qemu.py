@@ -18,7 +18,7 @@ MSI-X. QEMU 7.2 without KVM dies in vhost_net_start when a vhost-user NIC has MS
 KVM for notifiers that are not there), so such NICs get the legacy interrupt (`vectors=0`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -26,6 +26,8 @@ from typing import Literal
 PROGRAM = "qemu-system-x86_64"
 
 Accelerator = Literal["kvm", "tcg"]
+
+_FIRST_SLOT = 4
 
 RING = 1024
 """Descriptors of each virtio ring: the most that QEMU has, to ride out scheduling gaps."""
@@ -128,7 +130,8 @@ class VirtualMachine:
     """A virtual machine. It boots `disk`, or `kernel` with `initrd` and `command_line`.
 
     `qmp` is the control socket; the first serial port goes to the file `console`, the second to the
-    socket `agent`. Devices appear in the guest in their order, from PCI slot 4 on.
+    socket `agent`. Devices appear in the guest in their order, from PCI slot 4 on. `firmware` are
+    items that it finds below /sys/firmware/qemu_fw_cfg/by_name.
     """
 
     name: str
@@ -144,7 +147,7 @@ class VirtualMachine:
     initrd: Path | None = None
     command_line: str = ""
     agent: Path | None = None
-    extra: Sequence[str] = field(default=())
+    firmware: Mapping[str, str] = field(default_factory=dict)
 
     def arguments(self) -> list[str]:
         """The whole command line, the program first."""
@@ -168,11 +171,18 @@ class VirtualMachine:
             words += ["-drive", f"file={_escaped(self.disk)},if=virtio,snapshot=on"]
         for number, device in enumerate(self.devices):
             words += device.arguments(number, self.accelerator)
-        return [*words, *self.extra]
+        for name, text in self.firmware.items():
+            words += ["-fw_cfg", f"name={name},string={text.replace(',', ',,')}"]
+        return words
+
+
+def pci_address(number: int) -> str:
+    """Where the guest finds its device `number`."""
+    return f"0000:00:{_FIRST_SLOT + number:02x}.0"
 
 
 def _slot(number: int) -> str:
-    return f"{4 + number:#x}"
+    return f"{_FIRST_SLOT + number:#x}"
 
 
 def _nic(number: int, mac: str, queues: int, accelerator: Accelerator, *, shared: bool) -> str:

@@ -9,6 +9,7 @@ becomes an ivshmem device, and the connection ends when QEMU does, however it di
 
 import array
 import contextlib
+import errno
 import os
 import socket
 import struct
@@ -25,7 +26,14 @@ _PATIENCE_S = 5.0
 
 
 class AttachError(Exception):
-    """The switch refuses, or nobody is there; the text names the port and why."""
+    """The switch refuses, or nobody is there; the text names the port and why.
+
+    `is_busy`: the port has a user, or the switch still takes back what its last one held.
+    """
+
+    def __init__(self, message: str, *, is_busy: bool = False) -> None:
+        super().__init__(message)
+        self.is_busy = is_busy
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,8 @@ def _ask(connection: socket.socket, path: Path, port: str) -> int:
         raise AttachError(f"port {port} at {path}: the switch hung up")
     status, _ = _REPLY.unpack(answer)
     if status != 0:
-        raise AttachError(f"port {port} at {path}: {os.strerror(-status)}")
+        text = f"port {port} at {path}: {os.strerror(-status)}"
+        raise AttachError(text, is_busy=-status == errno.EBUSY)
     for level, kind, data in passed:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
             return int(array.array("i", data[: array.array("i").itemsize])[0])

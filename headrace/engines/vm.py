@@ -1,8 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine for VNFs that are virtual machines, by QEMU.
 
-What to boot is in the template's `configuration` (`Image`). Ports are vhost-user: QEMU makes the
-sockets and the switch connects, so switch and machine may be restarted apart from each other.
+What to boot is in the template's `configuration` (`Image`). Ports are of two kinds:
+
+* vhost-user: QEMU makes the sockets and the switch connects, so switch and machine may be restarted
+  apart from each other.
+* shm: each region is one ivshmem device, after the NICs. Which ports are in which device the
+  machine reads from QEMU's firmware configuration, item `opt/headrace/ports`:
+  `{"0000:00:04.0": {"<port in the graph>": "<name in the region>"}}`. A machine whose switch was
+  restarted holds a dead region, so it is started anew.
 
 A machine forwards when its operating system does, which only that knows: an image says by `ready`
 what it writes on its console then. Without `ready` a machine counts as up when it runs.
@@ -10,19 +16,33 @@ what it writes on its console then. Without `ready` a machine counts as up when 
 
 import asyncio
 import hashlib
+import json
 import os
 import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
-from headrace.engines.qemu import PROGRAM, VhostUser, VirtualMachine, usable_accelerator
+from headrace.engines.qemu import (
+    PROGRAM,
+    Device,
+    SharedMemory,
+    VhostUser,
+    VirtualMachine,
+    pci_address,
+    usable_accelerator,
+)
 from headrace.engines.qmp import QmpError, connected
+from headrace.engines.shared_memory import AttachError, Attachment, attached
 from headrace.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
+_ATTACH_ATTEMPTS = 30
+_ATTACH_AGAIN_S = 0.1
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -58,7 +78,7 @@ class VmEngine:
     """Virtual machines."""
 
     name = "vm"
-    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER,)
+    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER, PortKind.SHM)
 
     def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
         self._directory = rundir / "vm"
@@ -77,24 +97,38 @@ class VmEngine:
         """What the machine has written on its first serial port."""
         return self._file(vnf, "console")
 
-    def machine(self, vnf: VnfSpec) -> tuple[VirtualMachine, Image]:
-        """The machine that the VNF is.
+    def image(self, vnf: VnfSpec) -> Image:
+        """What the VNF boots.
 
         Raises:
             EngineError: the template's configuration is wrong; names the key.
         """
         try:
-            image = Image.model_validate(vnf.configuration)
+            return Image.model_validate(vnf.configuration)
         except ValidationError as error:
             first = error.errors()[0]
             place = ".".join(str(part) for part in ("configuration", *first["loc"]))
             raise EngineError(f"VNF {vnf.vnf}: {place}: {first['msg']}") from error
-        made = VirtualMachine(
+
+    def machine(
+        self, vnf: VnfSpec, image: Image, regions: Mapping[str, Attachment]
+    ) -> VirtualMachine:
+        """The machine that the VNF is; `regions` by their sockets."""
+        devices: list[Device] = [
+            _nic(vnf, port) for port in vnf.ports if port.switch_port.kind is PortKind.VHOST_USER
+        ]
+        placed: dict[str, dict[str, str]] = {}
+        for socket, attachment in regions.items():
+            placed[pci_address(len(devices))] = {
+                port.id: port.switch_port.name for port in _shared_ports(vnf)[socket]
+            }
+            devices.append(SharedMemory(attachment.region, attachment.size))
+        return VirtualMachine(
             name=vnf.name,
             memory_mb=vnf.memory_mb,
             qmp=self._file(vnf, "qmp"),
             console=self.console(vnf),
-            devices=[_nic(vnf, port) for port in vnf.ports],
+            devices=devices,
             cpus=image.cpus,
             accelerator=usable_accelerator() if image.accelerator == "auto" else image.accelerator,
             hugepages=self._hugepages,
@@ -102,28 +136,22 @@ class VmEngine:
             kernel=image.kernel,
             initrd=image.initrd,
             command_line=image.command_line,
+            firmware={"opt/headrace/ports": json.dumps(placed)} if placed else {},
         )
-        return made, image
 
     async def ensure(self, vnf: VnfSpec) -> None:
         """See Engine."""
-        machine, image = self.machine(vnf)
+        image = self.image(vnf)
         if shutil.which(PROGRAM) is None:
             raise EngineError(f"VNF {vnf.vnf}: {PROGRAM} is not installed; run `make setup`")
-        argv = machine.arguments()
-        digest = hashlib.blake2b(repr((argv, image)).encode()).hexdigest()
-        if not self.running(vnf) or self._supervisor.digest(self._process(vnf)) != digest:
+        digest = hashlib.blake2b(vnf.model_dump_json().encode()).hexdigest()
+        same = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
+        if not same or await self._holds_dead_regions(vnf):
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
-        self._directory.mkdir(parents=True, exist_ok=True)
-        try:
-            process, _ = await self._supervisor.ensure(
-                self._process(vnf), argv, cores=vnf.cores, digest=digest
-            )
-        except ProcessError as error:
-            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+            await self._start(vnf, image, digest)
         deadline = asyncio.get_running_loop().time() + image.boot_s
         while (missing := await self._missing(vnf, image)) is not None:
-            if not process.alive():
+            if not self.running(vnf):
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: QEMU ended while starting: {words}")
@@ -131,6 +159,31 @@ class VmEngine:
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: {missing} after {image.boot_s:g} s")
             await asyncio.sleep(0.05)
+
+    async def _start(self, vnf: VnfSpec, image: Image, digest: str) -> None:
+        self._directory.mkdir(parents=True, exist_ok=True)
+        try:
+            with ExitStack() as stack:
+                regions = {}
+                for socket, ports in _shared_ports(vnf).items():
+                    regions[socket] = await _attach(stack, socket, ports, _ATTACH_ATTEMPTS)
+                await self._supervisor.ensure(
+                    self._process(vnf),
+                    self.machine(vnf, image, regions).arguments(),
+                    cores=vnf.cores,
+                    digest=digest,
+                    inherit=[fd for region in regions.values() for fd in region.descriptors],
+                )
+        except (ProcessError, AttachError) as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
+    async def _holds_dead_regions(self, vnf: VnfSpec) -> bool:
+        """Whether a running machine's ports are free at the switch: then it is another switch."""
+        for socket, ports in _shared_ports(vnf).items():
+            with ExitStack() as stack, suppress(AttachError):
+                await _attach(stack, socket, ports, attempts=1)
+                return True
+        return False
 
     async def _missing(self, vnf: VnfSpec, image: Image) -> str | None:
         """What a starting machine still lacks to forward."""
@@ -154,7 +207,9 @@ class VmEngine:
         except ProcessError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         files = [self._file(vnf, "qmp"), self.console(vnf)]
-        files += [Path(port.switch_port.options["path"]) for port in vnf.ports]
+        for port in vnf.ports:
+            if port.switch_port.kind is PortKind.VHOST_USER:
+                files.append(Path(port.switch_port.options["path"]))
         for file in files:
             file.unlink(missing_ok=True)
 
@@ -193,3 +248,29 @@ def _nic(vnf: VnfSpec, port: VnfPort) -> VhostUser:
     octets = hashlib.blake2b(f"{vnf.name}/{port.id}".encode(), digest_size=5).digest()
     mac = port.mac or ":".join(f"{octet:02x}" for octet in (0x02, *octets))
     return VhostUser(Path(port.switch_port.options["path"]), mac)
+
+
+def _shared_ports(vnf: VnfSpec) -> dict[str, list[VnfPort]]:
+    """The ports in shared memory, by the socket of their region."""
+    found: dict[str, list[VnfPort]] = {}
+    for port in vnf.ports:
+        if port.switch_port.kind is PortKind.SHM:
+            found.setdefault(port.switch_port.options["socket"], []).append(port)
+    return found
+
+
+async def _attach(stack: ExitStack, socket: str, ports: list[VnfPort], attempts: int) -> Attachment:
+    """Attaches until `stack` is closed; waits while the switch takes back what the last user held.
+
+    Raises:
+        AttachError: a port is not there, or has a user.
+    """
+    names = [port.switch_port.name for port in ports]
+    while True:
+        attempts -= 1
+        try:
+            return await asyncio.to_thread(stack.enter_context, attached(Path(socket), *names))
+        except AttachError as error:
+            if not error.is_busy or attempts <= 0:
+                raise
+        await asyncio.sleep(_ATTACH_AGAIN_S)

@@ -263,7 +263,28 @@ def _place_vnfs(
                 configuration={**template.configuration, **vnf.configuration},
             )
         )
-    return placed
+    return _mappable_by_machines(placed)
+
+
+def _mappable_by_machines(vnfs: list[VnfSpec]) -> list[VnfSpec]:
+    """Where a virtual machine is in the graph's shared memory, all its ports must say so.
+
+    The region is made by whichever port comes first.
+    """
+
+    def shared(vnf: VnfSpec) -> bool:
+        return any(port.switch_port.kind is PortKind.SHM for port in vnf.ports)
+
+    def fit(port: VnfPort) -> VnfPort:
+        if port.switch_port.kind is not PortKind.SHM:
+            return port
+        options = {**port.switch_port.options, "ivshmem": "true"}
+        spec = port.switch_port.model_copy(update={"options": options})
+        return port.model_copy(update={"switch_port": spec})
+
+    if not any(vnf.engine == "vm" and shared(vnf) for vnf in vnfs):
+        return vnfs
+    return [vnf.model_copy(update={"ports": tuple(map(fit, vnf.ports))}) for vnf in vnfs]
 
 
 def names_safe(text: str) -> str:

@@ -51,13 +51,13 @@ def require_guest() -> GuestKernel:
     return kernel
 
 
-def base_image(kernel: GuestKernel) -> Initramfs:
+def base_image(kernel: GuestKernel, *modules_too: str) -> Initramfs:
     """The initramfs that every guest has: busybox, init and the modules of the usual devices."""
     image = Initramfs()
     image.add_file(_BUSYBOX, "/bin/busybox")
     image.add_link("/bin/sh", "busybox")
     image.add("/init", _INIT.read_bytes(), 0o755)
-    modules = kernel.load_order(*MODULES)
+    modules = kernel.load_order(*MODULES, *modules_too)
     for module in modules:
         image.add_file(module, f"/modules/{module.name}")
     image.add("/modules/order", "".join(f"{module.name}\n" for module in modules).encode())

@@ -15,9 +15,12 @@ from headrace.engines.base import EngineError, VnfSpec
 from headrace.engines.vm import VmEngine
 from headrace.node.rest import make_app
 from headrace.processes import Supervisor
+from headrace.programs import find_program
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
 from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
+from tests.guest.initramfs import Initramfs
+from tests.guest.kernel import GuestKernel
 from tests.node import graphs
 from tests.node.conftest import StartNode
 
@@ -25,15 +28,34 @@ PACKETS = 2 * PER_DIRECTION
 READY = "guest: forwards"
 
 
-def template(rundir: Path) -> Path:
-    """A template of a machine that bridges two ports, and its image."""
+def image_of(kind: str) -> tuple[GuestKernel, Initramfs]:
+    """A machine that forwards between two ports: by its kernel's bridge, or in shared memory."""
     kernel = require_guest()
-    image = base_image(kernel)
-    lines = [*wire_script("br0", "eth0", "eth1"), f"echo '{READY}'"]
+    image = base_image(kernel, *(["qemu_fw_cfg"] if kind == "shm" else []))
+    if kind == "vhost-user":
+        lines = [*wire_script("br0", "eth0", "eth1"), f"echo '{READY}'"]
+    else:
+        program = "headrace-port-pass"
+        image.add_program(find_program("headrace-switch").parents[1] / "shm" / program)
+        lines = [
+            # {"0000:00:04.0": {"port:0": "g1p0", "port:1": "g1p1"}}
+            "ports=$(cat /sys/firmware/qemu_fw_cfg/by_name/opt/headrace/ports/raw)",
+            r"""device=$(echo "$ports" | sed 's/^{"\([^"]*\)".*/\1/')""",
+            r"""names=$(echo "$ports" | sed 's/.*: "\(.*\)", .*: "\(.*\)"}}/\1 \2/')""",
+            "cd /sys/bus/pci/devices/$device && echo 1 >enable",
+            f"{program} --memory resource2 $names &",
+            f"sleep 0.2; kill -0 $! && echo '{READY}'",
+        ]
     image.add("/autostart", "\n".join(lines).encode())
-    archive = rundir / "bridge.cpio"
+    return kernel, image
+
+
+def template(rundir: Path, kind: str) -> Path:
+    """A template of such a machine."""
+    kernel, image = image_of(kind)
+    archive = rundir / "guest.cpio"
     archive.write_bytes(image.archive())
-    file = rundir / "vm-bridge.yaml"
+    file = rundir / "vm-wire.yaml"
     configuration = {
         "kernel": str(kernel.image),
         "initrd": str(archive),
@@ -42,32 +64,31 @@ def template(rundir: Path) -> Path:
         "ready": READY,
         "boot_s": 90,
     }
-    file.write_text(
-        yaml.safe_dump(
-            {
-                "id": "vm-bridge",
-                "name": "vm-bridge",
-                "functional-capability": "bridge",
-                "engine": "vm",
-                "function": "guest",
-                "cores": 1,
-                "memory-mb": 128,
-                "configuration": configuration,
-            }
-        )
-    )
+    words = {
+        "id": "vm-wire",
+        "name": "vm-wire",
+        "functional-capability": "wire",
+        "engine": "vm",
+        "function": "guest",
+        "cores": 1,
+        "memory-mb": 128,
+        "configuration": configuration,
+    }
+    file.write_text(yaml.safe_dump(words))
     return file
 
 
 @pytest.mark.root
 @pytest.mark.dpdk
+@pytest.mark.parametrize("kind", ["vhost-user", "shm"])
 async def test_a_machine_forwards_every_packet_and_leaves_nothing(
-    start_node: StartNode, rundir: Path
+    start_node: StartNode, rundir: Path, kind: str
 ) -> None:
     node = await start_node(
         hugepages="off",
         ports=[{"name": name, "kind": "memif"} for name in ("p0", "p1")],
-        templates=[str(template(rundir))],
+        templates=[str(template(rundir, kind))],
+        vnf_ports=kind,
         oversubscribe=True,
     )
     transport = httpx.ASGITransport(app=make_app(node))
@@ -75,7 +96,7 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
         httpx.AsyncClient(transport=transport, base_url="http://node", timeout=110) as http,
         TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic,
     ):
-        graph = graphs.chain("vm-bridge", 1)
+        graph = graphs.chain("vm-wire", 1)
         answer = await http.put("/NF-FG/g", json=graph)
         assert answer.status_code == 201, answer.text
         for number, port in enumerate((await http.get("/node/ports")).json()):
@@ -104,7 +125,16 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
         os.kill(process.pid, signal.SIGKILL)
         await eventually(lambda: not engine.running(vnf))
         await engine.ensure(vnf)
-        assert node.supervisor.find(name) not in (None, process)
+        second = node.supervisor.find(name)
+        assert second not in (None, process)
+        # A new switch: sockets are connected again, but a region is dead, and so is who holds it.
+        switch = node.supervisor.find("switch")
+        assert switch is not None
+        os.kill(switch.pid, signal.SIGKILL)
+        await eventually(lambda: node.supervisor.find("switch") is None)
+        await node.fill_switch()
+        assert (node.supervisor.find(name) == second) == (kind == "vhost-user")
+        assert engine.running(vnf)
         assert (await http.delete("/NF-FG/g")).status_code == 204
     assert node.supervisor.find(name) is None
     assert list((rundir / "vm").iterdir()) == []
