@@ -6,7 +6,7 @@ SHELL := /bin/bash
 BUILD ?= build
 PYTHON := .venv/bin/python
 
-.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean conformance-openflow
+.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean conformance-openflow fuzz
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -47,6 +47,10 @@ test-asan: setup
 	    -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
 	@meson compile -C build-asan
 	meson test -C build-asan --no-rebuild --suite headrace --print-errorlogs --timeout-multiplier 3
+
+## make fuzz         libFuzzer over the parsers, codecs and the compiler (FUZZ_SECONDS=60 each)
+fuzz: setup
+	@bash setup/fuzz.sh
 
 test-py: build
 	$(PYTHON) -m pytest

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: the fuzzer's octets choose a pipeline, changes of it and packets; the compiled
-// pipeline must agree with the reference. Build with
-// `CC=clang-14 CXX=clang++-14 meson setup build-fuzz -Dfuzz=true -Db_sanitize=address,undefined
-// -Db_lundef=false`.
+// pipeline must agree with the reference.
 #include <cstdio>
 #include <cstdlib>
 

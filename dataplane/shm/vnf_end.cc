@@ -91,8 +91,9 @@ uint32_t VnfEnd::take(Consumer& ring, std::span<uint32_t> packets) {
 }
 
 uint32_t VnfEnd::without_nonsense(std::span<uint32_t> packets) const {
-  const auto bad = std::ranges::remove_if(packets, [this](uint32_t n) { return n >= n_buffers_; });
-  return static_cast<uint32_t>(packets.size() - bad.size());
+  const auto end = std::remove_if(packets.begin(), packets.end(),
+                                  [this](uint32_t n) { return n >= n_buffers_; });
+  return static_cast<uint32_t>(end - packets.begin());
 }
 
 uint32_t VnfEnd::rx(std::span<uint32_t> packets) {

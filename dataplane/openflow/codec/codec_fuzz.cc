@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: every decoder over the same octets, and what decodes must encode and decode
-// again to the same. Build with `CC=clang-14 CXX=clang++-14 meson setup build-fuzz -Dfuzz=true`.
+// again to the same.
 #include <cstdlib>
 
 #include "openflow/codec/actions.h"
