@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headrace's tunnel actions on the wire, and as notes that ovs-ofctl can carry.
+"""Headrace's experimenter actions on the wire, and as notes that ovs-ofctl can carry.
 
 The layout is that of dataplane/openflow/codec/tunnel_actions.h: an experimenter action of OpenFlow
 1.3.5 (7.2.5) with the experimenter 0x00524143, or Nicira's `note` that begins with the same octets.
@@ -13,7 +13,7 @@ from typing import Self
 
 EXPERIMENTER = 0x00524143
 _ACTION_EXPERIMENTER = 0xFFFF
-_PUSH, _POP = 1, 2
+_PUSH, _POP, _REMEMBER = 1, 2, 3
 _IPV6, _KEY, _CHECKSUM, _DF, _LAYER3, _ID_FROM_FIELD, _INHERIT_TOS, _INHERIT_TTL = (
     1 << bit for bit in range(8)
 )
@@ -38,8 +38,8 @@ class Kind(IntEnum):
             raise ValueError(f"no tunnel is called {name!r}; there are {names}") from None
 
 
-class _TunnelAction:
-    """What push and pop share: two ways to be carried."""
+class _Action:
+    """What the actions share: two ways to be carried."""
 
     def payload(self) -> bytes:
         """The octets after the experimenter."""
@@ -57,7 +57,7 @@ class _TunnelAction:
 
 
 @dataclass(frozen=True)
-class PushTunnel(_TunnelAction):
+class PushTunnel(_Action):
     """Puts an outer header before the packet.
 
     `tunnel_id` None takes the id from the field tunnel_id. `tos` and `ttl` None are inherited from
@@ -118,7 +118,7 @@ class PushTunnel(_TunnelAction):
 
 
 @dataclass(frozen=True)
-class PopTunnel(_TunnelAction):
+class PopTunnel(_Action):
     """Takes an outer header off; the next table finds tunnel_id, tun_src and tun_dst."""
 
     kind: Kind
@@ -126,6 +126,22 @@ class PopTunnel(_TunnelAction):
     def payload(self) -> bytes:
         """The octets after the experimenter."""
         return struct.pack("!HB5x", _POP, self.kind)
+
+
+@dataclass(frozen=True)
+class Remember(_Action):
+    """In a bucket of a select group: the group remembers which bucket each flow was given."""
+
+    idle_timeout: int  # seconds after which a quiet flow is forgotten
+
+    def __post_init__(self) -> None:
+        """Refuses what the switch would refuse, in words."""
+        if not 1 <= self.idle_timeout <= 0xFFFF:
+            raise ValueError("an idle timeout is 1 to 65535 seconds")
+
+    def payload(self) -> bytes:
+        """The octets after the experimenter."""
+        return struct.pack("!HH4x", _REMEMBER, self.idle_timeout)
 
 
 def _mac(text: str) -> bytes:

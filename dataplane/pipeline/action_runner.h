@@ -118,8 +118,14 @@ class ActionRunner {
   std::array<rte_mbuf*, kBurst> table_packets_{};
 };
 
+/// Of time in a group's memory: 2^29 TSC cycles, about 0.2 s.
+inline constexpr unsigned kSelectTickShift = 29;
+
 /// A number that is the same for all packets of a flow: from the Ethernet addresses, and from the
 /// addresses, protocol and ports of IP, the addresses of ARP, or the type.
+[[nodiscard]] uint64_t flow_hash64(const rte_mbuf* packet,
+                                   const packet::ParsedPacket& parsed) noexcept;
+/// Its upper half.
 [[nodiscard]] uint32_t flow_hash(const rte_mbuf* packet,
                                  const packet::ParsedPacket& parsed) noexcept;
 
@@ -128,6 +134,10 @@ class ActionRunner {
 
 /// The place on a select group's wheel for a flow, its bucket alive; nothing if none is.
 [[nodiscard]] const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noexcept;
+
+/// The same of a stateful group, which remembers.
+[[nodiscard]] const BucketProgram* select_stateful(const GroupProgram& group, uint64_t hash,
+                                                   uint32_t tick) noexcept;
 
 /// A DSCP of an assured forwarding class with its drop precedence raised (RFC 2597); any other
 /// stays as it is.

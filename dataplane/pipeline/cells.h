@@ -16,9 +16,11 @@
 #include "pipeline/counters.h"
 #include "pipeline/flow_types.h"
 #include "pipeline/port_io.h"
+#include "pipeline/select_memory.h"
 
 namespace headrace::pipeline {
 
+class Defragmenter;
 class Lsi;
 class TunnelIngress;
 struct GroupCell;
@@ -48,6 +50,8 @@ struct Port {
   std::atomic<Lsi*> peer{nullptr};
   std::atomic<PortNo> peer_port{0};
   VirtualArray<PortCounts> counts{kMaxWorkers};
+  /// What is sent to it comes back by it whole; null: an ordinary port.
+  std::shared_ptr<Defragmenter> defragmenter{};
   /// Owners of what the two pointers above point to; the control thread's.
   std::shared_ptr<const TunnelEgress> egress_owner{};
   std::shared_ptr<const TunnelIngress> ingress_owner{};
@@ -58,6 +62,8 @@ struct PortCell {
   std::atomic<const Port*> port{nullptr};
 };
 
+inline constexpr uint16_t kNoBucket = 0xffff;
+
 /// A bucket of a group.
 struct BucketProgram {
   std::vector<Op> ops;  ///< an action set, in its order of execution
@@ -65,6 +71,7 @@ struct BucketProgram {
   const PortCell* watch_port{nullptr};    ///< null: none
   const GroupCell* watch_group{nullptr};  ///< null: none
   CounterIndex counter{0};
+  uint16_t id{0};  ///< stays while the group has a bucket with these actions
 };
 
 struct GroupProgram {
@@ -73,6 +80,10 @@ struct GroupProgram {
   std::vector<BucketProgram> buckets;
   /// Of a select group: bucket indices in proportion to the weights; the flow hash picks.
   std::vector<uint16_t> wheel;
+  /// Of a stateful select group: what its flows were given, by BucketProgram::id; shared with the
+  /// programs before and after this one.
+  std::shared_ptr<SelectMemory> memory{};
+  std::vector<uint16_t> index_of_id{};  ///< kNoBucket: no such bucket any more
 };
 
 struct GroupCell {

@@ -164,6 +164,9 @@ OfResult<Op> compile_action(const Action& action, bool packet_out, Resolver& res
           },
           [&](const SimpleAction& a) -> OfResult<Op> { return compile_simple(a); },
           [&](const PushTunnelAction& a) { return compile_push_tunnel(a); },
+          [&](const SelectMemoryAction&) -> OfResult<Op> {
+            return tl::unexpected(of_error::kBadActionArgument);  // for buckets only
+          },
           [&](const PopTunnelAction& a) -> OfResult<Op> {
             Op op = make_op(OpCode::pop_tunnel, SetOrder::pop, SetKind::pop_tunnel);
             op.argument = static_cast<uint32_t>(a.kind);

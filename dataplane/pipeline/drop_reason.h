@@ -33,7 +33,7 @@ enum class DropReason : uint8_t {
   punt_disabled,      ///< packet-in suppressed by OFPPC_NO_PACKET_IN
   patch_depth,        ///< crossed more patch ports than the executor follows: a loop
   patch_unconnected,  ///< a patch port without a peer
-  fragment,           ///< dropped by the fragment handling mode
+  fragment,           ///< could not be reassembled: overlaps, too many, or late
   tunnel_malformed,   ///< a tunnel header cut off, or with flags that its protocol forbids
   tunnel_fragment,    ///< a fragment of a tunnel's outer packet, which was not reassembled
   tunnel_checksum,    ///< a wrong checksum of IPv4, UDP or GRE around a tunnelled packet

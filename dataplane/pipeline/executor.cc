@@ -8,6 +8,7 @@
 
 #include "packet/edit.h"
 #include "pipeline/action_runner.h"
+#include "pipeline/defragmenter.h"
 #include "pipeline/edit_inline.h"
 #include "pipeline/forward.h"
 #include "pipeline/lsi.h"
@@ -62,6 +63,7 @@ struct Executor::Context {
              packet::Depth parse_depth) noexcept;
   void run_patches() noexcept;
   void terminate(const TunnelIngress& tunnels) noexcept;
+  void reassemble(Defragmenter& defragmenter) noexcept;
   void wait_at(uint8_t table, PacketSet members) noexcept {
     waiting[table] |= members;
     tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
@@ -71,6 +73,7 @@ struct Executor::Context {
   TxBuffers tx;
   ActionRunner runner;
   uint32_t tick{1};
+  uint64_t tsc{0};
 
   // The burst that is being run.
   BurstContext burst;
@@ -391,6 +394,20 @@ void Executor::Context::terminate(const TunnelIngress& tunnels) noexcept {
   }
 }
 
+/// Leaves the whole packets in `patch`.
+void Executor::Context::reassemble(Defragmenter& defragmenter) noexcept {
+  uint16_t whole = 0;
+  for (uint16_t i = 0; i < patch.count; ++i) {
+    rte_mbuf* packet = defragmenter.take(worker, patch.packets[i], tsc);
+    if (packet != nullptr) patch.packets[whole++] = packet;
+  }
+  patch.count = whole;
+  const unsigned unusable = defragmenter.finish(worker, tsc);
+  if (unusable != 0) {
+    add(burst.worker->drops[static_cast<size_t>(DropReason::fragment)], unusable);
+  }
+}
+
 void Executor::Context::run_patches() noexcept {
   while (tx.take_patch(patch)) {
     if (patch.port->io != nullptr) {
@@ -405,6 +422,10 @@ void Executor::Context::run_patches() noexcept {
       continue;
     }
     const Lsi* peer = patch.port->peer.load(std::memory_order_acquire);
+    if (peer != nullptr && patch.port->defragmenter != nullptr) {
+      reassemble(*patch.port->defragmenter);
+      if (patch.count == 0) continue;
+    }
     const PortNo number = patch.port->peer_port.load(std::memory_order_relaxed);
     const LsiProgram* program = peer == nullptr ? nullptr : &peer->program();
     const Port* in_port = program == nullptr ? nullptr : program->port(number);
@@ -431,6 +452,7 @@ Executor::~Executor() = default;
 void Executor::set_time(uint64_t tsc) noexcept {
   // 0 means "never used".
   context_->tick = std::max<uint32_t>(1, static_cast<uint32_t>(tsc >> kTickShift));
+  context_->tsc = tsc;
   context_->runner.set_time(tsc, context_->tick);
 }
 

@@ -105,9 +105,15 @@ struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id, tun_src, tu
   bool operator==(const PopTunnelAction&) const = default;
 };
 
-using Action =
-    std::variant<OutputAction, GroupAction, SetQueueAction, SetFieldAction, PushAction, PopAction,
-                 SetMplsTtlAction, SetNwTtlAction, SimpleAction, PushTunnelAction, PopTunnelAction>;
+struct SelectMemoryAction {  ///< experimenter, in a bucket: the select group remembers its flows
+  uint16_t idle_timeout;     ///< seconds after which a quiet flow is forgotten; not 0
+  bool as_note{false};
+  bool operator==(const SelectMemoryAction&) const = default;
+};
+
+using Action = std::variant<OutputAction, GroupAction, SetQueueAction, SetFieldAction, PushAction,
+                            PopAction, SetMplsTtlAction, SetNwTtlAction, SimpleAction,
+                            PushTunnelAction, PopTunnelAction, SelectMemoryAction>;
 using ActionList = std::vector<Action>;
 
 // --- instructions (section 7.2.4) --------------------------------------------------------------

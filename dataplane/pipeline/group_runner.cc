@@ -15,6 +15,10 @@ constexpr uint64_t mix(uint64_t hash, uint64_t bits) {
 }  // namespace
 
 uint32_t flow_hash(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
+  return static_cast<uint32_t>(flow_hash64(packet, parsed) >> 32);
+}
+
+uint64_t flow_hash64(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
   const uint8_t* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
   if (packet->data_len < 14) return 0;
   uint64_t hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
@@ -35,7 +39,7 @@ uint32_t flow_hash(const rte_mbuf* packet, const packet::ParsedPacket& parsed) n
       (parsed.ip_proto == packet::kProtoTcp || parsed.ip_proto == packet::kProtoUdp ||
        parsed.ip_proto == packet::kProtoSctp);
   if (ports) hash = mix(hash, packet::load_raw32(frame + parsed.l4));
-  return static_cast<uint32_t>(mix(hash, 0) >> 32);
+  return mix(hash, 0);
 }
 
 bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept {
@@ -73,6 +77,17 @@ const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noe
   return nullptr;
 }
 
+const BucketProgram* select_stateful(const GroupProgram& group, uint64_t hash,
+                                     uint32_t tick) noexcept {
+  if (const std::optional<uint16_t> id = group.memory->find(hash, tick)) {
+    const uint16_t index = *id < group.index_of_id.size() ? group.index_of_id[*id] : kNoBucket;
+    if (index != kNoBucket && is_live(group.buckets[index], 0)) return &group.buckets[index];
+  }
+  const BucketProgram* bucket = select_bucket(group, static_cast<uint32_t>(hash >> 32));
+  if (bucket != nullptr) group.memory->remember(hash, bucket->id, tick);
+  return bucket;
+}
+
 void ActionRunner::group(const BurstContext& burst, PacketView view, const GroupCell& cell,
                          const RuleBody& rule, bool consume, unsigned nesting) noexcept {
   any_output_ = true;
@@ -95,7 +110,10 @@ void ActionRunner::group(const BurstContext& burst, PacketView view, const Group
         if (refusal == DropReason::none) return;
         break;
       case GroupMod::Type::select:
-        bucket = select_bucket(*group, flow_hash(view.packet, *view.parsed));
+        bucket = group->memory == nullptr
+                     ? select_bucket(*group, flow_hash(view.packet, *view.parsed))
+                     : select_stateful(*group, flow_hash64(view.packet, *view.parsed),
+                                       static_cast<uint32_t>(tsc_ >> kSelectTickShift));
         break;
       case GroupMod::Type::indirect:
         bucket = &group->buckets.front();

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pipeline/action_runner.h"
 #include "pipeline/of_errors.h"
 #include "pipeline/port_table.h"
 
@@ -78,13 +79,24 @@ OfResult<> GroupTable::check(const GroupMod& mod) const {
 
 OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
                                                             CounterIndex counter,
-                                                            Resolver& resolver) {
+                                                            Resolver& resolver,
+                                                            const Entry* before) {
   auto program = std::make_shared<GroupProgram>();
   program->type = mod.type;
   program->counter = counter;
   OfResult<> failed;
+  uint16_t idle_timeout = 0;
   for (const Bucket& bucket : mod.buckets) {
-    OfResult<std::vector<Op>> ops = compile_actions(bucket.actions, false, resolver);
+    ActionList actions;
+    for (const Action& action : bucket.actions) {
+      const auto* memory = std::get_if<SelectMemoryAction>(&action);
+      if (memory == nullptr) {
+        actions.push_back(action);
+      } else {
+        idle_timeout = memory->idle_timeout;
+      }
+    }
+    OfResult<std::vector<Op>> ops = compile_actions(actions, false, resolver);
     if (!ops) {
       failed = tl::unexpected(ops.error());
       break;
@@ -114,8 +126,43 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
     for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
     return tl::unexpected(failed.error());
   }
-  if (mod.type == GroupMod::Type::select) program->wheel = make_wheel(mod.buckets);
+  if (mod.type == GroupMod::Type::select) {
+    program->wheel = make_wheel(mod.buckets);
+    if (idle_timeout != 0) give_memory(mod, *program, idle_timeout, before);
+  }
   return program;
+}
+
+void GroupTable::give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
+                             const Entry* before) const {
+  const auto ticks = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{idle_timeout} * hz_ >> kSelectTickShift, 1, UINT16_MAX / 2));
+  // Ids are 16 bits: after very many different buckets the memory starts anew.
+  const bool keep = before != nullptr && before->program->memory != nullptr &&
+                    before->program->memory->idle_ticks() == ticks &&
+                    before->program->index_of_id.size() + mod.buckets.size() < kNoBucket;
+  size_t next = 0;
+  if (keep) {
+    program.memory = before->program->memory;
+    next = before->program->index_of_id.size();
+  } else {
+    program.memory = std::make_shared<SelectMemory>(ticks);
+  }
+  // A bucket is the one that it was if it does the same.
+  std::vector<bool> taken(keep ? before->mod.buckets.size() : 0);
+  for (size_t i = 0; i < mod.buckets.size(); ++i) {
+    uint16_t id = kNoBucket;
+    for (size_t old = 0; old < taken.size() && id == kNoBucket; ++old) {
+      if (taken[old] || before->mod.buckets[old].actions != mod.buckets[i].actions) continue;
+      taken[old] = true;
+      id = before->program->buckets[old].id;
+    }
+    program.buckets[i].id = id == kNoBucket ? static_cast<uint16_t>(next++) : id;
+  }
+  program.index_of_id.assign(next, kNoBucket);
+  for (size_t i = 0; i < mod.buckets.size(); ++i) {
+    program.index_of_id[program.buckets[i].id] = static_cast<uint16_t>(i);
+  }
 }
 
 void GroupTable::count_chained(const GroupMod& mod, int change) {
@@ -140,7 +187,7 @@ OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now
   if (groups_.size() >= kMaxGroups || !counter) {
     return tl::unexpected(of_error::kGroupOutOfGroups);
   }
-  auto program = compile(mod, *counter, resolver);
+  auto program = compile(mod, *counter, resolver, nullptr);
   if (!program) {
     counters_.release(*counter);
     return tl::unexpected(program.error());
@@ -158,7 +205,7 @@ OfResult<> GroupTable::modify(const GroupMod& mod, Resolver& resolver) {
   const auto found = groups_.find(mod.group_id);
   if (found == groups_.end()) return tl::unexpected(of_error::kGroupUnknown);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  auto program = compile(mod, found->second.counter, resolver);
+  auto program = compile(mod, found->second.counter, resolver, &found->second);
   if (!program) return tl::unexpected(program.error());
   const Entry old = found->second;
   count_chained(old.mod, -1);

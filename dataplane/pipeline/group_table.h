@@ -57,8 +57,12 @@ class GroupTable {
   [[nodiscard]] OfResult<> check(const GroupMod& mod) const;
   /// True if `from` is `target` or leads to it through buckets.
   [[nodiscard]] bool leads_to(uint32_t from, uint32_t target, size_t depth) const;
+  /// `before`: the entry that the group has, or null.
   OfResult<std::shared_ptr<GroupProgram>> compile(const GroupMod& mod, CounterIndex counter,
-                                                  Resolver& resolver);
+                                                  Resolver& resolver, const Entry* before);
+  /// Gives a stateful group its memory, and its buckets the ids that they had.
+  void give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
+                   const Entry* before) const;
   void count_chained(const GroupMod& mod, int change);
   void retire(const Entry& entry, bool with_counter);
 

@@ -337,6 +337,11 @@ Result<> Lsi::add_tunnel(const PortSpec& spec) {
   return {};
 }
 
+Result<> Lsi::add_defragmenter(const PortSpec& spec, std::shared_ptr<Defragmenter> defragmenter) {
+  if (Result<> added = add_patch(spec); !added) return added;
+  return state_->ports.set_defragmenter(spec.number, std::move(defragmenter), this);
+}
+
 void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay) {
   std::shared_ptr<const void> old = state_->ports.set_tunnel(port, std::move(egress), underlay);
   if (old != nullptr) state_->reclaimer.defer([old = std::move(old)] {});

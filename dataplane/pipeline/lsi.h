@@ -43,6 +43,7 @@ struct LsiProgram;
 struct Port;
 struct TunnelEgress;
 class ActionProgram;
+class Defragmenter;
 class TunnelIngress;
 
 /// The time that timeouts, durations and meters count in: TSC cycles.
@@ -168,6 +169,9 @@ class Lsi {
   [[nodiscard]] std::shared_ptr<const Port> tunnel_inlet(PortNo port);
   /// The tunnels that end at this LSI's LOCAL port; null: none. False: there is no LOCAL port.
   bool set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels);
+  /// Adds a port that gives back, as received by it, what is sent to it, with fragments
+  /// reassembled.
+  Result<> add_defragmenter(const PortSpec& spec, std::shared_ptr<Defragmenter> defragmenter);
   /// Joins two patch ports, of two LSIs or of one: what goes out of one comes in at the other.
   static Result<> connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b);
   /// Undoes connect(), on both sides.

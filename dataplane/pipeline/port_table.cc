@@ -3,6 +3,7 @@
 
 #include <mutex>
 
+#include "pipeline/defragmenter.h"
 #include "pipeline/of_errors.h"
 #include "pipeline/tunnel_port.h"
 
@@ -173,6 +174,15 @@ Result<std::shared_ptr<const void>> PortTable::set_ingress_tunnels(
   std::shared_ptr<const void> old = std::exchange(port.ingress_owner, std::move(tunnels));
   refresh(found->second);
   return old;
+}
+
+Result<> PortTable::set_defragmenter(PortNo number, std::shared_ptr<Defragmenter> defragmenter,
+                                     Lsi* own) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return fail("port {}: not there", number);
+  found->second.port->defragmenter = std::move(defragmenter);
+  // Workers reach the port through its peer: what was written before is seen with it.
+  return set_peer(number, own, number);
 }
 
 std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {

@@ -39,6 +39,8 @@ class PortTable {
   /// port.
   Result<std::shared_ptr<const void>> set_ingress_tunnels(
       PortNo number, std::shared_ptr<const TunnelIngress> tunnels);
+  /// Makes a patch port lead back to itself through a defragmenter; before anything is sent to it.
+  Result<> set_defragmenter(PortNo number, std::shared_ptr<Defragmenter> defragmenter, Lsi* own);
   /// The LSI and port at the other end of a patch; null if unconnected.
   [[nodiscard]] std::pair<Lsi*, PortNo> peer(PortNo number) const;
 

@@ -73,7 +73,7 @@ ovsdb::SwitchInfo Switch::info() const {
                          .dpdk_initialized = true,
                          .port_types = {"patch"}};
   for (const std::string_view type : port::port_types()) info.port_types.emplace_back(type);
-  for (const char* type : {"vxlan", "gre", "gtpu"}) info.port_types.emplace_back(type);
+  for (const char* type : {"vxlan", "gre", "gtpu", "defrag"}) info.port_types.emplace_back(type);
   return info;
 }
 

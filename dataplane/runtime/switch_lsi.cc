@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "pipeline/action_program.h"
+#include "pipeline/defragmenter.h"
 #include "pipeline/tunnel_port.h"
 
 namespace headrace::runtime {
@@ -17,6 +18,7 @@ namespace headrace::runtime {
 namespace {
 
 constexpr std::string_view kPatch = "patch";
+constexpr std::string_view kDefrag = "defrag";
 
 Result<pipeline::MacAddress> parse_mac(const std::string& text) {
   pipeline::MacAddress mac;
@@ -232,6 +234,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
     return {};
   }
   if (port::is_tunnel_type(spec.type)) return add_tunnel(spec);
+  if (spec.type == kDefrag) return add_defragmenter(spec);
   Result<std::unique_ptr<SwitchPort>> opened = open_device(spec);
   if (!opened) return tl::unexpected(opened.error());
   SwitchPort& port = **opened;
@@ -248,6 +251,23 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .io_knows_link = port.device->io_knows_link()};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
   ports_.emplace(spec.name, std::move(*opened));
+  return {};
+}
+
+Result<> SwitchLsi::add_defragmenter(const ovsdb::PortSpec& spec) {
+  if (!spec.options.empty()) {
+    return fail("{}: type defrag has no option {}", spec.name, spec.options.begin()->first);
+  }
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
+  auto defragmenter =
+      pipeline::Defragmenter::make(std::min(cpus, pipeline::kMaxWorkers), rte_get_tsc_hz());
+  if (!defragmenter) return fail("{}: {}", spec.name, defragmenter.error().message);
+  auto port = std::make_unique<SwitchPort>();
+  port->spec = spec;
+  const pipeline::PortSpec own{
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+  if (Result<> added = lsi_->add_defragmenter(own, std::move(*defragmenter)); !added) return added;
+  ports_.emplace(spec.name, std::move(port));
   return {};
 }
 

@@ -107,6 +107,7 @@ class SwitchLsi final : public openflow::AgentHost {
  private:
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);
   Result<> add_tunnel(const ovsdb::PortSpec& spec);
+  Result<> add_defragmenter(const ovsdb::PortSpec& spec);
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.
   void install_default_rules();

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace switch push|pop`: tunnel actions as words for ovs-ofctl."""
+"""`headrace switch push|pop|remember`: Headrace's own actions as words for ovs-ofctl."""
 
 import ipaddress
 from typing import Annotated
@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from headrace.client import fail
-from headrace.tunnels import Kind, PopTunnel, PushTunnel
+from headrace.tunnels import Kind, PopTunnel, PushTunnel, Remember
 
 KindArgument = Annotated[str, typer.Argument(help="vxlan, gre or gtpu.")]
 
@@ -16,6 +16,7 @@ def register(switch: typer.Typer) -> None:
     """Adds the commands."""
     switch.command("push")(push)
     switch.command("pop")(pop)
+    switch.command("remember")(remember)
 
 
 def push(
@@ -55,5 +56,15 @@ def pop(kind: KindArgument) -> None:
     """Prints the action that decapsulates; go on with goto_table to match what was inside."""
     try:
         typer.echo(PopTunnel(Kind.named(kind)).note())
+    except ValueError as error:
+        fail(str(error))
+
+
+def remember(
+    idle: Annotated[int, typer.Option(help="Seconds after which a quiet flow is forgotten.")] = 60,
+) -> None:
+    """Prints the action that, in any bucket of a select group, makes the group stateful."""
+    try:
+        typer.echo(Remember(idle).note())
     except ValueError as error:
         fail(str(error))

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from headrace.tunnels import Kind, PopTunnel, PushTunnel
+from headrace.tunnels import Kind, PopTunnel, PushTunnel, Remember
 from tests.support.frames import checksum, udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
@@ -119,6 +119,17 @@ def test_what_was_said_is_shown(switch: Switch, ends: tuple[RawPort, RawPort]) -
         "add-group", BRIDGE, f"group_id=1,type=select,bucket=weight:1,actions={note},output:2"
     )
     assert note in switch.ofctl("dump-groups", BRIDGE)
+
+
+def test_a_groups_memory_is_shown(switch: Switch, ends: tuple[RawPort, RawPort]) -> None:
+    inside, underlay = ends
+    note = Remember(60).note()
+    bucket = f"bucket=weight:1,actions={note},output:2"
+    switch.ofctl("add-group", BRIDGE, f"group_id=2,type=select,{bucket}")
+    assert note in switch.ofctl("dump-groups", BRIDGE)
+    switch.ofctl("add-flow", BRIDGE, "in_port=1,actions=group:2")
+    inside.send(INNER)
+    assert underlay.receive(1) == [INNER]
 
 
 def test_the_id_may_be_the_fields(switch: Switch, ends: tuple[RawPort, RawPort]) -> None:

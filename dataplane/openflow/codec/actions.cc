@@ -170,6 +170,9 @@ class ActionWriter {
   void operator()(const pipeline::PushTunnelAction& action) {
     encode_tunnel_action(writer_, action);
   }
+  void operator()(const pipeline::SelectMemoryAction& action) {
+    encode_tunnel_action(writer_, action);
+  }
   void operator()(const pipeline::PopTunnelAction& action) {
     encode_tunnel_action(writer_, action);
   }

@@ -11,11 +11,13 @@ using packet::TunnelSpec;
 using pipeline::Action;
 using pipeline::PopTunnelAction;
 using pipeline::PushTunnelAction;
+using pipeline::SelectMemoryAction;
 
 constexpr uint16_t kActionExperimenter = 0xffff;
 constexpr uint16_t kNote = 8;  // NXAST_NOTE
 constexpr uint16_t kPush = 1;
 constexpr uint16_t kPop = 2;
+constexpr uint16_t kRemember = 3;
 
 bool is_zero(Bytes bytes) {
   return std::all_of(bytes.begin(), bytes.end(), [](uint8_t octet) { return octet == 0; });
@@ -76,12 +78,22 @@ OfResult<Action> decode_pop(Reader& reader) {
   return PopTunnelAction{*kind};
 }
 
+OfResult<Action> decode_memory(Reader& reader) {
+  const uint16_t idle_timeout = reader.u16();
+  const uint32_t zero = reader.u32();
+  if (!reader.ok()) return of_fail(error::kActionBadLen);
+  if (idle_timeout == 0 || zero != 0) return of_fail(error::kActionBadArgument);
+  return SelectMemoryAction{idle_timeout};
+}
+
 OfResult<Action> decode_ours(Reader& reader) {
   switch (reader.u16()) {
     case kPush:
       return decode_push(reader);
     case kPop:
       return decode_pop(reader);
+    case kRemember:
+      return decode_memory(reader);
     default:
       return of_fail(error::kActionBadExpType);
   }
@@ -90,6 +102,7 @@ OfResult<Action> decode_ours(Reader& reader) {
 void mark_as_note(Action& action) {
   if (auto* push = std::get_if<PushTunnelAction>(&action)) push->as_note = true;
   if (auto* pop = std::get_if<PopTunnelAction>(&action)) pop->as_note = true;
+  if (auto* memory = std::get_if<SelectMemoryAction>(&action)) memory->as_note = true;
 }
 
 /// Writes the headers up to our id; what is returned closes the action.
@@ -151,6 +164,14 @@ void encode_tunnel_action(Writer& writer, const PushTunnelAction& action) {
   writer.u32(0);
   writer.bytes(spec.local);
   writer.bytes(spec.remote);
+  end(writer, start);
+}
+
+void encode_tunnel_action(Writer& writer, const SelectMemoryAction& action) {
+  const size_t start = begin(writer, action.as_note);
+  writer.u16(kRemember);
+  writer.u16(action.idle_timeout);
+  writer.u32(0);
   end(writer, start);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headrace's experimenter actions: push and pop of tunnels, on the wire.
+// Headrace's experimenter actions on the wire: push and pop of tunnels, and a group's memory.
 //
 // Both are ofp_action_experimenter (OpenFlow 1.3.5, 7.2.5) with the experimenter 0x00524143 ("RAC",
 // from the range of locally administered OUIs, which IEEE assigns to nobody). What follows it:
@@ -14,6 +14,9 @@
 //   16  outer Ethernet source, destination 2 * 6 octets
 //   28  0                                  u32
 //   32  outer IP source, destination       2 * 16 octets, IPv4 in the first four, the rest 0
+//
+// A third, of 8 octets, stands in any bucket of a select group and makes the group remember its
+// flows: subtype 3 (u16), idle timeout in seconds (u16), 0 (u32).
 //
 // ovs-ofctl knows no foreign experimenter actions, neither to write nor to print, but it does know
 // `note:`, Nicira's action (0x00002320, subtype 8) that carries octets and does nothing. A note
@@ -50,5 +53,6 @@ std::optional<OfResult<pipeline::Action>> decode_tunnel_action(Reader& body);
 /// Appends the whole action.
 void encode_tunnel_action(Writer& writer, const pipeline::PushTunnelAction& action);
 void encode_tunnel_action(Writer& writer, const pipeline::PopTunnelAction& action);
+void encode_tunnel_action(Writer& writer, const pipeline::SelectMemoryAction& action);
 
 }  // namespace headrace::openflow

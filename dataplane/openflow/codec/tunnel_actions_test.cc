@@ -95,7 +95,7 @@ OfError error_of(const Octets& octets) {
 
 TEST(TunnelActions, ErrorsAreTheOnesOfTheSpecification) {
   Octets octets = kPopGtpu;
-  octets[9] = 3;
+  octets[9] = 99;
   EXPECT_EQ(error_of(octets), error::kActionBadExpType);
   octets = kPopGtpu;
   octets[7] = 0x44;
