@@ -36,7 +36,8 @@ constexpr std::array kFunctions = {
     FunctionEntry{"pass", "forward between pairs of ports, MAC addresses kept, swapped or set",
                   make_pass},
     FunctionEntry{"qos", "meters, strict and weighted queues, a rate per port", make_qos},
-    FunctionEntry{"router", "IPv4 and IPv6 router: longest prefix match, ARP and ND, TTL, ICMP", make_router},
+    FunctionEntry{"router", "IPv4 and IPv6 router: longest prefix match, ARP and ND, TTL, ICMP",
+                  make_router},
     FunctionEntry{"sink", "take and free every packet", make_sink},
     FunctionEntry{"source", "make UDP packets on every port", make_source},
 };
