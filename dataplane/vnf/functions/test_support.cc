@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vnf/functions/test_support.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "runtime/eal.h"
@@ -91,8 +92,8 @@ ConfigErrors FunctionTest::mistakes(const char* name, const char* config, size_t
 
 rte_mbuf* FunctionTest::to_mbuf(const Bytes& bytes) {
   rte_mbuf* packet = rte_pktmbuf_alloc(pool_.get());
-  std::memcpy(rte_pktmbuf_append(packet, static_cast<uint16_t>(bytes.size())), bytes.data(),
-              bytes.size());
+  std::copy(bytes.begin(), bytes.end(),
+            rte_pktmbuf_append(packet, static_cast<uint16_t>(bytes.size())));
   return packet;
 }
 

@@ -26,13 +26,15 @@
 
 namespace headrace::vnf {
 
-/// An IPv6 address on the link of a port.
-struct Ipv6OnLink {
+/// An IPv6 address on the link of a port: a hash key, so aligned as hashing reads it, and without
+/// octets that nobody sets.
+struct alignas(8) Ipv6OnLink {
   Ipv6Address octets{};
   uint16_t port{0};
+  std::array<uint16_t, 3> zero{};
   bool operator==(const Ipv6OnLink&) const = default;
 };
-static_assert(sizeof(Ipv6OnLink) == 18);
+static_assert(sizeof(Ipv6OnLink) == 24);
 
 template <typename Address>
 struct BasicNeighbour {
