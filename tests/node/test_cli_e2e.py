@@ -131,7 +131,8 @@ def test_one_clear_line_for_each_mistake(headrace: Run, rundir: Path, tmp_path: 
     assert "the body is no JSON" in complaint("graph", "deploy", str(file))
     file.write_text(json.dumps(graphs.chain("nosuch", 1)))
     text = complaint("graph", "deploy", str(file))
-    assert text.startswith("VNFs[0]: vnf_template 'nosuch' is unknown; there are: bridge")
+    assert text.startswith("VNFs[0]: vnf_template 'nosuch' is unknown; there are: ")
+    assert " bridge," in text
     assert complaint("graph", "delete", "x") == "there is no graph 'x'"
     assert complaint("graph", "update", "x", str(file)) == "there is no graph 'x'"
 
