@@ -104,9 +104,9 @@ def _scenario_table(
     table.add_column("case", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     for subject in subjects:
-        table.add_column(subject, justify="right")
+        table.add_column(subject.replace("/", "\n"), justify="right")
     if compared:
-        table.add_column(f"{OURS} / {PEER}", justify="right", no_wrap=True)
+        table.add_column(f"{OURS} /\n{PEER}", justify="right", no_wrap=True)
     cells: dict[Key, dict[str, Row]] = {}
     best: dict[Key, RatioRow] = {}
     for row in _kept(rows):
