@@ -28,6 +28,18 @@ CPP_ROOMS: dict[str, set[str]] = {
 }
 CPP_ROOMS["apps"] = set(CPP_ROOMS)
 
+# Rooms with sub-rooms: each sub-room and those of the same room that it may include from. Tests,
+# benches and fuzz targets may include any of their room.
+CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
+    "pipeline": {
+        "terms": set(),
+        "program": {"terms"},
+        "execute": {"terms", "program"},
+        "control": {"terms", "program", "execute"},
+        "testing": {"terms", "program", "execute", "control"},
+    },
+}
+
 # Each Python room and the rooms it may import from. Modules directly in headrace/ (but for cli)
 # are common ground: anyone may import them, and they import no room.
 PY_ROOMS: dict[str, set[str]] = {
@@ -65,6 +77,27 @@ def cpp_offences(path: Path) -> list[str]:
         match = re.match(r'\s*#include "(\w+)/', line)
         if match and match[1] in CPP_ROOMS and match[1] not in allowed:
             found.append(f"{path.relative_to(ROOT)}:{number}: {room} may not include {match[1]}/")
+    if room in CPP_SUBROOMS:
+        found += subroom_offences(path, room)
+    return found
+
+
+def subroom_offences(path: Path, room: str) -> list[str]:
+    """Includes of `path` that point to a sub-room of its own room above its own."""
+    relative = path.relative_to(ROOT / "dataplane" / room)
+    rules = CPP_SUBROOMS[room]
+    subroom = relative.parts[0]
+    if subroom not in rules:
+        return [f"{path.relative_to(ROOT)}:1: dataplane/{room}/{subroom} is not a known sub-room"]
+    if re.search(r"_(test|bench|fuzz)\.cc$", path.name):
+        return []
+    found = []
+    for number, line in enumerate(path.read_text().splitlines(), 1):
+        match = re.match(rf'\s*#include "{room}/(\w+)/', line)
+        if match and match[1] not in rules[subroom] | {subroom}:
+            found.append(
+                f"{path.relative_to(ROOT)}:{number}: {room}/{subroom} may not include {match[1]}/"
+            )
     return found
 
 

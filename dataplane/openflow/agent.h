@@ -24,8 +24,8 @@
 #include "base/stream.h"
 #include "openflow/codec/protocol.h"
 #include "openflow/host.h"
-#include "pipeline/lsi.h"
-#include "pipeline/punt.h"
+#include "pipeline/control/lsi.h"
+#include "pipeline/terms/punt.h"
 
 namespace headrace::openflow {
 

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "openflow/codec/bundle_messages.h"
-#include "pipeline/lsi.h"
+#include "pipeline/control/lsi.h"
 
 namespace headrace::openflow {
 

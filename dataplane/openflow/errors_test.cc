@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each error of the specification (OpenFlow 1.3.5, section 7.4.4) that can happen here, and the
 // message that provokes it. Not among them: TABLE_FULL and errors of running out, which need a
-// million entries (pipeline/lsi_test.cc has the first); those of versions (connection_test.cc) and
-// of bundles and flow monitors (agent_test.cc); and those of features that are all there or whose
-// lack has a code of its own (UNSUP_*, CANT_*, BAD_METADATA...).
+// million entries (pipeline/control/lsi_test.cc has the first); those of versions
+// (connection_test.cc) and of bundles and flow monitors (agent_test.cc); and those of features that
+// are all there or whose lack has a code of its own (UNSUP_*, CANT_*, BAD_METADATA...).
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -12,7 +12,7 @@
 #include "openflow/agent.h"
 #include "openflow/codec/oxm.h"
 #include "openflow/test_client.h"
-#include "pipeline/of_errors.h"
+#include "pipeline/terms/of_errors.h"
 
 namespace headrace::openflow {
 namespace {

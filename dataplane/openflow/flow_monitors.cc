@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "pipeline/flow_table.h"
+#include "pipeline/control/flow_table.h"
 
 namespace headrace::openflow {
 namespace {

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "openflow/codec/flow_monitor_messages.h"
-#include "pipeline/lsi.h"
+#include "pipeline/control/lsi.h"
 
 namespace headrace::openflow {
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "openflow/codec/ports.h"
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::pipeline {
 class ActionProgram;

@@ -12,7 +12,7 @@
 #include "openflow/codec/switch_config.h"
 #include "openflow/connection.h"
 #include "openflow/flow_monitors.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

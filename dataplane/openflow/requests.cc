@@ -10,7 +10,7 @@
 #include "openflow/codec/packet_out.h"
 #include "openflow/codec/ports.h"
 #include "openflow/flow_monitors.h"
-#include "pipeline/action_program.h"
+#include "pipeline/program/action_program.h"
 
 namespace headrace::openflow {
 namespace {

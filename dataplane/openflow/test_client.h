@@ -12,8 +12,8 @@
 
 #include "openflow/agent.h"
 #include "openflow/codec/message.h"
-#include "pipeline/action_program.h"
-#include "pipeline/test_support.h"
+#include "pipeline/program/action_program.h"
+#include "pipeline/testing/test_support.h"
 
 namespace headrace::openflow::test {
 

@@ -26,7 +26,7 @@
 
 #include "base/result.h"
 #include "base/stream.h"
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::ovsdb {
 

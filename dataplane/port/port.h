@@ -32,8 +32,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/port_io.h"
-#include "pipeline/reclaimer.h"
+#include "pipeline/terms/port_io.h"
+#include "pipeline/terms/reclaimer.h"
 
 namespace headrace::port {
 

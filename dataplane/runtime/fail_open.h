@@ -15,7 +15,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "pipeline/lsi.h"
+#include "pipeline/control/lsi.h"
 
 namespace headrace::runtime {
 

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "pipeline/test_support.h"
+#include "pipeline/testing/test_support.h"
 
 namespace headrace::runtime {
 namespace {

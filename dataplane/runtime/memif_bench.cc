@@ -20,7 +20,7 @@
 #include <map>
 #include <thread>
 
-#include "pipeline/port_io.h"
+#include "pipeline/terms/port_io.h"
 #include "port/memif/endpoint.h"
 #include "runtime/eal.h"
 #include "runtime/mempool.h"

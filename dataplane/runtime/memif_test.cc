@@ -12,8 +12,8 @@
 #include <random>
 #include <thread>
 
-#include "pipeline/port_io.h"
-#include "pipeline/reclaimer.h"
+#include "pipeline/terms/port_io.h"
+#include "pipeline/terms/reclaimer.h"
 #include "port/memif/endpoint.h"
 #include "runtime/eal.h"
 #include "runtime/mempool.h"

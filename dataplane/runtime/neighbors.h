@@ -14,7 +14,7 @@
 #include <span>
 #include <vector>
 
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::runtime {
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/executor.h"
-#include "pipeline/lsi.h"
+#include "pipeline/control/lsi.h"
+#include "pipeline/execute/executor.h"
 #include "runtime/punt_ring.h"
 
 namespace headrace::runtime {

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "pipeline/packet_queue.h"
+#include "pipeline/terms/packet_queue.h"
 
 namespace headrace::runtime {
 namespace {

@@ -27,7 +27,7 @@
 
 #include "base/result.h"
 #include "ovsdb/switch_control.h"
-#include "pipeline/port_io.h"
+#include "pipeline/terms/port_io.h"
 #include "runtime/counters.h"
 #include "runtime/punt_ring.h"
 

@@ -8,7 +8,7 @@
 
 #include <map>
 
-#include "pipeline/packet_queue.h"
+#include "pipeline/terms/packet_queue.h"
 #include "runtime/eal.h"
 #include "runtime/mempool.h"
 

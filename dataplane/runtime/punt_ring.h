@@ -13,7 +13,7 @@
 #include <span>
 
 #include "base/result.h"
-#include "pipeline/punt.h"
+#include "pipeline/terms/punt.h"
 #include "runtime/counters.h"
 
 namespace headrace::runtime {

@@ -18,8 +18,8 @@
 #include <functional>
 #include <memory>
 
-#include "pipeline/executor.h"
-#include "pipeline/reclaimer.h"
+#include "pipeline/terms/limits.h"
+#include "pipeline/terms/reclaimer.h"
 
 namespace headrace::runtime {
 

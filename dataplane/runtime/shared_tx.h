@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/port_io.h"
+#include "pipeline/terms/port_io.h"
 #include "runtime/counters.h"
 #include "runtime/punt_ring.h"
 

@@ -9,9 +9,9 @@
 #include <thread>
 
 #include "base/log.h"
-#include "pipeline/action_program.h"
-#include "pipeline/defragmenter.h"
-#include "pipeline/tunnel_port.h"
+#include "pipeline/execute/defragmenter.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/program/action_program.h"
 
 namespace headrace::runtime {
 

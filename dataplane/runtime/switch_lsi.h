@@ -17,7 +17,7 @@
 #include "openflow/agent.h"
 #include "openflow/host.h"
 #include "ovsdb/switch_control.h"
-#include "pipeline/lsi.h"
+#include "pipeline/control/lsi.h"
 #include "port/port.h"
 #include "port/tunnel_options.h"
 #include "runtime/buffer_pools.h"

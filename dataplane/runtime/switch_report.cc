@@ -4,7 +4,7 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
-#include "pipeline/drop_reason.h"
+#include "pipeline/terms/drop_reason.h"
 
 namespace headrace::runtime {
 

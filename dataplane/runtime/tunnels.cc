@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "packet/bytes.h"
-#include "pipeline/action_program.h"
+#include "pipeline/program/action_program.h"
 
 namespace headrace::runtime {
 namespace {

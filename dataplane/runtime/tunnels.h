@@ -18,8 +18,8 @@
 #include <set>
 #include <string>
 
-#include "pipeline/punt.h"
-#include "pipeline/tunnel_port.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/terms/punt.h"
 #include "runtime/neighbors.h"
 #include "runtime/switch_lsi.h"
 

@@ -18,9 +18,9 @@
 #include <vector>
 
 #include "base/result.h"
-#include "pipeline/executor.h"
-#include "pipeline/lsi.h"
-#include "pipeline/port_io.h"
+#include "pipeline/control/lsi.h"
+#include "pipeline/execute/executor.h"
+#include "pipeline/terms/port_io.h"
 #include "runtime/counters.h"
 #include "runtime/packet_out_ring.h"
 #include "runtime/port_queues.h"

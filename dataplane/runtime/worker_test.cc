@@ -13,7 +13,7 @@
 #include <cstring>
 #include <thread>
 
-#include "pipeline/action_program.h"
+#include "pipeline/program/action_program.h"
 #include "runtime/eal.h"
 #include "runtime/mempool.h"
 #include "runtime/worker_pool.h"

@@ -7,7 +7,7 @@
 #include "openflow/codec/errors.h"
 #include "openflow/codec/prerequisites.h"
 #include "openflow/codec/wire.h"
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
 

@@ -5,7 +5,7 @@
 // ONF's experimenter id (EXT-230, EXT-260).
 #pragma once
 
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
 

@@ -11,7 +11,7 @@
 
 #include "openflow/codec/errors.h"
 #include "openflow/codec/multipart.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

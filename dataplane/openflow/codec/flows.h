@@ -7,8 +7,8 @@
 #include "openflow/codec/errors.h"
 #include "openflow/codec/message.h"
 #include "openflow/codec/wire.h"
-#include "pipeline/flow_types.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

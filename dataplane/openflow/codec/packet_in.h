@@ -6,7 +6,7 @@
 
 #include "openflow/codec/protocol.h"
 #include "openflow/codec/wire.h"
-#include "pipeline/punt.h"
+#include "pipeline/terms/punt.h"
 
 namespace headrace::openflow {
 

@@ -9,7 +9,7 @@
 #include "openflow/codec/errors.h"
 #include "openflow/codec/protocol.h"
 #include "openflow/codec/wire.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

@@ -10,7 +10,7 @@
 
 #include "match/fields.h"
 #include "match/match.h"
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
 

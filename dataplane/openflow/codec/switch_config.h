@@ -12,7 +12,7 @@
 #include "openflow/codec/errors.h"
 #include "openflow/codec/message.h"
 #include "openflow/codec/protocol.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

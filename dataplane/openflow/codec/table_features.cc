@@ -6,7 +6,7 @@
 
 #include "match/fields.h"
 #include "openflow/codec/oxm.h"
-#include "pipeline/flow_types.h"
+#include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
 namespace {

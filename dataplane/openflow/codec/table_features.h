@@ -6,7 +6,7 @@
 #pragma once
 
 #include "openflow/codec/wire.h"
-#include "pipeline/stats.h"
+#include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {
 

@@ -23,7 +23,7 @@
 #include <string>
 #include <vector>
 
-#include "pipeline/reclaimer.h"
+#include "pipeline/terms/reclaimer.h"
 #include "port/memif/channel.h"
 #include "port/memif/link.h"
 #include "port/memif/listener.h"

@@ -8,7 +8,7 @@
 #include <bit>
 #include <cstring>
 
-#include "pipeline/port_io.h"
+#include "pipeline/terms/port_io.h"
 
 namespace headrace::port::memif {
 namespace {

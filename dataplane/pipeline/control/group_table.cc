@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/control/group_table.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "pipeline/control/port_table.h"
+#include "pipeline/execute/action_runner.h"
+#include "pipeline/terms/of_errors.h"
+
+namespace headrace::pipeline {
+namespace {
+
+template <typename Visit>
+void for_each_group_named(const std::vector<Bucket>& buckets, Visit&& visit) {
+  for (const Bucket& bucket : buckets) {
+    for (const Action& action : bucket.actions) {
+      if (const auto* group = std::get_if<GroupAction>(&action)) visit(group->group_id);
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<uint16_t> make_wheel(const std::vector<Bucket>& buckets) {
+  uint64_t total = 0;
+  uint64_t divisor = 0;
+  for (const Bucket& bucket : buckets) {
+    total += bucket.weight;
+    divisor = std::gcd(divisor, uint64_t{bucket.weight});
+  }
+  if (total == 0) return {};
+  // The exact proportions if they fit; else scaled down, each living bucket keeping a place.
+  const uint64_t exact = total / divisor;
+  const double scale = exact <= kWheelPlaces
+                           ? 1.0 / static_cast<double>(divisor)
+                           : static_cast<double>(kWheelPlaces) / static_cast<double>(total);
+  std::vector<uint16_t> wheel;
+  for (size_t index = 0; index < buckets.size(); ++index) {
+    if (buckets[index].weight == 0) continue;
+    const auto places = std::max<size_t>(
+        1, static_cast<size_t>(static_cast<double>(buckets[index].weight) * scale + 0.5));
+    wheel.insert(wheel.end(), places, static_cast<uint16_t>(index));
+  }
+  return wheel;
+}
+
+GroupTable::~GroupTable() = default;
+
+bool GroupTable::leads_to(uint32_t from, uint32_t target, size_t depth) const {
+  if (from == target) return true;
+  const auto found = groups_.find(from);
+  if (found == groups_.end() || depth > groups_.size()) return false;
+  bool leads = false;
+  for_each_group_named(found->second.mod.buckets,
+                       [&](uint32_t next) { leads = leads || leads_to(next, target, depth + 1); });
+  return leads;
+}
+
+OfResult<> GroupTable::check(const GroupMod& mod) const {
+  if (mod.group_id > kGroupMax) return tl::unexpected(of_error::kGroupInvalid);
+  if (mod.buckets.size() > kMaxBuckets) return tl::unexpected(of_error::kGroupOutOfBuckets);
+  if (mod.type > GroupMod::Type::fast_failover) return tl::unexpected(of_error::kGroupBadType);
+  if (mod.type == GroupMod::Type::indirect && mod.buckets.size() != 1) {
+    return tl::unexpected(of_error::kGroupInvalid);
+  }
+  for (const Bucket& bucket : mod.buckets) {
+    if (mod.type == GroupMod::Type::fast_failover && bucket.watch_port == kPortAny &&
+        bucket.watch_group == kGroupAny) {
+      return tl::unexpected(of_error::kGroupBadWatch);
+    }
+  }
+  bool loop = false;
+  for_each_group_named(mod.buckets,
+                       [&](uint32_t next) { loop = loop || leads_to(next, mod.group_id, 0); });
+  if (loop) return tl::unexpected(of_error::kGroupLoop);
+  return {};
+}
+
+OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
+                                                            CounterIndex counter,
+                                                            Resolver& resolver,
+                                                            const Entry* before) {
+  auto program = std::make_shared<GroupProgram>();
+  program->type = mod.type;
+  program->counter = counter;
+  OfResult<> failed;
+  uint16_t idle_timeout = 0;
+  for (const Bucket& bucket : mod.buckets) {
+    ActionList actions;
+    for (const Action& action : bucket.actions) {
+      const auto* memory = std::get_if<SelectMemoryAction>(&action);
+      if (memory == nullptr) {
+        actions.push_back(action);
+      } else {
+        idle_timeout = memory->idle_timeout;
+      }
+    }
+    OfResult<std::vector<Op>> ops = compile_actions(actions, false, resolver);
+    if (!ops) {
+      failed = tl::unexpected(ops.error());
+      break;
+    }
+    BucketProgram made;
+    made.ops = as_action_set(*ops);
+    made.weight = bucket.weight;
+    if (bucket.watch_port != kPortAny && bucket.watch_port != 0) {
+      made.watch_port = resolver.port_cell(bucket.watch_port);
+    }
+    if (bucket.watch_group != kGroupAny) {
+      made.watch_group = resolver.group_cell(bucket.watch_group);
+      if (made.watch_group == nullptr) {
+        failed = tl::unexpected(of_error::kGroupBadWatch);
+        break;
+      }
+    }
+    const std::optional<CounterIndex> index = counters_.allocate();
+    if (!index) {
+      failed = tl::unexpected(of_error::kGroupOutOfBuckets);
+      break;
+    }
+    made.counter = *index;
+    program->buckets.push_back(std::move(made));
+  }
+  if (!failed) {
+    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
+    return tl::unexpected(failed.error());
+  }
+  if (mod.type == GroupMod::Type::select) {
+    program->wheel = make_wheel(mod.buckets);
+    if (idle_timeout != 0) give_memory(mod, *program, idle_timeout, before);
+  }
+  return program;
+}
+
+void GroupTable::give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
+                             const Entry* before) const {
+  const auto ticks = static_cast<uint32_t>(
+      std::clamp<uint64_t>(uint64_t{idle_timeout} * hz_ >> kSelectTickShift, 1, UINT16_MAX / 2));
+  // Ids are 16 bits: after very many different buckets the memory starts anew.
+  const bool keep = before != nullptr && before->program->memory != nullptr &&
+                    before->program->memory->idle_ticks() == ticks &&
+                    before->program->index_of_id.size() + mod.buckets.size() < kNoBucket;
+  size_t next = 0;
+  if (keep) {
+    program.memory = before->program->memory;
+    next = before->program->index_of_id.size();
+  } else {
+    program.memory = std::make_shared<SelectMemory>(ticks);
+  }
+  // A bucket is the one that it was if it does the same.
+  std::vector<bool> taken(keep ? before->mod.buckets.size() : 0);
+  for (size_t i = 0; i < mod.buckets.size(); ++i) {
+    uint16_t id = kNoBucket;
+    for (size_t old = 0; old < taken.size() && id == kNoBucket; ++old) {
+      if (taken[old] || before->mod.buckets[old].actions != mod.buckets[i].actions) continue;
+      taken[old] = true;
+      id = before->program->buckets[old].id;
+    }
+    program.buckets[i].id = id == kNoBucket ? static_cast<uint16_t>(next++) : id;
+  }
+  program.index_of_id.assign(next, kNoBucket);
+  for (size_t i = 0; i < mod.buckets.size(); ++i) {
+    program.index_of_id[program.buckets[i].id] = static_cast<uint16_t>(i);
+  }
+}
+
+void GroupTable::count_chained(const GroupMod& mod, int change) {
+  for_each_group_named(mod.buckets, [&](uint32_t named) {
+    uint32_t& count = chained_[named];
+    count += static_cast<uint32_t>(change);
+    if (count == 0) chained_.erase(named);
+  });
+}
+
+void GroupTable::retire(const Entry& entry, bool with_counter) {
+  reclaimer_.defer([this, program = entry.program, counter = entry.counter, with_counter] {
+    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
+    if (with_counter) counters_.release(counter);
+  });
+}
+
+OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now) {
+  if (groups_.contains(mod.group_id)) return tl::unexpected(of_error::kGroupExists);
+  if (OfResult<> checked = check(mod); !checked) return checked;
+  const std::optional<CounterIndex> counter = counters_.allocate();
+  if (groups_.size() >= kMaxGroups || !counter) {
+    return tl::unexpected(of_error::kGroupOutOfGroups);
+  }
+  auto program = compile(mod, *counter, resolver, nullptr);
+  if (!program) {
+    counters_.release(*counter);
+    return tl::unexpected(program.error());
+  }
+  std::unique_ptr<GroupCell>& cell = cells_[mod.group_id];
+  if (cell == nullptr) cell = std::make_unique<GroupCell>();
+  cell->id = mod.group_id;
+  cell->group.store(program->get(), std::memory_order_release);
+  count_chained(mod, 1);
+  groups_.emplace(mod.group_id, Entry{mod, std::move(*program), *counter, now});
+  return {};
+}
+
+OfResult<> GroupTable::modify(const GroupMod& mod, Resolver& resolver) {
+  const auto found = groups_.find(mod.group_id);
+  if (found == groups_.end()) return tl::unexpected(of_error::kGroupUnknown);
+  if (OfResult<> checked = check(mod); !checked) return checked;
+  auto program = compile(mod, found->second.counter, resolver, &found->second);
+  if (!program) return tl::unexpected(program.error());
+  const Entry old = found->second;
+  count_chained(old.mod, -1);
+  count_chained(mod, 1);
+  found->second.mod = mod;
+  found->second.program = std::move(*program);
+  cells_[mod.group_id]->group.store(found->second.program.get(), std::memory_order_release);
+  retire(old, false);
+  return {};
+}
+
+OfResult<> GroupTable::remove(uint32_t group_id) {
+  if (group_id != kGroupAll) {
+    const auto found = groups_.find(group_id);
+    if (found == groups_.end()) return {};
+    if (chained_.contains(group_id)) return tl::unexpected(of_error::kGroupChained);
+    count_chained(found->second.mod, -1);
+    cells_[group_id]->group.store(nullptr, std::memory_order_release);
+    retire(found->second, true);
+    groups_.erase(found);
+    return {};
+  }
+  for (const auto& [id, entry] : groups_) {
+    cells_[id]->group.store(nullptr, std::memory_order_release);
+    retire(entry, true);
+  }
+  groups_.clear();
+  chained_.clear();
+  return {};
+}
+
+const GroupCell* GroupTable::cell(uint32_t group_id) const {
+  return groups_.contains(group_id) ? cells_.at(group_id).get() : nullptr;
+}
+
+std::vector<uint32_t> GroupTable::ids() const {
+  std::vector<uint32_t> all;
+  for (const auto& [id, entry] : groups_) all.push_back(id);
+  return all;
+}
+
+std::vector<GroupDesc> GroupTable::descs() const {
+  std::vector<GroupDesc> all;
+  for (const auto& [id, entry] : groups_) all.push_back({id, entry.mod.type, entry.mod.buckets});
+  return all;
+}
+
+std::optional<GroupStats> GroupTable::stats(uint32_t group_id, uint64_t now) const {
+  const auto found = groups_.find(group_id);
+  if (found == groups_.end()) return std::nullopt;
+  GroupStats stats;
+  stats.group_id = group_id;
+  const Count total = counters_.sum(found->second.counter);
+  stats.packets = total.packets;
+  stats.bytes = total.bytes;
+  stats.duration = to_duration(now - found->second.created, hz_);
+  for (const BucketProgram& bucket : found->second.program->buckets) {
+    const Count count = counters_.sum(bucket.counter);
+    stats.buckets.push_back({count.packets, count.bytes});
+  }
+  const auto chained = chained_.find(group_id);
+  stats.references = chained == chained_.end() ? 0 : chained->second;
+  return stats;
+}
+
+const GroupMod* GroupTable::config(uint32_t group_id) const {
+  const auto found = groups_.find(group_id);
+  return found == groups_.end() ? nullptr : &found->second.mod;
+}
+
+}  // namespace headrace::pipeline

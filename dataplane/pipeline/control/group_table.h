@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: Apache-2.0
+// The groups of one LSI: OFPT_GROUP_MOD, its checks and its statistics.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "pipeline/control/compiler.h"
+#include "pipeline/program/cells.h"
+#include "pipeline/terms/reclaimer.h"
+#include "pipeline/terms/stats.h"
+
+namespace headrace::pipeline {
+
+inline constexpr size_t kMaxGroups = 1u << 20;
+inline constexpr size_t kMaxBuckets = 1024;
+
+/// The wheel of a select group has at most this many places, so weights are honoured to about one
+/// part in as many; smaller weights are exact.
+inline constexpr size_t kWheelPlaces = 4096;
+
+class GroupTable {
+ public:
+  GroupTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz)
+      : counters_(counters), reclaimer_(reclaimer), hz_(hz) {}
+  ~GroupTable();
+
+  OfResult<> add(const GroupMod& mod, Resolver& resolver, uint64_t now);
+  OfResult<> modify(const GroupMod& mod, Resolver& resolver);
+  /// An unknown group is no error (section 6.5); kGroupAll: all. A group that another group's
+  /// bucket names can't go alone: OFPGMFC_CHAINED_GROUP.
+  OfResult<> remove(uint32_t group_id);
+
+  /// The cell of a group that exists, or null.
+  [[nodiscard]] const GroupCell* cell(uint32_t group_id) const;
+  [[nodiscard]] std::vector<uint32_t> ids() const;
+  [[nodiscard]] std::vector<GroupDesc> descs() const;
+  /// Of a group, or nothing if it is unknown. `references` counts other groups only; flows are the
+  /// caller's to add.
+  [[nodiscard]] std::optional<GroupStats> stats(uint32_t group_id, uint64_t now) const;
+  /// What the group was made from; null if unknown.
+  [[nodiscard]] const GroupMod* config(uint32_t group_id) const;
+
+ private:
+  struct Entry {
+    GroupMod mod;
+    std::shared_ptr<GroupProgram> program;
+    CounterIndex counter{0};
+    uint64_t created{0};
+  };
+
+  [[nodiscard]] OfResult<> check(const GroupMod& mod) const;
+  /// True if `from` is `target` or leads to it through buckets.
+  [[nodiscard]] bool leads_to(uint32_t from, uint32_t target, size_t depth) const;
+  /// `before`: the entry that the group has, or null.
+  OfResult<std::shared_ptr<GroupProgram>> compile(const GroupMod& mod, CounterIndex counter,
+                                                  Resolver& resolver, const Entry* before);
+  /// Gives a stateful group its memory, and its buckets the ids that they had.
+  void give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
+                   const Entry* before) const;
+  void count_chained(const GroupMod& mod, int change);
+  void retire(const Entry& entry, bool with_counter);
+
+  CounterSpace& counters_;
+  Reclaimer& reclaimer_;
+  uint64_t hz_;
+  std::map<uint32_t, std::unique_ptr<GroupCell>> cells_;
+  std::map<uint32_t, Entry> groups_;
+  std::map<uint32_t, uint32_t> chained_;  ///< buckets that name a group
+};
+
+/// Bucket indices for a select group, as often as their weights say.
+[[nodiscard]] std::vector<uint16_t> make_wheel(const std::vector<Bucket>& buckets);
+
+}  // namespace headrace::pipeline

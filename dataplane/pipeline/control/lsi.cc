@@ -1,0 +1,437 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/control/lsi.h"
+
+#include <rte_cycles.h>
+
+#include <algorithm>
+
+#include "pipeline/control/flow_tables.h"
+#include "pipeline/control/group_table.h"
+#include "pipeline/control/meter_table.h"
+#include "pipeline/control/port_table.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/program/mac_table.h"
+#include "pipeline/terms/of_errors.h"
+
+namespace headrace::pipeline {
+
+/// Learned addresses are forgotten after this time unseen; OVS's default.
+constexpr uint64_t kMacAgeSeconds = 300;
+
+struct Lsi::State final : Resolver {
+  State(const LsiConfig& config, Reclaimer& reclaimer)
+      : config(config),
+        reclaimer(reclaimer),
+        hz(config.clock.hz != 0 ? config.clock.hz : rte_get_tsc_hz()),
+        macs(static_cast<uint32_t>(kMacAgeSeconds * hz >> kTickShift)),
+        groups(counters, reclaimer, hz),
+        meters(counters, reclaimer, hz),
+        flows(config, hz, counters, reclaimer,
+              [this](const FlowStats& flow, FlowRemovedReason reason) {
+                for (LsiObserver* observer : observers) observer->flow_removed(flow, reason);
+              }) {}
+
+  const PortCell* port_cell(PortNo number) override { return ports.cell(number); }
+  const GroupCell* group_cell(uint32_t group_id) override { return groups.cell(group_id); }
+  const MeterCell* meter_cell(uint32_t meter_id) override { return meters.cell(meter_id); }
+
+  [[nodiscard]] uint64_t now() const { return config.clock.now(); }
+
+  void tell(PortNo port, PortChange change) {
+    if (const std::optional<PortDesc> desc = ports.desc(port)) {
+      for (LsiObserver* observer : observers) observer->port_changed(*desc, change);
+    }
+  }
+
+  /// What a group's buckets need of a packet.
+  void require_for(const GroupMod& mod) {
+    match::WordSet words = 1u << 3 | 1u << 4;
+    for (const Bucket& bucket : mod.buckets) {
+      if (const auto ops = compile_actions(bucket.actions, false, *this)) words |= words_of(*ops);
+    }
+    flows.require(words);
+  }
+
+  OfResult<> apply_group(const GroupMod& mod) {
+    GroupMod::Command command = mod.command;
+    if (command == GroupMod::Command::add_or_modify) {
+      command = groups.config(mod.group_id) != nullptr ? GroupMod::Command::modify
+                                                       : GroupMod::Command::add;
+    }
+    switch (command) {
+      case GroupMod::Command::add:
+        if (OfResult<> done = groups.add(mod, *this, now()); !done) return done;
+        break;
+      case GroupMod::Command::modify:
+        if (OfResult<> done = groups.modify(mod, *this); !done) return done;
+        break;
+      case GroupMod::Command::remove:
+        if (mod.group_id > kGroupMax && mod.group_id != kGroupAll) {
+          return tl::unexpected(of_error::kGroupInvalid);
+        }
+        if (OfResult<> done = groups.remove(mod.group_id); !done) return done;
+        flows.remove_users_of_group(mod.group_id);
+        return {};
+      case GroupMod::Command::add_or_modify:
+        break;  // it is one of the others
+    }
+    require_for(mod);
+    return {};
+  }
+
+  OfResult<> apply_meter(const MeterMod& mod) {
+    switch (mod.command) {
+      case MeterMod::Command::add:
+        return meters.add(mod, now());
+      case MeterMod::Command::modify:
+        return meters.modify(mod);
+      case MeterMod::Command::remove:
+        meters.remove(mod.meter_id);
+        flows.remove_users_of_meter(mod.meter_id);
+        return {};
+    }
+    return tl::unexpected(of_error::kMeterInvalid);
+  }
+
+  OfResult<> apply(const BundleItem& item) {
+    if (const auto* flow = std::get_if<FlowMod>(&item)) return flows.apply(*flow, *this, now());
+    if (const auto* group = std::get_if<GroupMod>(&item)) return apply_group(*group);
+    return apply_meter(std::get<MeterMod>(item));
+  }
+
+  /// What undoes a change of one group or meter; nothing for flows, which undo themselves.
+  std::optional<BundleItem> inverse_of(const BundleItem& item) const {
+    if (const auto* group = std::get_if<GroupMod>(&item)) {
+      GroupMod inverse;
+      inverse.group_id = group->group_id;
+      inverse.command = GroupMod::Command::remove;
+      if (const GroupMod* present = groups.config(group->group_id)) {
+        inverse = *present;
+        inverse.command = group->command == GroupMod::Command::remove ? GroupMod::Command::add
+                                                                      : GroupMod::Command::modify;
+      }
+      return inverse;
+    }
+    if (const auto* meter = std::get_if<MeterMod>(&item)) {
+      MeterMod inverse;
+      inverse.meter_id = meter->meter_id;
+      inverse.command = MeterMod::Command::remove;
+      if (const MeterMod* present = meters.config(meter->meter_id)) {
+        inverse = *present;
+        inverse.command = meter->command == MeterMod::Command::remove ? MeterMod::Command::add
+                                                                      : MeterMod::Command::modify;
+      }
+      return inverse;
+    }
+    return std::nullopt;
+  }
+
+  const LsiConfig& config;
+  Reclaimer& reclaimer;
+  uint64_t hz;
+  CounterSpace counters{kMaxRules};
+  PortTable ports;
+  MacTable macs;
+  GroupTable groups;
+  MeterTable meters;
+  FlowTables flows;
+  std::vector<LsiObserver*> observers;
+};
+
+Lsi::Lsi(LsiConfig config, Reclaimer& reclaimer)
+    : config_(std::move(config)), state_(std::make_unique<State>(config_, reclaimer)) {
+  publish();
+}
+
+Lsi::~Lsi() {
+  delete program_.load(std::memory_order_relaxed);
+}
+
+void Lsi::publish() {
+  auto* program = new LsiProgram;
+  program->lsi_id = config_.id;
+  state_->flows.fill(*program);
+  program->macs = &state_->macs;
+  program->ports = state_->ports.published();
+  for (const Port* port : program->ports) {
+    if (port->number < program->low_ports.size()) program->low_ports[port->number] = port;
+  }
+  const LsiProgram* old = program_.exchange(program, std::memory_order_acq_rel);
+  if (old != nullptr) state_->reclaimer.defer([old] { delete old; });
+}
+
+void Lsi::publish_if_needed() {
+  if (state_->flows.needs_publishing()) publish();
+}
+
+// --- flows, groups, meters ---------------------------------------------------------------------
+
+OfResult<> Lsi::flow_mod(const FlowMod& mod) {
+  OfResult<> done = state_->flows.apply(mod, *state_, state_->now());
+  publish_if_needed();
+  state_->flows.retire();
+  return done;
+}
+
+OfResult<> Lsi::group_mod(const GroupMod& mod) {
+  OfResult<> done = state_->apply_group(mod);
+  publish_if_needed();
+  state_->flows.retire();
+  return done;
+}
+
+OfResult<> Lsi::meter_mod(const MeterMod& mod) {
+  OfResult<> done = state_->apply_meter(mod);
+  publish_if_needed();
+  state_->flows.retire();
+  return done;
+}
+
+tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> items) {
+  State& state = *state_;
+  if (items.size() == 1 && std::holds_alternative<FlowMod>(items[0])) {
+    if (OfResult<> done = flow_mod(std::get<FlowMod>(items[0])); !done) {
+      return tl::unexpected(BundleFailure{0, done.error()});
+    }
+    return {};
+  }
+  // Groups and meters that a bundle changes change at once; to undo is to change them back.
+  std::vector<BundleItem> undo;
+  state.flows.begin_bundle();
+  for (size_t index = 0; index < items.size(); ++index) {
+    if (std::optional<BundleItem> inverse = state.inverse_of(items[index])) {
+      undo.push_back(std::move(*inverse));
+    }
+    OfResult<> done = state.apply(items[index]);
+    if (done) continue;
+    if (!std::holds_alternative<FlowMod>(items[index]) && !undo.empty()) undo.pop_back();
+    state.flows.abort_bundle();
+    for (auto step = undo.rbegin(); step != undo.rend(); ++step) (void)state.apply(*step);
+    state.flows.retire();
+    return tl::unexpected(BundleFailure{index, done.error()});
+  }
+  state.flows.commit_bundle();
+  publish_if_needed();
+  state.flows.retire();
+  return {};
+}
+
+void Lsi::expire() {
+  state_->flows.expire(state_->now());
+  state_->macs.expire(static_cast<uint32_t>(state_->now() >> kTickShift));
+  publish_if_needed();
+  state_->flows.retire();
+}
+
+// --- reading -----------------------------------------------------------------------------------
+
+OfResult<> Lsi::for_each_flow(const FlowFilter& filter,
+                              const std::function<void(const FlowStats&)>& visit) const {
+  return state_->flows.for_each(filter, state_->now(), visit);
+}
+
+OfResult<AggregateStats> Lsi::aggregate(const FlowFilter& filter) const {
+  AggregateStats total;
+  OfResult<> done = for_each_flow(filter, [&](const FlowStats& flow) {
+    total.packets += flow.packets;
+    total.bytes += flow.bytes;
+    ++total.flows;
+  });
+  if (!done) return tl::unexpected(done.error());
+  return total;
+}
+
+std::vector<TableStats> Lsi::table_stats() const {
+  return state_->flows.table_stats();
+}
+
+std::vector<GroupStats> Lsi::group_stats(uint32_t group_id) const {
+  std::vector<GroupStats> all;
+  for (uint32_t id : group_id == kGroupAll ? state_->groups.ids() : std::vector{group_id}) {
+    std::optional<GroupStats> stats = state_->groups.stats(id, state_->now());
+    if (!stats) continue;
+    stats->references += state_->flows.count_users_of_group(id);
+    all.push_back(std::move(*stats));
+  }
+  return all;
+}
+
+std::vector<GroupDesc> Lsi::group_descs() const {
+  return state_->groups.descs();
+}
+
+OfResult<std::vector<MeterStats>> Lsi::meter_stats(uint32_t meter_id) const {
+  if (meter_id != kMeterAll && state_->meters.config(meter_id) == nullptr) {
+    return tl::unexpected(of_error::kMeterUnknown);
+  }
+  std::vector<MeterStats> all;
+  for (uint32_t id : meter_id == kMeterAll ? state_->meters.ids() : std::vector{meter_id}) {
+    all.push_back(state_->meters.stats(id, state_->now()));
+    all.back().flows = state_->flows.count_users_of_meter(id);
+  }
+  return all;
+}
+
+OfResult<std::vector<MeterConfig>> Lsi::meter_configs(uint32_t meter_id) const {
+  if (meter_id != kMeterAll && state_->meters.config(meter_id) == nullptr) {
+    return tl::unexpected(of_error::kMeterUnknown);
+  }
+  std::vector<MeterConfig> all;
+  for (uint32_t id : meter_id == kMeterAll ? state_->meters.ids() : std::vector{meter_id}) {
+    const MeterMod& mod = *state_->meters.config(id);
+    all.push_back({id, mod.flags, mod.bands});
+  }
+  return all;
+}
+
+OfResult<std::vector<PortStats>> Lsi::port_stats(PortNo port) const {
+  return state_->ports.stats(port, state_->now(), state_->hz);
+}
+
+std::vector<PortDesc> Lsi::port_descs() const {
+  return state_->ports.descs();
+}
+
+std::optional<PortDesc> Lsi::port_desc(PortNo port) const {
+  return state_->ports.desc(port);
+}
+
+DropCounts Lsi::drops() const {
+  DropCounts total{};
+  for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
+    const WorkerCounts& counts = state_->counters.worker_counts(worker);
+    for (size_t reason = 0; reason < kDropReasons; ++reason) {
+      total[reason] += read(counts.drops[reason]);
+    }
+  }
+  return total;
+}
+
+std::vector<LearnedMac> Lsi::learned_macs() const {
+  return state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift));
+}
+
+// --- ports -------------------------------------------------------------------------------------
+
+Result<> Lsi::add_port(const PortSpec& spec) {
+  if (Result<> added = state_->ports.add(spec, false, state_->now()); !added) return added;
+  publish();
+  state_->tell(spec.number, PortChange::added);
+  return {};
+}
+
+Result<> Lsi::add_patch(const PortSpec& spec) {
+  if (Result<> added = state_->ports.add(spec, true, state_->now()); !added) return added;
+  publish();
+  state_->tell(spec.number, PortChange::added);
+  return {};
+}
+
+Result<> Lsi::add_tunnel(const PortSpec& spec) {
+  PortSpec tunnel = spec;
+  tunnel.tunnel = true;
+  if (Result<> added = add_patch(tunnel); !added) return added;
+  // The outer header takes the flow's entropy, and IP is what tunnels of layer 3 carry.
+  state_->flows.require(1u << 3 | 1u << 4);
+  publish_if_needed();
+  return {};
+}
+
+Result<> Lsi::add_defragmenter(const PortSpec& spec, std::shared_ptr<Defragmenter> defragmenter) {
+  if (Result<> added = add_patch(spec); !added) return added;
+  return state_->ports.set_defragmenter(spec.number, std::move(defragmenter), this);
+}
+
+void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay) {
+  std::shared_ptr<const void> old = state_->ports.set_tunnel(port, std::move(egress), underlay);
+  if (old != nullptr) state_->reclaimer.defer([old = std::move(old)] {});
+}
+
+std::shared_ptr<const Port> Lsi::tunnel_inlet(PortNo port) {
+  auto inlet = std::make_shared<Port>();
+  inlet->detour.store(true, std::memory_order_relaxed);
+  inlet->peer.store(this, std::memory_order_relaxed);
+  inlet->peer_port.store(port, std::memory_order_relaxed);
+  return inlet;
+}
+
+bool Lsi::set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels) {
+  auto old = state_->ports.set_ingress_tunnels(kPortLocal, std::move(tunnels));
+  if (!old) return false;
+  if (*old != nullptr) state_->reclaimer.defer([old = std::move(*old)] {});
+  return true;
+}
+
+Result<> Lsi::connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b) {
+  if (a.state_->ports.peer(port_a).first != nullptr) {
+    return fail("patch {} of {}: has a peer already", port_a, a.config_.name);
+  }
+  if (b.state_->ports.peer(port_b).first != nullptr) {
+    return fail("patch {} of {}: has a peer already", port_b, b.config_.name);
+  }
+  if (&a == &b && port_a == port_b) {
+    return fail("patch {} of {}: cannot be its own peer", port_a, a.config_.name);
+  }
+  if (Result<> done = a.state_->ports.set_peer(port_a, &b, port_b); !done) return done;
+  if (Result<> done = b.state_->ports.set_peer(port_b, &a, port_a); !done) {
+    (void)a.state_->ports.set_peer(port_a, nullptr, 0);
+    return done;
+  }
+  return {};
+}
+
+void Lsi::disconnect(PortNo port) {
+  const auto [peer, peer_port] = state_->ports.peer(port);
+  if (peer == nullptr) return;
+  (void)peer->state_->ports.set_peer(peer_port, nullptr, 0);
+  (void)state_->ports.set_peer(port, nullptr, 0);
+}
+
+Result<> Lsi::remove_port(PortNo port) {
+  disconnect(port);
+  const std::optional<PortDesc> desc = state_->ports.desc(port);
+  // Workers look ports up in the program: the new one goes out before the port is reclaimed.
+  std::shared_ptr<const Port> gone;
+  if (Result<> removed = state_->ports.remove(port, gone); !removed) return removed;
+  publish();
+  state_->reclaimer.defer([gone = std::move(gone), port, this] { state_->macs.forget_port(port); });
+  for (LsiObserver* observer : state_->observers) {
+    observer->port_changed(*desc, PortChange::removed);
+  }
+  return {};
+}
+
+void Lsi::set_link(PortNo port, bool up, uint32_t speed_kbps) {
+  if (state_->ports.set_link(port, up, speed_kbps)) state_->tell(port, PortChange::modified);
+}
+
+OfResult<> Lsi::port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask) {
+  const std::optional<PortDesc> before = state_->ports.desc(port);
+  OfResult<> done = state_->ports.configure(port, mac, config, mask);
+  if (done && before->config != state_->ports.desc(port)->config) {
+    state_->tell(port, PortChange::modified);
+  }
+  return done;
+}
+
+// --- packet-out, events ------------------------------------------------------------------------
+
+OfResult<std::unique_ptr<ActionProgram>> Lsi::compile(const ActionList& actions) const {
+  OfResult<std::vector<Op>> ops = compile_actions(actions, true, *state_);
+  if (!ops) return tl::unexpected(ops.error());
+  return std::make_unique<ActionProgram>(std::move(*ops));
+}
+
+void Lsi::watch_flows(FlowWatcher watcher) {
+  state_->flows.watch(std::move(watcher));
+}
+
+void Lsi::add_observer(LsiObserver& observer) {
+  state_->observers.push_back(&observer);
+}
+
+void Lsi::remove_observer(LsiObserver& observer) {
+  std::erase(state_->observers, &observer);
+}
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: Apache-2.0
+// A logical switch instance, as its controller and its management see it: flow tables, groups,
+// meters, ports and their counters, with the semantics of OpenFlow 1.3.
+//
+// An Lsi has two faces. The control face is this class: everything but program() is called from
+// the one control thread, may allocate, and reports failure by value. The worker face is the
+// LsiProgram that program() returns: compiled tables, rules and ports, which executors run and
+// never change. The Lsi keeps the program in step with every accepted change:
+//
+// * A flow-mod that fits the table's present structure is inserted in place (the structures allow
+//   one writer beside many readers), so it costs the same in a table of ten rules and of a million.
+// * One that does not fit compiles the table anew, beside the old one, and publishes a new program.
+// * What a worker may still be reading is reused only after the Reclaimer's grace period.
+//
+// A change is visible to workers when the method that makes it returns; workers that are in the
+// middle of a burst finish it with what they had. apply_bundle() makes many changes visible at
+// once: a burst sees all or none of them.
+//
+// Source: OpenFlow Switch Specification 1.3.5; bundles: ONF EXT-230.
+#pragma once
+
+#include <rte_cycles.h>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/program/published_program.h"
+#include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/port_io.h"
+#include "pipeline/terms/reclaimer.h"
+#include "pipeline/terms/stats.h"
+
+namespace headrace::pipeline {
+
+struct LsiProgram;
+struct Port;
+struct TunnelEgress;
+class ActionProgram;
+class Defragmenter;
+class TunnelIngress;
+
+/// The time that timeouts, durations and meters count in: TSC cycles.
+struct TscClock {
+  std::function<uint64_t()> now = [] { return rte_rdtsc(); };
+  uint64_t hz = 0;  ///< 0: ask the EAL
+};
+
+struct LsiConfig {
+  uint32_t id{0};    ///< unique in the process; punted packets carry it
+  std::string name;  ///< for logs and tables
+  TscClock clock;
+  uint32_t max_flows_per_table{1'000'000};
+};
+
+/// What add_port() needs to know. A patch port has no `io`.
+struct PortSpec {
+  PortNo number{0};  ///< 1..kPortMax, or kPortLocal
+  std::string name;
+  MacAddress mac{};
+  PortIo* io{nullptr};      ///< must outlive the port by one grace period
+  uint16_t n_tx_queues{1};  ///< worker w sends on queue w % n_tx_queues
+  uint32_t features{0};     ///< ofp_port_features: current, advertised and supported
+  uint32_t speed_kbps{0};
+  bool link_up{true};
+  /// tx() refuses by itself while there is no peer, so packets are offered to it also while the
+  /// link is thought to be down: it knows better, and sooner.
+  bool io_knows_link{false};
+  bool tunnel{false};  ///< of a port without `io`: set by add_tunnel()
+};
+
+/// Told about what happens inside an LSI; called on the control thread.
+class LsiObserver {
+ public:
+  virtual ~LsiObserver() = default;
+  /// A flow with OFPFF_SEND_FLOW_REM ended; its counts are final.
+  virtual void flow_removed(const FlowStats& flow, FlowRemovedReason reason) {
+    (void)flow, (void)reason;
+  }
+  virtual void port_changed(const PortDesc& port, PortChange change) { (void)port, (void)change; }
+};
+
+/// Called on the control thread for each flow that changed, when the change is made (a bundle's at
+/// its commit). The reason counts if the flow is removed.
+using FlowWatcher = std::function<void(const FlowStats&, FlowChange, FlowRemovedReason)>;
+
+using BundleItem = std::variant<FlowMod, GroupMod, MeterMod>;
+
+/// The item of a bundle that could not be honoured; none of the bundle's changes were made.
+struct BundleFailure {
+  size_t index;
+  OfError error;
+};
+
+/// program() (any thread) is what workers run the next burst with.
+class Lsi : public PublishedProgram {
+ public:
+  /// `reclaimer` must outlive the Lsi.
+  Lsi(LsiConfig config, Reclaimer& reclaimer);
+  /// Workers must have stopped using it: remove its ports, then destroy it in a function deferred
+  /// to the Reclaimer.
+  ~Lsi();
+
+  [[nodiscard]] const LsiConfig& config() const { return config_; }
+
+  // --- flows, groups, meters ---
+
+  /// Adds, modifies or removes flows (section 6.4). On an error nothing was changed.
+  OfResult<> flow_mod(const FlowMod& mod);
+  /// Section 6.5. Deleting a group deletes the flows that refer to it.
+  OfResult<> group_mod(const GroupMod& mod);
+  /// Section 6.6. Deleting a meter deletes the flows that refer to it.
+  OfResult<> meter_mod(const MeterMod& mod);
+  /// All items or none, and visible to workers at once.
+  tl::expected<void, BundleFailure> apply_bundle(std::span<const BundleItem> items);
+
+  /// Removes flows whose idle or hard timeout has passed. Call a few times per second.
+  void expire();
+
+  // --- reading ---
+
+  /// Calls `visit` for each flow that `filter` selects, in table order.
+  OfResult<> for_each_flow(const FlowFilter& filter,
+                           const std::function<void(const FlowStats&)>& visit) const;
+  [[nodiscard]] OfResult<AggregateStats> aggregate(const FlowFilter& filter) const;
+  /// Of all kTableCount tables, empty ones included.
+  [[nodiscard]] std::vector<TableStats> table_stats() const;
+  /// kGroupAll: all groups; an unknown group: none.
+  [[nodiscard]] std::vector<GroupStats> group_stats(uint32_t group_id = kGroupAll) const;
+  [[nodiscard]] std::vector<GroupDesc> group_descs() const;
+  /// kMeterAll: all meters. An unknown meter is OFPMMFC_UNKNOWN_METER.
+  [[nodiscard]] OfResult<std::vector<MeterStats>> meter_stats(uint32_t meter_id = kMeterAll) const;
+  [[nodiscard]] OfResult<std::vector<MeterConfig>> meter_configs(
+      uint32_t meter_id = kMeterAll) const;
+  /// kPortAny: all ports. An unknown port is OFPBRC_BAD_PORT.
+  [[nodiscard]] OfResult<std::vector<PortStats>> port_stats(PortNo port = kPortAny) const;
+  [[nodiscard]] std::vector<PortDesc> port_descs() const;
+  [[nodiscard]] std::optional<PortDesc> port_desc(PortNo port) const;
+  [[nodiscard]] DropCounts drops() const;
+  /// What NORMAL has learned and not forgotten.
+  [[nodiscard]] std::vector<LearnedMac> learned_macs() const;
+
+  // --- ports ---
+
+  /// Adds a port with a data path of its own.
+  Result<> add_port(const PortSpec& spec);
+  /// Adds one end of a patch; packets sent to it are dropped until connect().
+  Result<> add_patch(const PortSpec& spec);
+  /// Adds a tunnel port; packets sent to it are dropped until set_tunnel().
+  Result<> add_tunnel(const PortSpec& spec);
+  /// How a tunnel port encapsulates, and the LSI where that comes in by LOCAL; both null: not at
+  /// all. The underlay must outlive that by a grace period.
+  void set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay);
+  /// What TunnelIngress needs of a tunnel port: where decapsulated packets come in.
+  [[nodiscard]] std::shared_ptr<const Port> tunnel_inlet(PortNo port);
+  /// The tunnels that end at this LSI's LOCAL port; null: none. False: there is no LOCAL port.
+  bool set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels);
+  /// Adds a port that gives back, as received by it, what is sent to it, with fragments
+  /// reassembled.
+  Result<> add_defragmenter(const PortSpec& spec, std::shared_ptr<Defragmenter> defragmenter);
+  /// Joins two patch ports, of two LSIs or of one: what goes out of one comes in at the other.
+  static Result<> connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b);
+  /// Undoes connect(), on both sides.
+  void disconnect(PortNo port);
+  /// Removes a port of either kind; workers no longer touch its PortIo one grace period later.
+  Result<> remove_port(PortNo port);
+  /// Tells the pipeline about the device's link; observers hear of a change.
+  void set_link(PortNo port, bool up, uint32_t speed_kbps);
+  /// OFPT_PORT_MOD (section 7.3.4.3): the bits of `config` under `mask` are set.
+  OfResult<> port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask);
+
+  // --- packet-out, events ---
+
+  /// Compiles a packet-out's actions (section 7.3.7) for Executor::packet_out(). Good until the
+  /// Lsi is destroyed; free it through the Reclaimer.
+  [[nodiscard]] OfResult<std::unique_ptr<ActionProgram>> compile(const ActionList& actions) const;
+
+  /// Replaces the one watcher of flows; null: none, which costs changes nothing.
+  void watch_flows(FlowWatcher watcher);
+
+  /// `observer` must be removed before it is destroyed.
+  void add_observer(LsiObserver& observer);
+  void remove_observer(LsiObserver& observer);
+
+ private:
+  void publish();
+  void publish_if_needed();
+
+  struct State;  // the control side's own books: flow tables, groups, meters, ports
+
+  LsiConfig config_;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace headrace::pipeline

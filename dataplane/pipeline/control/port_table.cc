@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/control/port_table.h"
+
+#include <mutex>
+
+#include "pipeline/execute/defragmenter.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/terms/of_errors.h"
+
+namespace headrace::pipeline {
+namespace {
+
+/// Gives each port of the process a number of its own: executors index their buffers by it.
+class EgressNumbers {
+ public:
+  std::optional<uint32_t> take() {
+    const std::lock_guard lock(mutex_);
+    if (!free_.empty()) {
+      const uint32_t number = free_.back();
+      free_.pop_back();
+      return number;
+    }
+    if (used_ == kMaxEgress) return std::nullopt;
+    return used_++;
+  }
+  void give_back(uint32_t number) {
+    const std::lock_guard lock(mutex_);
+    free_.push_back(number);
+  }
+
+ private:
+  std::mutex mutex_;
+  uint32_t used_{0};
+  std::vector<uint32_t> free_;
+};
+
+EgressNumbers& egress_numbers() {
+  static EgressNumbers numbers;
+  return numbers;
+}
+
+/// A published port; its egress number is free again when it is gone.
+std::shared_ptr<Port> make_port(uint32_t egress) {
+  return std::shared_ptr<Port>(new Port, [egress](Port* port) {
+    delete port;
+    egress_numbers().give_back(egress);
+  });
+}
+
+constexpr uint32_t kConfigurable =
+    kPortConfigDown | kPortConfigNoReceive | kPortConfigNoForward | kPortConfigNoPacketIn;
+
+}  // namespace
+
+Duration to_duration(uint64_t cycles, uint64_t hz) {
+  if (hz == 0) return {};
+  const uint64_t seconds = cycles / hz;
+  const auto rest = static_cast<unsigned __int128>(cycles % hz) * 1'000'000'000u / hz;
+  return {static_cast<uint32_t>(seconds), static_cast<uint32_t>(rest)};
+}
+
+PortTable::~PortTable() = default;
+
+PortCell* PortTable::cell(PortNo number) {
+  std::unique_ptr<PortCell>& cell = cells_[number];
+  if (cell == nullptr) {
+    cell = std::make_unique<PortCell>();
+    cell->number = number;
+  }
+  return cell.get();
+}
+
+void PortTable::refresh(Entry& entry) {
+  const uint32_t config = entry.desc.config;
+  const bool down = (config & kPortConfigDown) != 0;
+  const bool link = (entry.desc.state & kPortStateLinkDown) == 0;
+  Port& port = *entry.port;
+  // Where tunnels end, packets are for more than the device.
+  const bool reachable = link || entry.io_knows_link || port.ingress_owner != nullptr;
+  const bool refused = down || !reachable;
+  port.send_refusal.store(refused                                ? DropReason::port_down
+                          : (config & kPortConfigNoForward) != 0 ? DropReason::port_no_forward
+                                                                 : DropReason::none,
+                          std::memory_order_relaxed);
+  port.receive_refusal.store(
+      down || (config & kPortConfigNoReceive) != 0 ? DropReason::port_no_receive : DropReason::none,
+      std::memory_order_relaxed);
+  port.packet_in.store((config & kPortConfigNoPacketIn) == 0, std::memory_order_relaxed);
+  port.live.store(!down && link, std::memory_order_relaxed);
+  entry.desc.state = (entry.desc.state & ~kPortStateLive) | (!down && link ? kPortStateLive : 0);
+}
+
+Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
+  if (spec.number == 0 || (spec.number > kPortMax && spec.number != kPortLocal)) {
+    return fail("port {}: number {} is reserved; ask for 1..{}", spec.name, spec.number, kPortMax);
+  }
+  if (ports_.contains(spec.number)) {
+    return fail("port {}: number {} is taken by {}", spec.name, spec.number,
+                ports_[spec.number].desc.name);
+  }
+  if (patch != (spec.io == nullptr)) {
+    return fail("port {}: a port has a data path unless it is a patch", spec.name);
+  }
+  const std::optional<uint32_t> egress = egress_numbers().take();
+  if (!egress) return fail("port {}: the switch has all {} ports it can", spec.name, kMaxEgress);
+
+  Entry entry;
+  entry.port = make_port(*egress);
+  entry.port->number = spec.number;
+  entry.port->egress = *egress;
+  entry.port->io = spec.io;
+  entry.port->detour.store(spec.io == nullptr, std::memory_order_relaxed);
+  entry.port->is_tunnel = spec.tunnel;
+  entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
+  entry.patch = patch;
+  entry.io_knows_link = spec.io_knows_link;
+  entry.created = now;
+  entry.desc = PortDesc{.number = spec.number,
+                        .name = spec.name,
+                        .mac = spec.mac,
+                        .state = spec.link_up ? 0 : kPortStateLinkDown,
+                        .current = spec.features,
+                        .advertised = 0,
+                        .supported = spec.features,
+                        .current_speed = spec.speed_kbps,
+                        .max_speed = spec.speed_kbps};
+  refresh(entry);
+  cell(spec.number)->port.store(entry.port.get(), std::memory_order_release);
+  ports_.emplace(spec.number, std::move(entry));
+  return {};
+}
+
+Result<> PortTable::remove(PortNo number, std::shared_ptr<const Port>& gone) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return fail("port {}: not there", number);
+  cell(number)->port.store(nullptr, std::memory_order_release);
+  gone = std::move(found->second.port);
+  ports_.erase(found);
+  return {};
+}
+
+Result<> PortTable::set_peer(PortNo number, Lsi* peer, PortNo peer_port) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || !found->second.patch) {
+    return fail("port {}: not a patch port", number);
+  }
+  found->second.peer = peer;
+  found->second.port->peer_port.store(peer_port, std::memory_order_relaxed);
+  found->second.port->peer.store(peer, std::memory_order_release);
+  return {};
+}
+
+std::shared_ptr<const void> PortTable::set_tunnel(PortNo number,
+                                                  std::shared_ptr<const TunnelEgress> egress,
+                                                  Lsi* underlay) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || !found->second.port->is_tunnel) return nullptr;
+  Port& port = *found->second.port;
+  port.peer_port.store(kPortLocal, std::memory_order_relaxed);
+  port.peer.store(underlay, std::memory_order_release);
+  port.egress_tunnel.store(egress.get(), std::memory_order_release);
+  return std::exchange(port.egress_owner, std::move(egress));
+}
+
+Result<std::shared_ptr<const void>> PortTable::set_ingress_tunnels(
+    PortNo number, std::shared_ptr<const TunnelIngress> tunnels) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || found->second.port->io == nullptr) {
+    return fail("port {}: has no device that tunnels could end before", number);
+  }
+  Port& port = *found->second.port;
+  const bool any = tunnels != nullptr;
+  port.ingress_tunnels.store(tunnels.get(), std::memory_order_release);
+  port.detour.store(any, std::memory_order_release);
+  std::shared_ptr<const void> old = std::exchange(port.ingress_owner, std::move(tunnels));
+  refresh(found->second);
+  return old;
+}
+
+Result<> PortTable::set_defragmenter(PortNo number, std::shared_ptr<Defragmenter> defragmenter,
+                                     Lsi* own) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return fail("port {}: not there", number);
+  found->second.port->defragmenter = std::move(defragmenter);
+  // Workers reach the port through its peer: what was written before is seen with it.
+  return set_peer(number, own, number);
+}
+
+std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return {nullptr, 0};
+  return {found->second.peer, found->second.port->peer_port.load(std::memory_order_relaxed)};
+}
+
+bool PortTable::set_link(PortNo number, bool up, uint32_t speed_kbps) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return false;
+  Entry& entry = found->second;
+  const uint32_t before = entry.desc.state;
+  const uint32_t speed_before = entry.desc.current_speed;
+  entry.desc.state = (before & ~kPortStateLinkDown) | (up ? 0 : kPortStateLinkDown);
+  entry.desc.current_speed = speed_kbps;
+  refresh(entry);
+  return entry.desc.state != before || speed_before != speed_kbps;
+}
+
+OfResult<> PortTable::configure(PortNo number, const MacAddress& mac, uint32_t config,
+                                uint32_t mask) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return tl::unexpected(of_error::kPortModBadPort);
+  Entry& entry = found->second;
+  if (mac != entry.desc.mac) return tl::unexpected(of_error::kPortModBadHwAddr);
+  if ((mask & ~kConfigurable) != 0) return tl::unexpected(of_error::kPortModBadConfig);
+  entry.desc.config = (entry.desc.config & ~mask) | (config & mask);
+  refresh(entry);
+  return {};
+}
+
+std::optional<PortDesc> PortTable::desc(PortNo number) const {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return std::nullopt;
+  return found->second.desc;
+}
+
+std::vector<PortDesc> PortTable::descs() const {
+  std::vector<PortDesc> all;
+  for (const auto& [number, entry] : ports_) all.push_back(entry.desc);
+  return all;
+}
+
+OfResult<std::vector<PortStats>> PortTable::stats(PortNo number, uint64_t now, uint64_t hz) const {
+  if (number != kPortAny && !ports_.contains(number)) {
+    return tl::unexpected(of_error::kBadRequestBadPort);
+  }
+  std::vector<PortStats> all;
+  for (const auto& [port_number, entry] : ports_) {
+    if (number != kPortAny && number != port_number) continue;
+    PortStats stats;
+    stats.number = port_number;
+    stats.duration = to_duration(now - entry.created, hz);
+    for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
+      const PortCounts& counts = entry.port->counts[worker];
+      stats.rx_packets += read(counts.rx_packets);
+      stats.rx_bytes += read(counts.rx_bytes);
+      stats.tx_packets += read(counts.tx_packets);
+      stats.tx_bytes += read(counts.tx_bytes);
+      stats.rx_dropped += read(counts.rx_dropped);
+      stats.tx_dropped += read(counts.tx_dropped);
+    }
+    all.push_back(stats);
+  }
+  return all;
+}
+
+std::vector<const Port*> PortTable::published() const {
+  std::vector<const Port*> all;
+  for (const auto& [number, entry] : ports_) all.push_back(entry.port.get());
+  return all;
+}
+
+}  // namespace headrace::pipeline

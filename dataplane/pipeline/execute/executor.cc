@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/execute/executor.h"
+
+#include <rte_prefetch.h>
+
+#include <algorithm>
+#include <array>
+
+#include "packet/edit.h"
+#include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/defragmenter.h"
+#include "pipeline/execute/edit_inline.h"
+#include "pipeline/execute/forward.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/execute/tx_buffers.h"
+#include "pipeline/program/program.h"
+#include "pipeline/program/published_program.h"
+
+namespace headrace::pipeline {
+namespace {
+
+using match::FieldValues;
+using packet::ParsedPacket;
+
+/// Packets of a burst, by position.
+using PacketSet = uint32_t;
+static_assert(kBurst <= 32);
+
+constexpr PacketSet first_packets(size_t count) {
+  return count >= 32 ? ~PacketSet{0} : (PacketSet{1} << count) - 1;
+}
+
+constexpr std::array<uint8_t, kBurst> make_identity() {
+  std::array<uint8_t, kBurst> identity{};
+  for (uint8_t i = 0; i < kBurst; ++i) identity[i] = i;
+  return identity;
+}
+constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
+
+}  // namespace
+
+struct Executor::Context {
+  Context(unsigned worker, PuntQueue& punts)
+      : worker(worker), tx(worker), runner(worker, punts, tx) {}
+
+  void run_burst(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
+                 std::span<rte_mbuf*> packets, bool received) noexcept;
+  void run_tables() noexcept;
+  void run_table(uint8_t table, PacketSet members) noexcept;
+  void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
+  void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
+  void run_alike(const ForwardBurst& alike) noexcept;
+  void run_mixed(std::span<const uint8_t> active, bool sets) noexcept;
+  [[nodiscard]] DropReason refusal_of(const Port* port) const noexcept {
+    return port == nullptr         ? DropReason::port_missing
+           : port == burst.in_port ? DropReason::input_port
+                                   : port->send_refusal.load(std::memory_order_relaxed);
+  }
+  void run_rule(uint8_t i, const Rule& rule) noexcept;
+  void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
+             packet::Depth parse_depth) noexcept;
+  void run_patches() noexcept;
+  void terminate(const TunnelIngress& tunnels) noexcept;
+  void reassemble(Defragmenter& defragmenter) noexcept;
+  void wait_at(uint8_t table, PacketSet members) noexcept {
+    waiting[table] |= members;
+    tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
+  }
+
+  unsigned worker;
+  TxBuffers tx;
+  ActionRunner runner;
+  uint32_t tick{1};
+  uint64_t tsc{0};
+
+  // The burst that is being run.
+  BurstContext burst;
+  size_t count{0};
+  uint64_t burst_bytes{0};  ///< of all its packets, as they are now
+  rte_mbuf* const* packets{nullptr};
+  PacketSet with_set{0};    ///< whose action set is not empty
+  PacketSet had_output{0};  ///< that went somewhere already
+  std::array<uint64_t, 4> tables_waiting{};
+  alignas(64) std::array<uint32_t, kBurst> rules;  ///< by position in `active`
+  alignas(64) std::array<uint32_t, kBurst> lengths;
+  alignas(64) std::array<ParsedPacket, kBurst> parsed;
+  alignas(64) std::array<FieldValues, kBurst> values;
+  std::array<PacketSet, 256> waiting{};
+  std::array<ActionSet, kBurst> sets;
+  PatchBurst patch;
+};
+
+void Executor::Context::begin(const LsiProgram& program, const Port* in_port, PortNo number,
+                              unsigned depth, packet::Depth parse_depth) noexcept {
+  burst.program = &program;
+  burst.in_port = in_port;
+  burst.in_port_number = number;
+  burst.depth = depth;
+  burst.parse_depth = parse_depth;
+  burst.counts = program.counters->of_worker(worker);
+  burst.worker = &program.counters->worker_counts(worker);
+  with_set = 0;
+  had_output = 0;
+}
+
+void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port, PortNo number,
+                                  unsigned depth, std::span<rte_mbuf*> burst_packets,
+                                  bool received) noexcept {
+  begin(program, in_port, number, depth, program.depth);
+  packets = burst_packets.data();
+  count = burst_packets.size();
+  program.extract({packets, count}, {number, number}, values.data(), parsed.data());
+  if (in_port != nullptr && in_port->is_tunnel) [[unlikely]] {
+    take_tunnel_fields({packets, count}, values.data());
+  }
+  burst_bytes = 0;
+  for (size_t i = 0; i < count; ++i) {
+    lengths[i] = packets[i]->pkt_len;
+    burst_bytes += lengths[i];
+  }
+  if (received) {
+    PortCounts& counts = const_cast<Port*>(in_port)->counts[worker];
+    add(counts.rx_packets, count);
+    add(counts.rx_bytes, burst_bytes);
+  }
+  wait_at(0, first_packets(count));
+  run_tables();
+}
+
+void Executor::Context::run_tables() noexcept {
+  for (size_t word = 0; word < tables_waiting.size(); ++word) {
+    while (tables_waiting[word] != 0) {
+      const auto table = static_cast<uint8_t>(
+          word * 64 + static_cast<size_t>(__builtin_ctzll(tables_waiting[word])));
+      tables_waiting[word] &= tables_waiting[word] - 1;
+      run_table(table, std::exchange(waiting[table], 0));
+    }
+  }
+}
+
+void Executor::Context::run_table(uint8_t table, PacketSet members) noexcept {
+  if (members == first_packets(count)) {
+    run_members(table, {kIdentity.data(), count}, members);
+    return;
+  }
+  std::array<uint8_t, kBurst> active;
+  size_t n = 0;
+  for (PacketSet rest = members; rest != 0; rest &= rest - 1) {
+    active[n++] = static_cast<uint8_t>(__builtin_ctz(rest));
+  }
+  run_members(table, {active.data(), n}, members);
+}
+
+void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> active,
+                                    PacketSet members) noexcept {
+  const size_t n = active.size();
+  TableCount& table_count = burst.worker->tables[table];
+  add(table_count.lookups, n);
+  const match::CompiledTable* compiled = burst.program->tables[table];
+  if (compiled == nullptr) {
+    std::fill_n(rules.begin(), n, kNoRule);
+  } else {
+    compiled->lookup(values.data(), active, rules.data());
+  }
+  uint32_t missed = 0;
+  uint32_t differ = 0;
+  const uint32_t first = rules[0];
+  for (size_t k = 0; k < n; ++k) {
+    missed += rules[k] == kNoRule ? 1 : 0;
+    differ |= rules[k] ^ first;
+  }
+  add(table_count.matched, n - missed);
+  if (differ == 0) {
+    run_one(burst.program->rules[first], active, members);
+  } else {
+    run_many(active, members);
+  }
+}
+
+/// All packets hit the same rule: it is counted once, and no other is looked at.
+void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> active,
+                                PacketSet members) noexcept {
+  uint64_t bytes = burst_bytes;
+  if (members != first_packets(count)) {
+    bytes = 0;
+    for (uint8_t i : active) bytes += lengths[i];
+  }
+  add(burst.counts[rule.counter], active.size(), bytes);
+  if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+  if (rule.shape == RuleShape::go) {
+    wait_at(rule.next_table, members);
+  } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
+    run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
+               nullptr});
+  } else {
+    for (uint8_t i : active) run_rule(i, rule);
+  }
+}
+
+void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  const bool sets = (with_set & members) != 0;
+  const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,      packets,
+                                       parsed.data(), lengths.data(), burst.counts};
+  if (!sets && alike(packets_and_rules)) {
+    run_alike(packets_and_rules);
+    return;
+  }
+  for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
+  run_mixed(active, sets);
+}
+
+/// Sends packets whose rules are alike: see forward.h.
+void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
+  const Port* port = alike.all_rules[alike.rules[0]].out->port.load(std::memory_order_acquire);
+  const DropReason refusal = refusal_of(port);
+  std::array<rte_mbuf*, kBurst> leaving;
+  const Forwarded done = forward_alike(alike, leaving.data());
+  if (refusal != DropReason::none) [[unlikely]] {
+    for (size_t k = 0; k < done.count; ++k) runner.drop(burst, leaving[k], refusal);
+  } else if (port->is_tunnel) [[unlikely]] {
+    size_t next = 0;
+    for (size_t k = 0; k < alike.active.size(); ++k) {
+      const uint8_t i = alike.active[k];
+      if ((done.expired >> k & 1) != 0) continue;
+      runner.send(burst, {leaving[next++], &values[i], &parsed[i]}, *port);
+    }
+  } else if (done.count != 0) {
+    tx.push_many(*port, {leaving.data(), done.count}, done.bytes, burst.depth + 1, *burst.worker);
+  }
+  for (uint32_t rest = done.expired; rest != 0; rest &= rest - 1) {
+    const auto k = static_cast<size_t>(__builtin_ctz(rest));
+    run_rule(alike.active[k], alike.all_rules[alike.rules[k]]);
+  }
+}
+
+/// Deals with rules of any shapes, in one loop with its state in registers: counts, rewrites,
+/// decrements and sends packets of the forward shape, and notes others for the loops behind it.
+void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  Count* counts = burst.counts;
+  const PortCell* cell = nullptr;
+  const Port* port = nullptr;
+  DropReason refusal = DropReason::none;
+  bool alone = false;  // packets for the port can't just be sent together
+  // Packets for one port in a row leave together.
+  std::array<rte_mbuf*, kBurst> run;
+  size_t n_run = 0;
+  uint64_t run_bytes = 0;
+  // Packets of other shapes, by position in `active`, while what they need is on its way.
+  std::array<uint8_t, kBurst> metered;
+  size_t n_metered = 0;
+  std::array<uint8_t, kBurst> others;
+  size_t n_others = 0;
+  for (size_t k = 0; k < active.size(); ++k) {
+    const uint8_t i = active[k];
+    const Rule* rule = &all_rules[rules[k]];
+    add(counts[rule->counter], 1, lengths[i]);
+    if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
+    if (rule->shape != RuleShape::forward || sets) {
+      if (rule->shape == RuleShape::go) {
+        wait_at(rule->next_table, PacketSet{1} << i);
+      } else if (rule->shape == RuleShape::meter) {
+        rte_prefetch0(rule->meter);
+        metered[n_metered++] = static_cast<uint8_t>(k);
+      } else {
+        rte_prefetch0(rule->body);
+        others[n_others++] = static_cast<uint8_t>(k);
+      }
+      continue;
+    }
+    rte_mbuf* packet = packets[i];
+    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
+    if ((rule->edits & kEditTtl) != 0) {
+      if (ttl_expires(frame, parsed[i])) [[unlikely]] {
+        run_rule(i, *rule);
+        continue;
+      }
+      packet::dec_nw_ttl(packet, parsed[i]);
+    }
+    rewrite_l2(frame, *rule);
+    if (rule->out != cell) [[unlikely]] {
+      if (n_run != 0) {
+        tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
+      }
+      n_run = 0;
+      run_bytes = 0;
+      cell = rule->out;
+      port = cell->port.load(std::memory_order_acquire);
+      refusal = refusal_of(port);
+      alone = refusal != DropReason::none || port->is_tunnel;
+    }
+    if (alone) [[unlikely]] {
+      if (refusal != DropReason::none) {
+        runner.drop(burst, packet, refusal);
+      } else {
+        runner.send(burst, {packet, &values[i], &parsed[i]}, *port);
+      }
+      continue;
+    }
+    run[n_run++] = packet;
+    run_bytes += lengths[i];
+  }
+  if (n_run != 0) {
+    tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
+  }
+  if (n_metered != 0) run_meters(active, {metered.data(), n_metered});
+  for (size_t j = 0; j < n_others; ++j) {
+    run_rule(active[others[j]], all_rules[rules[others[j]]]);
+  }
+}
+
+/// Charges packets to the meters of their rules, then sends them on to the next tables. Step by
+/// step for all of them, so that the meters' cache misses overlap.
+void Executor::Context::run_meters(std::span<const uint8_t> active,
+                                   std::span<const uint8_t> positions) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  for (uint8_t k : positions) {
+    rte_prefetch0(all_rules[rules[k]].meter->meter.load(std::memory_order_acquire));
+  }
+  for (uint8_t k : positions) {
+    const Rule& rule = all_rules[rules[k]];
+    const uint8_t i = active[k];
+    if (runner.meter(burst, {packets[i], &values[i], &parsed[i]}, *rule.meter)) {
+      wait_at(rule.next_table, PacketSet{1} << i);
+    }
+  }
+}
+
+/// Runs any rule on one packet, in the order of instructions (section 5.9).
+void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
+  const PacketSet self = PacketSet{1} << i;
+  const RuleBody& body = *rule.body;
+  const PacketView view{packets[i], &values[i], &parsed[i]};
+  if (&rule == burst.program->rules + kNoRule) {
+    runner.drop(burst, view.packet, DropReason::table_miss);
+    return;
+  }
+  if (body.meter != nullptr && !runner.meter(burst, view, *body.meter)) return;
+  const bool final = rule.next_table == kNoTable;
+  ActionSet& set = sets[i];
+  if (!body.apply.empty()) {
+    const bool set_follows = !body.write.empty() || (!body.clear_actions && (with_set & self) != 0);
+    const Outcome outcome = runner.run(burst, view, body.apply, body, final && !set_follows);
+    if (runner.take_any_output()) had_output |= self;
+    if (outcome == Outcome::consumed) return;
+    burst_bytes += uint64_t{view.packet->pkt_len} - lengths[i];
+    lengths[i] = view.packet->pkt_len;
+  }
+  if (body.clear_actions) with_set &= ~self;
+  if (!body.write.empty()) {
+    if ((with_set & self) == 0) set.clear();
+    with_set |= self;
+    for (const Op& op : body.write) set.write(op);
+  }
+  if (!final) {
+    values[i].metadata = (values[i].metadata & ~body.metadata_mask) | body.metadata;
+    wait_at(rule.next_table, self);
+  } else if ((with_set & self) != 0) {
+    runner.run_set(burst, view, set, body, (had_output & self) != 0);
+  } else if ((had_output & self) != 0) {
+    tx.free(view.packet);
+  } else {
+    runner.drop(burst, view.packet, DropReason::no_output);
+  }
+}
+
+/// Takes packets for a LOCAL port where tunnels end: theirs go in by the tunnel ports, the others
+/// on to the host.
+void Executor::Context::terminate(const TunnelIngress& tunnels) noexcept {
+  using What = TunnelIngress::Verdict::What;
+  const LsiProgram& underlay = tunnels.underlay().program();
+  begin(underlay, nullptr, kPortLocal, patch.depth, underlay.depth);
+  const std::span<rte_mbuf*> arrived(patch.packets.data(), patch.count);
+  for (rte_mbuf* packet : arrived) rte_prefetch0(rte_pktmbuf_mtod(packet, const void*));
+  for (rte_mbuf* packet : arrived) {
+    const TunnelIngress::Verdict verdict = tunnels.classify(packet);
+    switch (verdict.what) {
+      case What::tunnel:
+        tx.push(*verdict.inlet, packet, patch.depth + 1, *burst.worker);
+        break;
+      case What::drop:
+        runner.drop(burst, packet, verdict.reason);
+        break;
+      case What::neighbor:
+        runner.tell_of_neighbor(burst, packet);
+        [[fallthrough]];
+      case What::host:
+        tx.push_device(*patch.port, packet, *burst.worker);
+        break;
+    }
+  }
+}
+
+/// Leaves the whole packets in `patch`.
+void Executor::Context::reassemble(Defragmenter& defragmenter) noexcept {
+  uint16_t whole = 0;
+  for (uint16_t i = 0; i < patch.count; ++i) {
+    rte_mbuf* packet = defragmenter.take(worker, patch.packets[i], tsc);
+    if (packet != nullptr) patch.packets[whole++] = packet;
+  }
+  patch.count = whole;
+  const unsigned unusable = defragmenter.finish(worker, tsc);
+  if (unusable != 0) {
+    add(burst.worker->drops[static_cast<size_t>(DropReason::fragment)], unusable);
+  }
+}
+
+void Executor::Context::run_patches() noexcept {
+  while (tx.take_patch(patch)) {
+    if (patch.port->io != nullptr) {
+      const TunnelIngress* tunnels = patch.port->ingress_tunnels.load(std::memory_order_acquire);
+      if (tunnels != nullptr) {
+        terminate(*tunnels);
+      } else {  // the last tunnel has just gone
+        for (rte_mbuf* packet : std::span(patch.packets.data(), patch.count)) {
+          tx.push_device(*patch.port, packet, *burst.worker);
+        }
+      }
+      continue;
+    }
+    const PublishedProgram* peer = patch.port->peer.load(std::memory_order_acquire);
+    if (peer != nullptr && patch.port->defragmenter != nullptr) {
+      reassemble(*patch.port->defragmenter);
+      if (patch.count == 0) continue;
+    }
+    const PortNo number = patch.port->peer_port.load(std::memory_order_relaxed);
+    const LsiProgram* program = peer == nullptr ? nullptr : &peer->program();
+    const Port* in_port = program == nullptr ? nullptr : program->port(number);
+    const std::span<rte_mbuf*> packets(patch.packets.data(), patch.count);
+    const DropReason refusal = in_port == nullptr
+                                   ? DropReason::patch_unconnected
+                                   : in_port->receive_refusal.load(std::memory_order_relaxed);
+    if (refusal != DropReason::none) {
+      PortCounts& counts =
+          const_cast<Port*>(in_port == nullptr ? patch.port : in_port)->counts[worker];
+      add(in_port == nullptr ? counts.tx_dropped : counts.rx_dropped, packets.size());
+      for (rte_mbuf* packet : packets) runner.drop(burst, packet, refusal);
+      continue;
+    }
+    run_burst(*program, in_port, number, patch.depth, packets, true);
+  }
+}
+
+Executor::Executor(unsigned worker, PuntQueue& punts)
+    : worker_(worker), context_(std::make_unique<Context>(worker, punts)) {}
+
+Executor::~Executor() = default;
+
+void Executor::set_time(uint64_t tsc) noexcept {
+  // 0 means "never used".
+  context_->tick = std::max<uint32_t>(1, static_cast<uint32_t>(tsc >> kTickShift));
+  context_->tsc = tsc;
+  context_->runner.set_time(tsc, context_->tick);
+}
+
+void Executor::run(const LsiProgram& program, PortNo in_port,
+                   std::span<rte_mbuf*> packets) noexcept {
+  if (packets.empty()) return;
+  Context& context = *context_;
+  const Port* port = program.port(in_port);
+  const DropReason refusal = port == nullptr
+                                 ? DropReason::port_missing
+                                 : port->receive_refusal.load(std::memory_order_relaxed);
+  if (refusal != DropReason::none) [[unlikely]] {
+    context.begin(program, port, in_port, 0, program.depth);
+    if (port != nullptr) add(const_cast<Port*>(port)->counts[worker_].rx_dropped, packets.size());
+    for (rte_mbuf* packet : packets) context.runner.drop(context.burst, packet, refusal);
+    return;
+  }
+  context.run_burst(program, port, in_port, 0, packets, true);
+  context.run_patches();
+}
+
+void Executor::packet_out(const LsiProgram& program, PortNo in_port, const ActionProgram& actions,
+                          rte_mbuf* packet) noexcept {
+  static const RuleBody kPacketOut = [] {
+    RuleBody body;
+    body.cookie = ~uint64_t{0};
+    return body;
+  }();
+  Context& context = *context_;
+  const Port* port = program.port(in_port);
+  context.begin(program, port, in_port, 0, packet::Depth::full);
+  const match::Extractor extract = match::extractor_for(packet::Depth::full);
+  extract({&packet, 1}, {in_port, in_port}, context.values.data(), context.parsed.data());
+  if (context.runner.run(context.burst, {packet, &context.values[0], &context.parsed[0]},
+                         actions.ops(), kPacketOut, true) == Outcome::kept) {
+    if (context.runner.take_any_output()) {
+      context.tx.free(packet);
+    } else {
+      context.runner.drop(context.burst, packet, DropReason::no_output);
+    }
+  }
+  (void)context.runner.take_any_output();
+  const std::span<rte_mbuf*> to_tables = context.runner.take_table_packets();
+  if (!to_tables.empty()) {
+    std::array<rte_mbuf*, kBurst> taken;
+    std::copy(to_tables.begin(), to_tables.end(), taken.begin());
+    context.run_burst(program, port, in_port, 0, {taken.data(), to_tables.size()}, false);
+  }
+  context.run_patches();
+}
+
+void Executor::flush() noexcept {
+  context_->tx.flush();
+}
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/execute/forward.h"
+
+#include <cstring>
+
+#include "match/avx512.h"
+#include "packet/edit.h"
+#include "pipeline/execute/edit_inline.h"
+
+namespace headrace::pipeline {
+namespace {
+
+/// The members that decide whether rules are alike, as one number.
+inline uint32_t kind_of(const Rule& rule) {
+  static_assert(offsetof(Rule, shape) == 0 && offsetof(Rule, next_table) == 1);
+  static_assert(offsetof(Rule, edits) == 2 && offsetof(Rule, track_idle) == 3);
+  uint32_t kind;
+  std::memcpy(&kind, &rule, sizeof kind);
+  return kind;
+}
+
+/// `edits`: RuleEdit bits of all the rules; `counted`: by rule.
+template <uint8_t edits, bool counted>
+Forwarded forward_portable(const ForwardBurst& burst, rte_mbuf** leaving) {
+  Forwarded done;
+  for (size_t k = 0; k < burst.active.size(); ++k) {
+    const uint8_t i = burst.active[k];
+    const Rule& rule = burst.all_rules[burst.rules[k]];
+    if constexpr (counted) add(burst.counts[rule.counter], 1, burst.lengths[i]);
+    rte_mbuf* packet = burst.packets[i];
+    if constexpr (edits != 0) {
+      auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
+      if constexpr ((edits & kEditTtl) != 0) {
+        if (ttl_expires(frame, burst.parsed[i])) [[unlikely]] {
+          done.expired |= 1u << k;
+          continue;
+        }
+        packet::dec_nw_ttl(packet, burst.parsed[i]);
+      }
+      if constexpr ((edits & kEditL2) != 0) rewrite_l2(frame, rule);
+    }
+    leaving[done.count++] = packet;
+    done.bytes += burst.lengths[i];
+  }
+  return done;
+}
+
+#if HEADRACE_HAS_AVX512
+constexpr size_t kIpv4At = sizeof(packet::EthernetHeader);
+constexpr size_t kTtlAt = kIpv4At + offsetof(packet::Ipv4Header, ttl);
+constexpr size_t kTtlWord = kTtlAt / 2;
+constexpr size_t kChecksumWord = (kIpv4At + offsetof(packet::Ipv4Header, checksum)) / 2;
+static_assert(kTtlAt % 2 == 0 && kChecksumWord < 16);
+
+/// True if all packets are untagged IPv4.
+HEADRACE_AVX512 inline bool all_plain_ipv4(const ForwardBurst& burst) {
+  uint64_t difference = 0;
+  for (const uint8_t i : burst.active) {
+    const packet::ParsedPacket& parsed = burst.parsed[i];
+    difference |= uint64_t{parsed.l3} ^ kIpv4At;
+    difference |= uint64_t(~parsed.flags & packet::kIpv4);
+  }
+  return difference == 0;
+}
+
+/// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
+/// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
+template <bool l2, bool counted>
+HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** leaving) {
+  alignas(32) uint16_t steps[16] = {};
+  steps[kTtlWord] = 0xffff;
+  steps[kChecksumWord] = 1;
+  const __m256i step = _mm256_load_si256(reinterpret_cast<const __m256i*>(steps));
+  const __m256i carries_from = _mm256_set1_epi16(static_cast<short>(0xfffe));
+  const __m256i one = _mm256_set1_epi16(1);
+  constexpr __mmask16 kChecksum = 1u << kChecksumWord;
+  Forwarded done;
+  for (size_t k = 0; k < burst.active.size(); ++k) {
+    const uint8_t i = burst.active[k];
+    const Rule& rule = burst.all_rules[burst.rules[k]];
+    if constexpr (counted) add(burst.counts[rule.counter], 1, burst.lengths[i]);
+    rte_mbuf* packet = burst.packets[i];
+    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
+    if (frame[kTtlAt] <= 1) [[unlikely]] {
+      done.expired |= 1u << k;
+      continue;
+    }
+    auto* head = reinterpret_cast<__m256i*>(frame);
+    const __m256i now = _mm256_loadu_si256(head);
+    __m256i next = _mm256_add_epi16(now, step);
+    const __mmask16 carry = _mm256_mask_cmpge_epu16_mask(kChecksum, now, carries_from);
+    next = _mm256_mask_add_epi16(next, carry, next, one);
+    if constexpr (l2) {
+      const __m256i value =
+          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value)));
+      const __m256i mask =
+          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask)));
+      // value where the mask is set, else next
+      next = _mm256_ternarylogic_epi64(mask, value, next, 0xca);
+    }
+    _mm256_storeu_si256(head, next);
+    leaving[done.count++] = packet;
+    done.bytes += burst.lengths[i];
+  }
+  return done;
+}
+#endif
+
+template <bool counted>
+Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
+  const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
+#if HEADRACE_HAS_AVX512
+  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512 && all_plain_ipv4(burst)) {
+    return (edits & kEditL2) != 0 ? forward_avx512<true, counted>(burst, leaving)
+                                  : forward_avx512<false, counted>(burst, leaving);
+  }
+#endif
+  switch (edits) {
+    case 0:
+      return forward_portable<0, counted>(burst, leaving);
+    case kEditL2:
+      return forward_portable<kEditL2, counted>(burst, leaving);
+    case kEditTtl:
+      return forward_portable<kEditTtl, counted>(burst, leaving);
+    default:
+      return forward_portable<kEditTtl | kEditL2, counted>(burst, leaving);
+  }
+}
+
+}  // namespace
+
+bool alike(const ForwardBurst& burst) noexcept {
+  const Rule& first = burst.all_rules[burst.rules[0]];
+  if (first.shape != RuleShape::forward || first.track_idle != 0) return false;
+  const uint32_t kind = kind_of(first);
+  const PortCell* out = first.out;
+  uint32_t kinds = 0;
+  uintptr_t outs = 0;
+  // Independent loads: the rules' cache misses overlap.
+  for (size_t k = 0; k < burst.active.size(); ++k) {
+    const Rule& rule = burst.all_rules[burst.rules[k]];
+    kinds |= kind_of(rule) ^ kind;
+    outs |= reinterpret_cast<uintptr_t>(rule.out) ^ reinterpret_cast<uintptr_t>(out);
+  }
+  return kinds == 0 && outs == 0;
+}
+
+Forwarded forward_alike(const ForwardBurst& burst, rte_mbuf** leaving) noexcept {
+  return burst.counts != nullptr ? forward<true>(burst, leaving) : forward<false>(burst, leaving);
+}
+
+}  // namespace headrace::pipeline

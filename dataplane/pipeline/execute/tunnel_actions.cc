@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/execute/tunnel_actions.h"
+
+#include "packet/bytes.h"
+
+namespace headrace::pipeline {
+
+using packet::TunnelResult;
+
+DropReason drop_reason(TunnelResult result) noexcept {
+  switch (result) {
+    case TunnelResult::done:
+      return DropReason::none;
+    case TunnelResult::absent:
+      return DropReason::bad_action;
+    case TunnelResult::malformed:
+      return DropReason::tunnel_malformed;
+    case TunnelResult::fragment:
+      return DropReason::tunnel_fragment;
+    case TunnelResult::checksum:
+      return DropReason::tunnel_checksum;
+    case TunnelResult::message:
+      return DropReason::tunnel_message;
+    case TunnelResult::not_ip:
+      return DropReason::tunnel_not_ip;
+    case TunnelResult::no_headroom:
+      return DropReason::no_headroom;
+    case TunnelResult::too_long:
+      return DropReason::tunnel_too_long;
+  }
+  return DropReason::bad_action;
+}
+
+DropReason push_tunnel(const PacketView& view, const Op& op) noexcept {
+  const packet::TunnelHeader& header = *op.tunnel;
+  const uint64_t id = op.argument != 0 ? packet::swap64(view.values->tunnel_id) : header.spec().id;
+  return drop_reason(
+      header.push(view.packet, *view.parsed, id, flow_hash(view.packet, *view.parsed)));
+}
+
+DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind) noexcept {
+  return pop_tunnel(view, packet::find_tunnel(view.packet, *view.parsed, kind));
+}
+
+DropReason pop_tunnel(const PacketView& view, const packet::TunnelFound& found) noexcept {
+  if (found.result != TunnelResult::done) return drop_reason(found.result);
+  uint64_t addresses = 0;
+  if (view.parsed->has(packet::kIpv4)) {
+    const auto* ip = rte_pktmbuf_mtod_offset(view.packet, const uint8_t*, view.parsed->l3);
+    addresses = packet::load_raw64(ip + offsetof(packet::Ipv4Header, src));
+  }
+  if (!packet::pop_tunnel(view.packet, found)) return DropReason::tunnel_malformed;
+  view.values->tunnel_id = packet::swap64(found.id);
+  match::set_word(*view.values, 21, addresses);
+  return DropReason::none;
+}
+
+}  // namespace headrace::pipeline

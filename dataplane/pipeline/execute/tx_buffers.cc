@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "pipeline/execute/tx_buffers.h"
+
+#include <algorithm>
+
+namespace headrace::pipeline {
+
+void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
+                           WorkerCounts& counts) noexcept {
+  if (depth > kMaxPatchDepth) {
+    drop(packet, DropReason::patch_depth, counts);
+    return;
+  }
+  PatchBurst* burst = nullptr;
+  for (size_t i = patch_tail_; i > patch_head_ && burst == nullptr; --i) {
+    PatchBurst& candidate = patches_[i - 1];
+    if (candidate.port == &port && candidate.depth == depth) burst = &candidate;
+  }
+  if (burst == nullptr || burst->count == kBurst) {
+    if (patch_tail_ == kPatchBursts) {
+      drop(packet, DropReason::patch_depth, counts);
+      return;
+    }
+    burst = &patches_[patch_tail_++];
+    burst->port = &port;
+    burst->depth = depth;
+    burst->count = 0;
+  }
+  burst->packets[burst->count++] = packet;
+  if (port.io != nullptr) return;  // counted when the device has it
+  PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
+  add(port_counts.tx_packets, 1);
+  add(port_counts.tx_bytes, packet->pkt_len);
+}
+
+void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
+                     WorkerCounts& counts) noexcept {
+  const auto queue = static_cast<uint16_t>(worker_ % port.n_tx_queues);
+  const uint16_t sent = port.io->tx(queue, packets);
+  PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
+  if (sent < packets.size()) [[unlikely]] {
+    // What tx() does not take stays ours; of those that it took, nothing may be read.
+    const std::span<rte_mbuf*> left = packets.subspan(sent);
+    for (rte_mbuf* packet : left) {
+      bytes -= packet->pkt_len;
+      free(packet);
+    }
+    add(port_counts.tx_dropped, left.size());
+    const DropReason reason = port.live.load(std::memory_order_relaxed) ? DropReason::tx_queue_full
+                                                                        : DropReason::port_down;
+    add(counts.drops[static_cast<size_t>(reason)], left.size());
+  }
+  add(port_counts.tx_packets, sent);
+  add(port_counts.tx_bytes, bytes);
+}
+
+void TxBuffers::remove_waiting(uint32_t egress) noexcept {
+  for (uint32_t i = 0; i < n_waiting_; ++i) {
+    if (waiting_[i] == egress) {
+      waiting_[i] = waiting_[--n_waiting_];
+      return;
+    }
+  }
+}
+
+void TxBuffers::free_gathered() noexcept {
+  rte_pktmbuf_free_bulk(to_free_.data(), n_to_free_);
+  n_to_free_ = 0;
+}
+
+void TxBuffers::flush() noexcept {
+  for (uint32_t i = 0; i < n_waiting_; ++i) {
+    Buffer& buffer = buffers_[waiting_[i]];
+    if (buffer.count != 0) send(buffer);
+  }
+  n_waiting_ = 0;
+  if (n_to_free_ != 0) free_gathered();
+}
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cells: what compiled rules refer to ports, groups and meters by.
+//
+// A rule outlives changes of what it points to: a port may come and go, a group be given other
+// buckets. So a rule refers to a cell, which stands for a number and lives as long as its LSI; and
+// the cell holds the present port, group or meter, or null. The control thread swaps the pointer
+// and reclaims the old object after a grace period; no rule is touched.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pipeline/program/action_program.h"
+#include "pipeline/program/counters.h"
+#include "pipeline/program/select_memory.h"
+#include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/port_io.h"
+
+namespace headrace::pipeline {
+
+class Defragmenter;
+class PublishedProgram;
+class TunnelIngress;
+struct GroupCell;
+struct TunnelEgress;
+
+/// A port as workers see it. All but the atomics is fixed while it is published.
+struct Port {
+  PortNo number{0};
+  uint32_t egress{0};   ///< its transmit buffer in every executor; unique in the process
+  PortIo* io{nullptr};  ///< null: a patch or a tunnel
+  uint16_t n_tx_queues{1};
+  /// What is sent to it goes to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels
+  /// end.
+  std::atomic<bool> detour{false};
+  bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
+  /// A tunnel port's: how to encapsulate; null: it can't at present.
+  std::atomic<const TunnelEgress*> egress_tunnel{nullptr};
+  /// Of a LOCAL port: the tunnels that end there; null: none.
+  std::atomic<const TunnelIngress*> ingress_tunnels{nullptr};
+  /// Why packets may not be sent to it, or DropReason::none.
+  std::atomic<DropReason> send_refusal{DropReason::none};
+  /// Why packets received on it are dropped, or DropReason::none.
+  std::atomic<DropReason> receive_refusal{DropReason::none};
+  std::atomic<bool> packet_in{true};  ///< without OFPPC_NO_PACKET_IN
+  std::atomic<bool> live{true};       ///< for fast failover
+  /// A patch port's other end: which port of which LSI packets come in by; null: unconnected.
+  std::atomic<const PublishedProgram*> peer{nullptr};
+  std::atomic<PortNo> peer_port{0};
+  VirtualArray<PortCounts> counts{kMaxWorkers};
+  /// What is sent to it comes back by it whole; null: an ordinary port.
+  std::shared_ptr<Defragmenter> defragmenter{};
+  /// Owners of what the two pointers above point to; the control thread's.
+  std::shared_ptr<const TunnelEgress> egress_owner{};
+  std::shared_ptr<const TunnelIngress> ingress_owner{};
+};
+
+struct PortCell {
+  PortNo number{0};
+  std::atomic<const Port*> port{nullptr};
+};
+
+inline constexpr uint16_t kNoBucket = 0xffff;
+
+/// A bucket of a group.
+struct BucketProgram {
+  std::vector<Op> ops;  ///< an action set, in its order of execution
+  uint16_t weight{0};
+  const PortCell* watch_port{nullptr};    ///< null: none
+  const GroupCell* watch_group{nullptr};  ///< null: none
+  CounterIndex counter{0};
+  uint16_t id{0};  ///< stays while the group has a bucket with these actions
+};
+
+struct GroupProgram {
+  GroupMod::Type type{};
+  CounterIndex counter{0};
+  std::vector<BucketProgram> buckets;
+  /// Of a select group: bucket indices in proportion to the weights; the flow hash picks.
+  std::vector<uint16_t> wheel;
+  /// Of a stateful select group: what its flows were given, by BucketProgram::id; shared with the
+  /// programs before and after this one.
+  std::shared_ptr<SelectMemory> memory{};
+  std::vector<uint16_t> index_of_id{};  ///< kNoBucket: no such bucket any more
+};
+
+struct GroupCell {
+  uint32_t id{0};
+  std::atomic<const GroupProgram*> group{nullptr};
+};
+
+struct MeterProgram;
+
+struct MeterCell {
+  uint32_t id{0};
+  std::atomic<const MeterProgram*> meter{nullptr};
+};
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// Meters: token buckets that several workers share without a lock.
+//
+// A band is a leaky bucket in its "virtual scheduling" form (GCRA, ITU-T I.371): one number, the
+// time at which the bucket will be empty again. A packet that comes when that time is no more than
+// the burst tolerance ahead conforms, and pushes it by the packet's cost. So a band is one atomic
+// word and a meter costs a load and a compare-exchange per packet and band; no tokens are ever
+// refilled, and rates are exact over any period.
+//
+// Of the bands that a packet exceeds, the one with the highest rate acts (section 5.7).
+//
+// A band without a burst size of its own takes half a second of its rate at once: the specification
+// leaves it open. Much less, and a sender or worker that is held up for a moment loses rate that it
+// was promised (a tenth of a second is eight full frames at 1 Mbit/s); Open vSwitch takes a second.
+//
+// Source: OpenFlow Switch Specification 1.3.5, sections 5.7 and 6.6.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "pipeline/program/cells.h"
+#include "pipeline/terms/flow_types.h"
+
+namespace headrace::pipeline {
+
+inline constexpr uint16_t kMeterKbps = 1 << 0;
+inline constexpr uint16_t kMeterPktps = 1 << 1;
+inline constexpr uint16_t kMeterBurst = 1 << 2;
+inline constexpr uint16_t kMeterStatsFlag = 1 << 3;
+
+/// One band, as workers use it. Times are TSC cycles in units of 1/256.
+struct BandProgram {
+  MeterBand::Type type{};
+  uint8_t prec_level{0};
+  CounterIndex counter{0};
+  uint64_t cost{0};   ///< of one byte or one packet, in 1/65536 of a time unit
+  uint64_t burst{0};  ///< how far ahead of now the bucket may be
+  mutable std::atomic<uint64_t> empty_at{0};
+};
+
+/// A meter with its first band, the only one of most, in one cache line.
+struct alignas(64) MeterProgram {
+  bool by_packets{false};
+  bool has_band{false};
+  CounterIndex counter{0};
+  BandProgram first;                               ///< the one with the highest rate
+  std::vector<std::unique_ptr<BandProgram>> rest;  ///< falling rates
+
+  /// The band that a packet of `bytes` exceeds at `now` (TSC), or null if it conforms to all.
+  const BandProgram* charge(uint64_t now, uint32_t bytes) const noexcept {
+    const uint64_t units = by_packets ? 1 : bytes;
+    const BandProgram* exceeded = nullptr;
+    if (has_band && !conforms(first, now << 8, units)) exceeded = &first;
+    for (const std::unique_ptr<BandProgram>& band : rest) {
+      if (!conforms(*band, now << 8, units) && exceeded == nullptr) exceeded = band.get();
+    }
+    return exceeded;
+  }
+
+ private:
+  static bool conforms(const BandProgram& band, uint64_t now, uint64_t units) noexcept {
+    uint64_t empty_at = band.empty_at.load(std::memory_order_relaxed);
+    for (;;) {
+      if (empty_at > now + band.burst) return false;
+      const uint64_t next =
+          (empty_at > now ? empty_at : now) +
+          static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
+      if (band.empty_at.compare_exchange_weak(empty_at, next, std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+  }
+};
+
+}  // namespace headrace::pipeline

@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a worker runs: an LSI compiled.
+//
+// The contract between the control thread and workers, in one place:
+//
+// * An LsiProgram is immutable once published; a worker loads the pointer (acquire) at the start
+//   of a burst and uses that program to its end. What changes often is not in it but behind it:
+// * Rules. The classifiers yield indices into one array of rules per LSI, which never moves. A slot
+//   is written before its index is inserted in a classifier (release), and written again only after
+//   a grace period since its index was erased. So a worker that holds an index may read the rule.
+//   A rule is never changed while it is published: to modify a flow, a new slot is written and the
+//   classifier's entry is pointed to it.
+// * Classifiers take inserts and erases beside readers (one writer). A change that a classifier
+//   can't take in place makes a new one, in a new TableProgram, in a new LsiProgram.
+// * Ports, groups and meters stand behind cells (cells.h).
+// * Counters are the workers' own (counters.h).
+//
+// Rule 0 of every LSI is no flow: it is what a packet gets that matches nothing in a table without
+// a table-miss entry.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "match/compiled_table.h"
+#include "match/extract.h"
+#include "pipeline/program/action_program.h"
+#include "pipeline/program/cells.h"
+#include "pipeline/program/counters.h"
+
+namespace headrace::pipeline {
+
+class MacTable;
+
+using RuleIndex = uint32_t;
+inline constexpr RuleIndex kNoRule = 0;
+inline constexpr uint8_t kNoTable = 0xff;
+
+/// The forms of rules that have their own code in the executor.
+enum class RuleShape : uint8_t {
+  go,       ///< nothing but goto
+  meter,    ///< a meter, then goto
+  forward,  ///< rewrite the Ethernet header, maybe dec_ttl; output to one port; end
+  drop,     ///< end without any action
+  general,  ///< anything else: see RuleBody
+};
+
+/// What a rule of the forward shape does to a packet.
+enum RuleEdit : uint8_t {
+  kEditTtl = 1 << 0,  ///< the TTL goes down
+  kEditL2 = 1 << 1,   ///< MAC addresses are replaced: l2_value under l2_mask
+};
+
+/// What a rule of any shape does, in full.
+struct RuleBody {
+  const MeterCell* meter{nullptr};
+  std::vector<Op> apply;
+  bool clear_actions{false};
+  std::vector<Op> write;  ///< into the action set
+  uint64_t metadata{0};   ///< as in FieldValues
+  uint64_t metadata_mask{0};
+  uint64_t cookie{0};
+  uint8_t table_id{0};
+  bool table_miss{false};  ///< priority 0, no match: its packet-ins say "no match"
+};
+
+/// One rule: a cache line, all that the usual shapes need.
+struct alignas(64) Rule {
+  RuleShape shape;
+  uint8_t next_table;  ///< kNoTable: none
+  uint8_t edits;       ///< forward: RuleEdit bits
+  uint8_t track_idle;  ///< 1 if its last use is to be noted
+  CounterIndex counter;
+  const PortCell* out;  ///< forward
+  const RuleBody* body;
+  const MeterCell* meter;  ///< meter
+  alignas(
+      16) uint8_t l2_value[16];  ///< forward: the first 16 bytes are set to value where mask is set
+  alignas(16) uint8_t l2_mask[16];
+};
+static_assert(sizeof(Rule) == 64);
+
+struct LsiProgram {
+  uint32_t lsi_id{0};
+  const Rule* rules{nullptr};
+  const CounterSpace* counters{nullptr};
+  MacTable* macs{nullptr};                 ///< for NORMAL; written by workers
+  packet::Depth depth{packet::Depth::l2};  ///< how far packets must be parsed
+  match::Extractor extract{nullptr};       ///< parses a burst to that depth
+  std::array<const match::CompiledTable*, kTableCount> tables{};  ///< null: no rules
+  std::vector<std::shared_ptr<const match::CompiledTable>> keep;  ///< owns `tables`
+  std::vector<const Port*> ports;                                 ///< ascending by number
+  std::array<const Port*, 64> low_ports{};  ///< the same, by number, where it is small
+
+  /// The port with this number, or null.
+  [[nodiscard]] const Port* port(PortNo number) const {
+    if (number < low_ports.size()) return low_ports[number];
+    for (const Port* port : ports) {
+      if (port->number == number) return port;
+    }
+    return nullptr;
+  }
+};
+
+}  // namespace headrace::pipeline
