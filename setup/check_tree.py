@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the tree: dependencies between rooms point one way, every source file has its SPDX line.
+"""Checks the tree: its rooms, its SPDX lines, and the paths that it names.
+
+Dependencies between rooms point one way, every source file has its SPDX line, and the files that
+pages and comments name exist (check_paths.py).
 
 Run as `make check-deps`. Prints one line per offence, `file:line: what`, and exits 1 if any.
 """
@@ -8,6 +11,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+from check_paths import Tree, page_offences, source_offences
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -121,7 +126,9 @@ def python_offences(path: Path) -> list[str]:
 def main() -> int:
     """Checks every file; returns the exit status."""
     offences: list[str] = []
-    for path in tracked_files():
+    files = tracked_files()
+    tree = Tree(path.relative_to(ROOT) for path in files)
+    for path in files:
         relative = path.relative_to(ROOT)
         if path.suffix in SOURCE_SUFFIXES or path.name == "Makefile":
             head = path.read_text()[:400]
@@ -129,6 +136,9 @@ def main() -> int:
                 offences.append(f"{relative}:1: no SPDX line")
         if path.suffix in {".cc", ".h"} and relative.parts[0] == "dataplane":
             offences += cpp_offences(path)
+            offences += source_offences(str(relative), path.read_text(), tree, set(CPP_ROOMS))
+        if path.suffix == ".md":
+            offences += page_offences(str(relative), path.read_text(), tree)
         if path.suffix == ".py" and relative.parts[0] == "headrace":
             offences += python_offences(path)
     for line in offences:

@@ -95,7 +95,7 @@ struct SimpleAction {  ///< actions without parameters
 struct PushTunnelAction {  ///< experimenter: encapsulate
   packet::TunnelSpec spec;
   bool id_from_field{false};  ///< the field tunnel_id says the id, not the spec
-  bool as_note{false};        ///< how it came, and is reported: see openflow/tunnel_actions.h
+  bool as_note{false};        ///< how it came, and is reported: see openflow/codec/tunnel_actions.h
   bool operator==(const PushTunnelAction&) const = default;
 };
 struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id, tun_src, tun_dst say what it
