@@ -31,6 +31,14 @@ def hugepages_lacking(megabytes: int) -> str | None:
     return None
 
 
+def available_mb() -> int:
+    """MB of ordinary memory that can be had without swapping (MemAvailable of proc(5))."""
+    for line in Path("/proc/meminfo").read_text().splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) >> 10
+    raise OSError("/proc/meminfo has no MemAvailable")
+
+
 def remove_remains(file_prefix: str) -> None:
     """Removes the runtime directory and the hugepage files of a DPDK process that has ended."""
     # DPDK 22.11, eal_create_runtime_dir(): root's is fixed.

@@ -24,6 +24,8 @@ from headrace.switches.base import PortKind
 
 RUNC = "runc"
 
+_GROUP_PATIENCE_S = 3.0
+
 _OVERHEAD_MB = 192
 """What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
 
@@ -32,7 +34,7 @@ class ContainerEngine(ProcessEngine):
     """headrace-vnf in containers."""
 
     name = "container"
-    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER)
+    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
     def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
         super().__init__(rundir, supervisor, hugepages)
@@ -64,6 +66,7 @@ class ContainerEngine(ProcessEngine):
                 writable=(
                     ports,
                     self._directory,
+                    *await _group_sockets(vnf),
                     *(hugepage_mounts() if self._hugepages else ()),
                 ),
             ),
@@ -102,6 +105,28 @@ class ContainerEngine(ProcessEngine):
                 start_new_session=True,
             )
             return await child.wait()
+
+
+async def _group_sockets(vnf: VnfSpec) -> list[Path]:
+    """The sockets of the trust groups that the VNF's ports are in; runc binds only what exists.
+
+    A switch that was restarted has other sockets under the same names, so a container does not
+    outlive its switch: headrace-vnf ends when a group's switch is gone.
+
+    Raises:
+        ProcessError: the switch does not serve a group.
+    """
+    sockets = {
+        Path(port.switch_port.options["socket"])
+        for port in vnf.ports
+        if port.switch_port.kind is PortKind.SHM
+    }
+    deadline = asyncio.get_running_loop().time() + _GROUP_PATIENCE_S
+    while missing := [socket for socket in sockets if not socket.exists()]:
+        if asyncio.get_running_loop().time() > deadline:
+            raise ProcessError(f"the switch does not serve the trust group of {missing[0]}")
+        await asyncio.sleep(0.02)
+    return sorted(sockets)
 
 
 def _outside_of_usr(directory: Path) -> tuple[Path, ...]:

@@ -10,6 +10,10 @@ What to boot is in the template's `configuration` (`Image`). Ports are of two ki
   `{"0000:00:04.0": {"<port in the graph>": "<name in the region>"}}`. A machine whose switch was
   restarted holds a dead region, so it is started anew.
 
+Beside its ports a machine may be given functions of the host's PCI bus (`pci` of its image): NICs,
+or SR-IOV functions of one, whose packets pass the switch by. They come after all other devices. The
+node says by `claim` whether a function may be given away (bound to vfio-pci, nobody else's).
+
 A machine forwards when its operating system does, which only that knows: an image says by `ready`
 what it writes on its console then. Without `ready` a machine counts as up when it runs.
 """
@@ -19,7 +23,7 @@ import hashlib
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -30,6 +34,7 @@ from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.qemu import (
     PROGRAM,
     Device,
+    PciFunction,
     SharedMemory,
     VhostUser,
     VirtualMachine,
@@ -43,6 +48,20 @@ from headrace.switches.base import PortKind
 
 _ATTACH_ATTEMPTS = 30
 _ATTACH_AGAIN_S = 0.1
+PciAddress = Annotated[
+    str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$", examples=["0000:03:10.0"])
+]
+"""A function of the host's PCI bus, in the form that sysfs has."""
+
+Claim = Callable[[str, VnfSpec], str | None]
+"""Why the PCI function of this address cannot be the VNF's, with the remedy; None if it can."""
+
+
+def nothing_given(address: str, vnf: VnfSpec) -> str:
+    """A `Claim` that refuses: for who has no PCI functions to give away."""
+    return f"{address} is not this node's to give to {vnf.vnf}"
+
+
 _TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
@@ -50,7 +69,7 @@ class Image(BaseModel):
     """What a virtual machine boots: `disk`, which it does not change, or `kernel` and `initrd`.
 
     `ready` is a text on its first serial port; within `boot_s` seconds it must come. `auto` takes
-    KVM where the machine can (qemu.py).
+    KVM where the machine can (qemu.py). `pci` are functions of the host's PCI bus for it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -63,6 +82,7 @@ class Image(BaseModel):
     accelerator: Literal["auto", "kvm", "tcg"] = "auto"
     ready: str = ""
     boot_s: Annotated[float, Field(gt=0)] = 120.0
+    pci: tuple[PciAddress, ...] = ()
 
     @model_validator(mode="after")
     def _boots(self) -> "Image":
@@ -71,6 +91,8 @@ class Image(BaseModel):
         for file in (self.disk, self.kernel, self.initrd):
             if file is not None and not file.is_file():
                 raise ValueError(f"there is no file {file}")
+        if len(set(self.pci)) < len(self.pci):
+            raise ValueError("`pci` names a function twice")
         return self
 
 
@@ -80,10 +102,17 @@ class VmEngine:
     name = "vm"
     port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER, PortKind.SHM)
 
-    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
+    def __init__(
+        self,
+        rundir: Path,
+        supervisor: Supervisor,
+        hugepages: bool,
+        claim: Claim = nothing_given,
+    ) -> None:
         self._directory = rundir / "vm"
         self._supervisor = supervisor
         self._hugepages = hugepages
+        self._claim = claim
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
@@ -123,6 +152,7 @@ class VmEngine:
                 port.id: port.switch_port.name for port in _shared_ports(vnf)[socket]
             }
             devices.append(SharedMemory(attachment.region, attachment.size))
+        devices += [PciFunction(address) for address in image.pci]
         return VirtualMachine(
             name=vnf.name,
             memory_mb=vnf.memory_mb,
@@ -161,6 +191,10 @@ class VmEngine:
             await asyncio.sleep(0.05)
 
     async def _start(self, vnf: VnfSpec, image: Image, digest: str) -> None:
+        for address in image.pci:
+            refusal = await asyncio.to_thread(self._claim, address, vnf)
+            if refusal is not None:
+                raise EngineError(f"VNF {vnf.vnf}: configuration.pci: {refusal}")
         self._directory.mkdir(parents=True, exist_ok=True)
         try:
             with ExitStack() as stack:

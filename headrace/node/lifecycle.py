@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.engines.base import EngineError
 from headrace.node.errors import Busy, DeployFailed, NotFound
+from headrace.node.memory import Memory
 from headrace.node.nffg import parse
 from headrace.node.plan import Surroundings, make_plan
 from headrace.node.resources import EMPTY_PLAN, Plan
@@ -45,10 +46,12 @@ class GraphManager:
         store: Store,
         transition: Transition,
         surroundings: Callable[[dict[str, Plan]], Surroundings],
+        memory: Memory,
     ) -> None:
         self._store = store
         self._transition = transition
         self._surroundings = surroundings
+        self._memory = memory
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._progress: dict[str, _Progress] = {}
         self._tasks: set[asyncio.Task[None]] = set()
@@ -146,6 +149,7 @@ class GraphManager:
         graph, warnings = parse(document)
         node = self._surroundings(self.plans(without=graph_id))
         plan = make_plan(graph, graph_id, number, node, previous)
+        warnings += self._memory.check(plan.vnfs(), previous.vnfs())
         return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
 
     def _spawn(self, work: Any) -> asyncio.Task[None]:

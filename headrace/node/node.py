@@ -10,7 +10,6 @@ import contextlib
 import hashlib
 import logging
 import platform
-import re
 import signal
 from importlib.metadata import version
 from pathlib import Path
@@ -21,13 +20,16 @@ from headrace.engines.base import Engine, EngineError, VnfSpec
 from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
-from headrace.engines.vm import VmEngine
+from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.errors import ConfigError, NotFound
 from headrace.node.inventory import Inventory
 from headrace.node.lifecycle import GraphManager
-from headrace.node.pci.functions import Sysfs
+from headrace.node.memory import Memory
+from headrace.node.pci.binding import device_file
+from headrace.node.pci.functions import PciError, Sysfs
+from headrace.node.pci.users import function_of, name_of, users_of
 from headrace.node.plan import Surroundings, port_spec
 from headrace.node.resources import LsiResource, Plan, PortResource, Resource, VnfResource
 from headrace.node.store import GraphRecord, GraphState, Store
@@ -37,8 +39,6 @@ from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSe
 from headrace.switches.registry import make_driver
 
 log = logging.getLogger("headrace.node")
-
-_PCI = re.compile(r"(?:pci:)?((?:[0-9a-fA-F]{4}:)?[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-7])")
 
 
 def prefix_of(rundir: Path) -> str:
@@ -70,7 +70,11 @@ def _hugepages(config: NodeConfig, supervisor: Supervisor, store: Store) -> tupl
 
 
 def parts_of(
-    config: NodeConfig, rundir: Path, supervisor: Supervisor, hugepages: bool
+    config: NodeConfig,
+    rundir: Path,
+    supervisor: Supervisor,
+    hugepages: bool,
+    claim: Claim = nothing_given,
 ) -> tuple[SwitchDriver, dict[str, Engine]]:
     """The switch driver and the engines of a node's configuration; nothing is started."""
     settings = SwitchSettings(
@@ -80,12 +84,12 @@ def parts_of(
         control_cores=tuple(config.cores.control),
         memory_mb=config.switch_memory_mb,
         hugepages=hugepages,
-        pci=any(_PCI.match(port.options.get("devargs", "")) for port in config.ports or []),
+        pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
     )
     engines: dict[str, Engine] = {
         "process": ProcessEngine(rundir, supervisor, hugepages),
         "container": ContainerEngine(rundir, supervisor, hugepages),
-        "vm": VmEngine(rundir, supervisor, hugepages),
+        "vm": VmEngine(rundir, supervisor, hugepages, claim),
         "native": NativeEngine(prefix_of(rundir)),
     }
     return make_driver(config.switch, settings, supervisor), engines
@@ -107,13 +111,14 @@ class Node:
         self.supervisor = Supervisor(self.rundir)
         self.store = Store(_database(self.rundir))
         self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
-        parts = parts_of(config, self.rundir, self.supervisor, self.hugepages)
+        parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]
         self.engines = engines or parts[1]
         self.templates = templates.load(config.templates)
         self.ports = self._physical_ports()
         transition = Transition(self.store, self.driver, self.engines)
-        self.graphs = GraphManager(self.store, transition, self._surroundings)
+        memory = Memory(self.hugepages, required=config.hugepages == "require")
+        self.graphs = GraphManager(self.store, transition, self._surroundings, memory)
         self.paused = False
         self.version = ""
         self.sysfs = Sysfs()
@@ -297,14 +302,18 @@ class Node:
         ]
 
     def pci_users(self) -> dict[str, list[str]]:
-        """The PCI functions that the physical ports use, with the names of those ports."""
-        users: dict[str, list[str]] = {}
-        for name, port in self.ports.items():
-            if found := _PCI.match(port.options.get("devargs", "")):
-                address = found[1].lower()
-                full = address if address.count(":") == 2 else f"0000:{address}"
-                users.setdefault(full, []).append(name)
-        return users
+        """The PCI functions in use, and by whom of this node (pci/users.py)."""
+        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
+        return users_of(self.ports, vnfs)
+
+    def _claim_pci(self, address: str, vnf: VnfSpec) -> str | None:
+        """Why a virtual machine cannot have a PCI function: not with vfio-pci, or another's."""
+        try:
+            device_file(address, self.sysfs)
+        except PciError as error:
+            return f"{error}; PUT /node/pci/{address}/driver binds it"
+        others = [user for user in self.pci_users().get(address, []) if user != name_of(vnf)]
+        return f"{address} is in use by {', '.join(others)}" if others else None
 
     def information(self) -> dict[str, Any]:
         """What this node is: GET /node."""

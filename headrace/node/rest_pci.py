@@ -51,7 +51,7 @@ class Settings(_Body):
 
 
 def describe(node: Node, function: PciFunction) -> dict[str, Any]:
-    """A function and the node's ports that use it."""
+    """A function, and the node's ports and VNFs that use it."""
     return {**asdict(function), "used_by": node.pci_users().get(function.address, [])}
 
 
@@ -68,7 +68,7 @@ def _idle(node: Node, address: str) -> PciFunction:
         raise NotFound("pci", str(error)) from error
     users = node.pci_users().get(address)
     if users:
-        raise GraphRefused("pci", f"{address} is in use by the node's port {', '.join(users)}")
+        raise GraphRefused("pci", f"{address} is in use by the node's {', '.join(users)}")
     return function
 
 

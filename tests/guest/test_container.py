@@ -16,7 +16,7 @@ from headrace.engines.container import RUNC
 from headrace.node.node import Node
 from headrace.node.rest import make_app
 from headrace.traffic import StreamSpec, TrafficProcess
-from tests.guest.bed import LATE_US, PER_DIRECTION
+from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
 from tests.node import graphs
 from tests.node.conftest import StartNode
 
@@ -41,7 +41,7 @@ def container_of(node: Node) -> tuple[str, int]:
     return vnf.name, process.pid
 
 
-@pytest.mark.parametrize("kind", ["memif", "vhost-user"])
+@pytest.mark.parametrize("kind", ["memif", "vhost-user", "shm"])
 async def test_a_container_passes_every_packet_and_leaves_nothing(
     start_node: StartNode, rundir: Path, kind: str
 ) -> None:
@@ -97,6 +97,19 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
             await asyncio.sleep(0.02)
         await engine.ensure(vnf)
         assert container_of(node)[1] != pid
+
+        if kind == "shm":
+            # Another switch has another region, so there is another container.
+            second = container_of(node)[1]
+            switch = node.supervisor.find("switch")
+            assert switch is not None
+            os.kill(switch.pid, signal.SIGKILL)
+            await eventually(lambda: node.supervisor.find("switch") is None)
+            await node.fill_switch()
+            assert container_of(node)[1] != second
+            vnf, engine = node.vnf("g", "v0")
+            ports = (await engine.counters(vnf))["ports"]
+            assert [port["link"] for port in ports.values()] == ["up", "up"]
 
         assert (await http.delete("/NF-FG/g")).status_code == 204
     assert node.supervisor.find(f"vnf-{name}") is None

@@ -11,11 +11,14 @@ import httpx
 import pytest
 import yaml
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.vm import VmEngine
+from headrace.node.pci import binding
+from headrace.node.pci.users import users_of
 from headrace.node.rest import make_app
 from headrace.processes import Supervisor
 from headrace.programs import find_program
+from headrace.switches.base import PortKind, PortSpec
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
 from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
@@ -23,6 +26,7 @@ from tests.guest.initramfs import Initramfs
 from tests.guest.kernel import GuestKernel
 from tests.node import graphs
 from tests.node.conftest import StartNode
+from tests.node.fake_sysfs import FakeSysfs
 
 PACKETS = 2 * PER_DIRECTION
 READY = "guest: forwards"
@@ -148,23 +152,83 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
         ({"disk": "/nowhere/image.qcow2"}, "there is no file /nowhere/image.qcow2"),
         ({"kernel": "/bin/sh", "cpus": 0}, "configuration.cpus: Input should be greater"),
         ({"kernel": "/bin/sh", "color": "red"}, "configuration.color: Extra inputs"),
+        ({"kernel": "/bin/sh", "pci": ["03:10.0"]}, "configuration.pci.0: String should match"),
+        ({"kernel": "/bin/sh", "pci": ["0000:03:10.0"] * 2}, "names a function twice"),
+        ({"kernel": "/bin/sh", "pci": ["0000:03:10.0"]}, "pci: 0000:03:10.0 is not this node's"),
     ],
 )
 async def test_an_image_that_cannot_be(
     tmp_path: Path, configuration: dict[str, object], message: str
 ) -> None:
     engine = VmEngine(tmp_path, Supervisor(tmp_path), hugepages=False)
-    vnf = VnfSpec(
+    vnf = machine_of(configuration)
+    with pytest.raises(EngineError, match=message):
+        await engine.ensure(vnf)
+    assert not engine.running(vnf)
+
+
+def machine_of(configuration: dict[str, object], *ports: VnfPort) -> VnfSpec:
+    """A VNF of the engine vm."""
+    return VnfSpec(
         name="n-g-v",
         graph="g",
         vnf="v",
         template="t",
         engine="vm",
         function="guest",
-        ports=(),
+        ports=ports,
         memory_mb=128,
         configuration=configuration,
     )
-    with pytest.raises(EngineError, match=message):
+
+
+def test_pci_functions_come_after_the_ports(tmp_path: Path) -> None:
+    engine = VmEngine(tmp_path, Supervisor(tmp_path), hugepages=False)
+    switch_port = PortSpec(
+        name="g1p0", kind=PortKind.VHOST_USER, options={"path": "/run/x.sock"}, labels={}
+    )
+    functions = ["0000:03:10.0", "0000:03:10.1"]
+    vnf = machine_of(
+        {"kernel": "/bin/sh", "pci": functions}, VnfPort(id="p", switch_port=switch_port)
+    )
+    words = engine.machine(vnf, engine.image(vnf), {}).arguments()
+    given = [words[i + 1] for i, word in enumerate(words) if word == "-device"]
+    assert "virtio-net-pci" in given[0] and "addr=0x4" in given[0]
+    assert given[1:] == [
+        "vfio-pci,host=0000:03:10.0,addr=0x5",
+        "vfio-pci,host=0000:03:10.1,addr=0x6",
+    ]
+
+
+async def test_the_node_gives_a_machine_only_what_is_bound_and_free(
+    start_node: StartNode, rundir: Path
+) -> None:
+    """The node's own claim, on a sysfs of the test's: first the driver, then vfio's file."""
+    node = await start_node(
+        hugepages="off",
+        switch="linux-bridge",
+        ports=[{"name": name, "kind": "veth"} for name in ("p0", "p1")],
+    )
+    node.sysfs = sysfs = FakeSysfs(rundir / "sys")
+    sysfs.add_driver("vfio-pci")
+    sysfs.add_driver("i40e", "0000:03:00.0")
+    sysfs.add_function("0000:03:00.0", driver="i40e", iommu_group=4_000_000)
+    vnf = machine_of({"kernel": "/bin/sh", "pci": ["0000:03:00.0"]})
+    engine = node.engines["vm"]
+    with pytest.raises(EngineError, match=r"is with i40e, not with vfio-pci; PUT /node/pci/0000"):
+        await engine.ensure(vnf)
+    binding.bind_to_vfio("0000:03:00.0", sysfs)
+    with pytest.raises(EngineError, match="/dev/vfio/4000000 cannot be opened"):
         await engine.ensure(vnf)
     assert not engine.running(vnf)
+
+
+def test_who_uses_a_function() -> None:
+    ports = {
+        "wan": PortSpec(name="wan", kind=PortKind.DPDK, options={"devargs": "3B:00.1"}, labels={})
+    }
+    vnf = machine_of({"kernel": "/bin/sh", "pci": ["0000:03:10.0"]})
+    assert users_of(ports, [vnf]) == {
+        "0000:3b:00.1": ["port wan"],
+        "0000:03:10.0": ["VNF g/v"],
+    }

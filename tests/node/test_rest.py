@@ -190,7 +190,7 @@ async def test_pci_functions_and_what_may_be_done_to_them(rundir: Path) -> None:
         api.node.sysfs = sysfs
         functions = (await api("GET", "/node/resources")).json()["pci"]
         assert [(f["address"], f["used_by"]) for f in functions] == [
-            ("0000:03:00.0", ["wan"]),
+            ("0000:03:00.0", ["port wan"]),
             ("0000:04:00.0", []),
         ]
         used = await api("PUT", "/node/pci/0000:03:00.0/driver", {"driver": None})
