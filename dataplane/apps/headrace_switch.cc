@@ -16,6 +16,7 @@
 #include "base/control_server.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "match/simd.h"
 #include "ovsdb/client.h"
 #include "runtime/eal.h"
 #include "runtime/switch.h"
@@ -37,6 +38,7 @@ struct Arguments {
   std::string eal_log_level = "notice";
   std::vector<std::string> eal_extra;
   std::string file_prefix;
+  std::string simd = "auto";
   TlsFiles tls;
 };
 
@@ -55,6 +57,16 @@ Result<std::vector<unsigned>> parse_mask(const std::string& mask) {
   std::vector<unsigned> cpus;
   for (; bits != 0; bits &= bits - 1) cpus.push_back(static_cast<unsigned>(std::countr_zero(bits)));
   return cpus;
+}
+
+/// Before any table is made: which twins of the data path's loops are to run.
+Result<> choose_simd(const std::string& wanted) {
+  if (wanted == "auto") return {};
+  const match::Simd simd =
+      wanted == name(match::Simd::portable) ? match::Simd::portable : match::Simd::avx512;
+  match::set_simd(simd);
+  if (match::simd() != simd) return fail("--simd {}: this processor has it not", wanted);
+  return {};
 }
 
 void add_methods(ControlServer& server, runtime::Switch& the_switch) {
@@ -76,6 +88,7 @@ void add_methods(ControlServer& server, runtime::Switch& the_switch) {
 }
 
 Result<> run(const Arguments& arguments) {
+  if (Result<> chosen = choose_simd(arguments.simd); !chosen) return chosen;
   std::vector<unsigned> cpus{std::max(std::thread::hardware_concurrency(), 1u) - 1};
   if (!arguments.cpu_mask.empty()) {
     Result<std::vector<unsigned>> parsed = parse_mask(arguments.cpu_mask);
@@ -140,6 +153,11 @@ int main(int argc, char** argv) {
   app.add_option("--ctl", arguments.control, "control socket [RUNDIR/headrace-switch.ctl]");
   app.add_option("--cpu-mask", arguments.cpu_mask,
                  "hexadecimal mask of the workers' CPUs, while pmd-cpu-mask is not set [last CPU]");
+  app.add_option("--simd", arguments.simd,
+                 "vector instructions of the packet path: auto (the best there are), portable (the "
+                 "baseline that everything is built for), avx512")
+      ->check(CLI::IsMember({"auto", "portable", "avx512"}))
+      ->capture_default_str();
   app.add_option("--control-cpu", arguments.control_cpu, "CPU of all else [0]");
   app.add_flag("--no-huge", arguments.no_huge, "do without hugepages");
   app.add_flag("--pci", arguments.pci, "scan the PCI bus, for ports of physical devices");

@@ -34,4 +34,8 @@ void set_simd(Simd most) noexcept {
   chosen().store(std::min(most, best()), std::memory_order_relaxed);
 }
 
+std::string_view name(Simd simd) noexcept {
+  return simd == Simd::avx512 ? "avx512" : "portable";
+}
+
 }  // namespace headrace::match

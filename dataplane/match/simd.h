@@ -14,6 +14,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #if defined(__x86_64__)
 /// For functions that may use AVX-512. They must be called only where simd() says so.
@@ -31,7 +32,10 @@ enum class Simd : uint8_t { portable, avx512 };
 /// The best that this processor offers, or less if set_simd() said so.
 [[nodiscard]] Simd simd() noexcept;
 
-/// For tests and benches: what simd() is to say from now on, if the processor can.
+/// What simd() is to say from now on, if the processor can; else it says what the processor can.
 void set_simd(Simd most) noexcept;
+
+/// "portable", "avx512": as users write it.
+[[nodiscard]] std::string_view name(Simd simd) noexcept;
 
 }  // namespace headrace::match

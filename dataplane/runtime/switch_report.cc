@@ -4,6 +4,7 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include "match/simd.h"
 #include "pipeline/terms/drop_reason.h"
 
 namespace headrace::runtime {
@@ -78,6 +79,7 @@ json report_show(const Switch& the_switch) {
   }
   return {{"lsis", std::move(lsis)},
           {"workers", std::move(workers)},
+          {"simd", name(match::simd())},
           {"buffers", std::move(buffers)},
           {"unpolled_queues", queues_json(pool, std::nullopt)}};
 }

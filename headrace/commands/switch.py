@@ -83,7 +83,7 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
         for queue in worker["queues"] or [{}]
     ]
     columns = ("worker", "cpu", "port", "queue", "packets", "bursts", "full_bursts")
-    tables.append(table_of("workers", rows, columns))
+    tables.append(table_of(f"workers ({answer['simd']} instructions)", rows, columns))
     _print(answer, as_json, tables)
 
 
