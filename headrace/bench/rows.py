@@ -69,5 +69,6 @@ def emit(rows: Sequence[Row], manifest: dict[str, Any], *, as_json: bool) -> Non
         spread = f"{min(one.samples):.4g} .. {max(one.samples):.4g}" if one.samples else ""
         goal = "" if one.goal is None else f"{one.goal:g}"
         verdict = {True: "met", False: "missed", None: ""}[one.met]
-        table.add_row(f"{one.name}", f"{one.value:.4g} {one.unit}", spread, goal, verdict)
+        name = one.name if one.note is None else f"{one.name}\n  {one.note}"
+        table.add_row(name, f"{one.value:.4g} {one.unit}", spread, goal, verdict)
     Console().print(table)

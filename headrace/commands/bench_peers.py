@@ -42,7 +42,9 @@ def register(app: typer.Typer) -> None:
 
     @room.command("peers")
     def peers_command(
-        only: Annotated[str, typer.Option(help="Cases whose name holds this.")] = "",
+        only: Annotated[
+            str, typer.Option(help="Cases whose name holds one of these words, by comma.")
+        ] = "",
         repeats: RepeatsOption = 7,
         seconds: SecondsOption = 0.8,
         as_json: JsonOption = False,

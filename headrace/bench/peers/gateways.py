@@ -39,6 +39,13 @@ HOSTS = 100  # that the backends run on
 TENANTS = 100  # VNIs
 FIRST_VNI = 5000
 
+OVS_EQUIVALENT = (
+    "OVS pushes and pops VXLAN by a tunnel port only (remote_ip=flow, key=flow), ended in "
+    "userspace by a second bridge with the local address and by neighbours set by hand; its "
+    "push:vxlan action (OpenFlow 1.5 encap/decap) knows Ethernet, NSH and MPLS, not VXLAN. Both "
+    "select methods are tried: dp_hash recirculates, hash makes a megaflow per flow"
+)
+
 
 @dataclass(frozen=True)
 class Host:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from headrace.bench.manifest import machine, versions
-from headrace.bench.peers import adversary, cases, frames, gateways, updates
-from headrace.bench.peers.compare import Outcome, Plan, best_setting, compare, measure, ratios
+from headrace.bench.peers import adversary, cases, figures, frames, gateways, updates
+from headrace.bench.peers.compare import Plan, best_setting, compare, measure
 from headrace.bench.peers.openflow import Refused
 from headrace.bench.peers.systems import (
     Headrace,
@@ -24,9 +24,9 @@ from headrace.bench.peers.systems import (
     System,
 )
 from headrace.bench.rows import Row, row, skipped
+from headrace.switches.tsc import tsc_hz
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
-L3FWD_GOAL = 0.7
 WORKER_CORE = 1
 MEMORY_MB = 512
 EFFECTS = 200  # flow-mods timed to their effect
@@ -89,43 +89,37 @@ def manifest(plan: Plan) -> dict[str, Any]:
     }
 
 
+def chosen_cases(only: str) -> list[cases.Case]:
+    """The cases whose name holds one of the words of `only` (comma-separated); all without any.
+
+    PeerError if that leaves none.
+    """
+    words = [word.strip() for word in only.split(",") if word.strip()]
+    every = [*cases.all_cases(), *gateways.all_cases()]
+    found = [case for case in every if not words or any(word in case.name for word in words)]
+    if not found:
+        raise PeerError(f"no case holds {only!r}: {', '.join(case.name for case in every)}")
+    return found
+
+
 def run_peers(plan: Plan, only: str, say: Say) -> tuple[list[Row], dict[str, Any]]:
-    """`headrace bench peers`: rates and ratios of every case whose name holds `only`."""
+    """`headrace bench peers`: rates, cycles and ratios of the cases that `only` chooses."""
+    chosen = chosen_cases(only)
     rows: list[Row] = []
     with place() as where, running(where, with_l3fwd=True) as systems:
-        for case in [*cases.all_cases(), *gateways.all_cases()]:
-            if only in case.name:
-                outcomes = {o.system: o for o in compare(case, systems, where, plan, say)}
-                rows += list(_peer_rows(case, outcomes))
-    rows += list(_flatness(rows, only))
-    return rows, manifest(plan)
-
-
-def _peer_rows(case: cases.Case, outcomes: dict[str, Outcome]) -> Iterator[Row]:
-    for outcome in outcomes.values():
-        name = f"{case.name} {outcome.system}"
-        if outcome.skipped is not None:
-            yield skipped(name, "Mpps", outcome.skipped)
-        else:
-            mpps = [pps / 1e6 for pps in outcome.pps]
-            yield row(name, mpps, "Mpps", note=outcome.setting or None)
-    ours = outcomes["headrace"]
-    goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
-    for peer, goal in goals.items():
-        if outcomes[peer].skipped is None:
-            name = f"{case.name} headrace/{peer}"
-            yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
-
-
-def _flatness(rows: list[Row], only: str) -> Iterator[Row]:
-    """What is left of our own rate from 1 flow to 500k: the goal is more than two thirds."""
-    one = [r for r in rows if r.name.startswith("l3-1prefix") and r.name.endswith(" headrace")]
-    many = [r for r in rows if "500kflows" in r.name and r.name.endswith(" headrace")]
-    if one and many:
-        shares = [b / a for a, b in zip(one[0].samples, many[0].samples, strict=True)]
-        yield row("l3 headrace 500k flows / 1 flow", shares, "ratio", goal=2 / 3)
-    elif not only:
-        yield skipped("l3 headrace 500k flows / 1 flow", "ratio", "not both measured", goal=2 / 3)
+        for case in chosen:
+            outcomes = {o.system: o for o in compare(case, systems, where, plan, say)}
+            rows += list(figures.rows_of(case, outcomes))
+    rows += list(figures.flatness(rows, whole=not only))
+    about = manifest(plan) | {
+        "cycles": figures.CYCLES,
+        "tsc_hz": tsc_hz(),
+        "ovs_settings": "each case is probed twice with every setting that OVS offers (exact-match "
+        "cache on or off, signature-match cache on or off; select groups by dp_hash or by hash); "
+        "the fastest is measured and noted at its row",
+        "ovs_gateways": gateways.OVS_EQUIVALENT,
+    }
+    return rows, about
 
 
 def run_adversary(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:

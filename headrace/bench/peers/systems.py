@@ -236,6 +236,8 @@ class OvsDpdk(OpenVSwitchLike):
             f"other_config:dpdk-socket-mem={self.place.memory_mb}",
             f"other_config:dpdk-socket-limit={self.place.memory_mb}",
             f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}",
+            # Its flows must not time out while it is parked and others are measured.
+            "other_config:max-idle=600000",
         )
         self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
         self.wait_for("ovs-vswitchd", self.rundir / "ovs.ctl")

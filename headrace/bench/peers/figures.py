@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From windows to the rows of `headrace bench peers`: rates, ratios, cycles, flatness.
+
+Cycles and machines. A TSC cycle is a unit of time, not of work. The published figures of VPP and of
+an OVS built for its very processor come from a machine of this kind whose counter runs at 2.0 GHz
+while its core ran at about 2.7 GHz. So the cycles of one machine are not those of another; what is
+compared is said in two ways: TSC cycles as counted here, against the goal as it stands (the
+stricter reading wherever this counter is the faster), and the same time in cycles of a 2.0 GHz
+counter, for comparison beside the published figure.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from headrace.bench.peers.cases import Case, Published
+from headrace.bench.peers.compare import Outcome, ratios
+from headrace.bench.rows import Row, row, skipped
+from headrace.switches.tsc import tsc_hz
+
+L3FWD_GOAL = 0.7
+FLATNESS_GOAL = 2 / 3
+PUBLISHED_TSC_HZ = 2.0e9
+
+CYCLES = (
+    "TSC cycles per packet: the frequency of the counter / packets per second, source and sink "
+    "included. "
+    "VPP's were taken on another machine of this kind, whose counter runs at 2.0 GHz; the row "
+    '"at 2.0 GHz" says the same time in such cycles'
+)
+
+
+def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
+    """Every system's rate, our cycles, our ratio to each peer."""
+    for outcome in outcomes.values():
+        name = f"{case.name} {outcome.system}"
+        if outcome.skipped is not None:
+            yield skipped(name, "Mpps", outcome.skipped)
+        else:
+            mpps = [pps / 1e6 for pps in outcome.pps]
+            note = f"best setting: {outcome.setting}" if outcome.setting else None
+            yield row(name, mpps, "Mpps", note=note)
+    ours = outcomes["headrace"]
+    yield from _cycles(case.name, ours.pps, case.published)
+    goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
+    for peer, goal in goals.items():
+        name = f"{case.name} headrace/{peer}"
+        if outcomes[peer].skipped is None:
+            yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
+        elif case.routes is not None or peer != "l3fwd":
+            yield skipped(name, "ratio", f"{peer}: {outcomes[peer].skipped}", goal=goal)
+
+
+def _cycles(case: str, pps: Sequence[float], published: Published | None) -> Iterator[Row]:
+    counted = [tsc_hz() / rate for rate in pps if rate > 0]
+    if not counted:
+        yield skipped(f"{case} headrace cycles", "cycles", "no packets came out")
+        return
+    note = None if published is None else f"VPP: {published.vpp_cycles:g} at 2.0 GHz"
+    yield row(
+        f"{case} headrace cycles",
+        counted,
+        "cycles",
+        goal=None if published is None else published.goal,
+        better="lower",
+        note=note,
+    )
+    same_time = [cycles * PUBLISHED_TSC_HZ / tsc_hz() for cycles in counted]
+    yield row(f"{case} headrace cycles at 2.0 GHz", same_time, "cycles", note=note)
+
+
+def flatness(rows: Sequence[Row], *, whole: bool) -> Iterator[Row]:
+    """What is left of our own rate from 1 flow to 500k: the goal is more than two thirds.
+
+    `whole`: all cases were asked for, so that the row must be there.
+    """
+    name = "l3 headrace 500k flows / 1 flow"
+    one = _rate(rows, "l3-1prefix-1flows")
+    many = _rate(rows, "l3-2kprefixes-500kflows")
+    if one is not None and many is not None:
+        shares = [b / a for a, b in zip(one.samples, many.samples, strict=True)]
+        yield row(name, shares, "ratio", goal=FLATNESS_GOAL)
+    elif whole:
+        yield skipped(name, "ratio", "not both measured", goal=FLATNESS_GOAL)
+
+
+def _rate(rows: Sequence[Row], case: str) -> Row | None:
+    return next((each for each in rows if each.name == f"{case} headrace"), None)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench peers`: which cases there are, and what becomes of windows."""
+
+import pytest
+
+from headrace.bench.peers import cases, figures, suites
+from headrace.bench.peers.compare import Outcome
+from headrace.bench.peers.systems import PeerError
+from headrace.bench.rows import Row
+from headrace.switches.tsc import tsc_hz
+
+
+def test_every_case_of_the_comparison_is_there_once() -> None:
+    """L2, L3 with few and many flows and prefixes, both gateways, the access gateway."""
+    names = [case.name for case in suites.chosen_cases("")]
+    assert len(names) == len(set(names))
+    assert {
+        "l2-100macs-100flows",
+        "l2-100macs-10kflows",
+        "l3-1prefix-1flows",
+        "l3-100prefixes-100flows",
+        "l3-2kprefixes-10kflows",
+        "l3-2kprefixes-500kflows",
+        "l3-10kmixed-1flows",
+        "l3-10kmixed-100flows",
+        "l3-10kmixed-10kflows",
+        "l3-10kmixed-500kflows",
+        "access-gateway-10kusers",
+        "gateway-up-10kflows",
+        "gateway-down-10kflows",
+    } == set(names)
+
+
+def test_cases_are_chosen_by_words() -> None:
+    """Any of the words will do; none that fits is an error that lists them."""
+    chosen = suites.chosen_cases("gateway-up, l2-100macs-100flows")
+    assert [case.name for case in chosen] == ["l2-100macs-100flows", "gateway-up-10kflows"]
+    with pytest.raises(PeerError, match="l3-1prefix-1flows"):
+        suites.chosen_cases("nonsense")
+
+
+def _case(name: str) -> cases.Case:
+    return next(case for case in cases.all_cases() if case.name == name)
+
+
+def _rows(name: str, ours: list[float], peer: Outcome) -> dict[str, Row]:
+    outcomes = {
+        "headrace": Outcome("headrace", "", ours),
+        "ovs-dpdk": peer,
+        "l3fwd": Outcome("l3fwd", "", [], "not installed"),
+    }
+    return {row.name: row for row in figures.rows_of(_case(name), outcomes)}
+
+
+def test_ratios_are_of_neighbouring_windows() -> None:
+    """The median of the pairs' ratios, against the case's goal; the best setting at the peer."""
+    name = "l3-100prefixes-100flows"
+    rows = _rows(name, [40e6, 30e6, 50e6], Outcome("ovs-dpdk", "emc off", [10e6, 10e6, 10e6]))
+    ratio = rows[f"{name} headrace/ovs-dpdk"]
+    assert (ratio.value, ratio.goal, ratio.met) == (4.0, 4.0, True)
+    assert rows[f"{name} ovs-dpdk"].note == "best setting: emc off"
+
+
+def test_cycles_are_counted_here_and_at_the_published_clock() -> None:
+    """The goal is that of the counter here; the same time stands beside it at 2.0 GHz."""
+    name = "l3-100prefixes-100flows"
+    rows = _rows(name, [50e6], Outcome("ovs-dpdk", "emc off", [10e6]))
+    here, there = rows[f"{name} headrace cycles"], rows[f"{name} headrace cycles at 2.0 GHz"]
+    assert here.value == pytest.approx(tsc_hz() / 50e6)
+    assert there.value == pytest.approx(40.0)
+    assert here.goal == 55
+    assert here.met is (tsc_hz() / 50e6 <= 55)
+
+
+def test_a_peer_that_is_missing_fails_its_ratio() -> None:
+    """No row is silently left out where the peer could have taken part."""
+    name = "l3-1prefix-1flows"
+    rows = _rows(name, [50e6], Outcome("ovs-dpdk", "", [], "not installed"))
+    assert rows[f"{name} headrace/ovs-dpdk"].met is False
+    assert "not installed" in str(rows[f"{name} headrace/l3fwd"].skipped)
+
+
+def test_flatness_is_from_one_flow_to_half_a_million() -> None:
+    """Window by window; a row that says so if either was not measured."""
+    few = _rows("l3-1prefix-1flows", [50e6, 60e6], Outcome("ovs-dpdk", "", [1e6, 1e6]))
+    many = _rows("l3-2kprefixes-500kflows", [40e6, 42e6], Outcome("ovs-dpdk", "", [1e6, 1e6]))
+    (row,) = figures.flatness([*few.values(), *many.values()], whole=True)
+    assert row.samples == pytest.approx([0.8, 0.7])
+    assert row.met is True
+    (missing,) = figures.flatness(list(few.values()), whole=True)
+    assert missing.met is False
+    assert list(figures.flatness(list(few.values()), whole=False)) == []
