@@ -37,7 +37,7 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.rules import Rule
-from headrace.switches.tsc import tsc_hz
+from headrace.tsc import tsc_hz
 
 _IFNAME_MAX = 15
 _CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat

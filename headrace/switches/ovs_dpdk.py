@@ -26,7 +26,7 @@ from headrace.switches.base import (
 )
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
-from headrace.switches.tsc import tsc_hz
+from headrace.tsc import tsc_hz
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
