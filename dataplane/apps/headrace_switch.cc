@@ -16,11 +16,11 @@
 #include "base/control_server.h"
 #include "base/log.h"
 #include "base/version.h"
+#include "eal/eal.h"
 #include "match/simd.h"
 #include "ovsdb/client.h"
-#include "runtime/eal.h"
-#include "runtime/switch.h"
-#include "runtime/switch_report.h"
+#include "runtime/switch/switch.h"
+#include "runtime/switch/switch_report.h"
 
 namespace headrace {
 namespace {

@@ -8,7 +8,7 @@
 #include "base/control_server.h"
 #include "base/log.h"
 #include "base/version.h"
-#include "runtime/eal.h"
+#include "eal/eal.h"
 #include "traffic/service.h"
 #include "traffic/worker.h"
 

@@ -10,7 +10,7 @@
 //
 // Threads: groups are made and found on the control thread, live as long as a port uses them, and
 // their rings are used by the first worker, which polls their ports and sends for all others
-// (runtime/shared_tx.h).
+// (runtime/workers/shared_tx.h).
 #pragma once
 
 #include <array>

@@ -20,11 +20,11 @@
 #include <map>
 #include <thread>
 
+#include "eal/eal.h"
+#include "eal/mempool.h"
+#include "eal/thread.h"
 #include "pipeline/terms/port_io.h"
 #include "port/memif/endpoint.h"
-#include "runtime/eal.h"
-#include "runtime/mempool.h"
-#include "runtime/thread.h"
 
 namespace headrace {
 namespace {

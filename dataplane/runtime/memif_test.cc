@@ -12,11 +12,11 @@
 #include <random>
 #include <thread>
 
+#include "eal/eal.h"
+#include "eal/mempool.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/reclaimer.h"
 #include "port/memif/endpoint.h"
-#include "runtime/eal.h"
-#include "runtime/mempool.h"
 
 namespace headrace::port::memif {
 namespace {

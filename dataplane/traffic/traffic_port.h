@@ -13,7 +13,7 @@
 #include <string>
 
 #include "base/result.h"
-#include "runtime/mempool.h"
+#include "eal/mempool.h"
 
 namespace headrace::traffic {
 

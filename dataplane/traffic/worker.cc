@@ -3,7 +3,7 @@
 
 #include <future>
 
-#include "runtime/thread.h"
+#include "eal/thread.h"
 
 namespace headrace::traffic {
 

@@ -14,9 +14,9 @@
 
 #include "base/control_server.h"
 #include "base/log.h"
-#include "runtime/eal.h"
-#include "runtime/mempool.h"
-#include "runtime/thread.h"
+#include "eal/eal.h"
+#include "eal/mempool.h"
+#include "eal/thread.h"
 #include "vnf/device.h"
 #include "vnf/program_config.h"
 #include "vnf/worker.h"

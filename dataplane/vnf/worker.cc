@@ -9,7 +9,7 @@
 #include <array>
 #include <future>
 
-#include "runtime/thread.h"
+#include "eal/thread.h"
 
 namespace headrace::vnf {
 namespace {

@@ -6,7 +6,7 @@
 // that the underlay's tables say where it leaves. What the underlay's tables output to LOCAL is
 // looked at before the host gets it: a packet of a tunnel is decapsulated and comes in by the
 // tunnel port of its LSI, all in the same burst; anything else goes on to the host. No kernel table
-// takes part: addresses and neighbours are the control thread's (runtime/tunnels.h).
+// takes part: addresses and neighbours are the control thread's (runtime/switch/tunnels.h).
 //
 // TunnelEgress and TunnelIngress are immutable; the control thread publishes new ones and frees old
 // ones after a grace period.

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "runtime/eal.h"
+#include "eal/eal.h"
 
 namespace headrace::vnf {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "runtime/mempool.h"
+#include "eal/mempool.h"
 #include "vnf/function.h"
 #include "vnf/net/packet_builder.h"
 #include "vnf/output.h"

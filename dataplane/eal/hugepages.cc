@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eal/hugepages.h"
+
+#include <unistd.h>
+
+#include <fstream>
+#include <sstream>
+
+namespace headrace::runtime {
+
+std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc) {
+  std::ifstream meminfo(proc / "meminfo");
+  uint64_t free_pages = 0;
+  uint64_t page_kb = 0;
+  for (std::string line; std::getline(meminfo, line);) {
+    std::istringstream words(line);
+    std::string name;
+    uint64_t value = 0;
+    words >> name >> value;
+    if (name == "HugePages_Free:") free_pages = value;
+    if (name == "Hugepagesize:") page_kb = value;
+  }
+  if (page_kb == 0) return std::nullopt;
+
+  std::ifstream mounts(proc / "mounts");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string device, path, type, flags;
+    words >> device >> path >> type >> flags;
+    if (type != "hugetlbfs" || ::access(path.c_str(), W_OK) != 0) continue;
+    const size_t size = flags.find("pagesize=");
+    if (size != std::string::npos) {
+      // pagesize=2M, 1024M or 1G
+      size_t digits = 0;
+      uint64_t kb = std::stoull(flags.substr(size + 9), &digits);
+      switch (flags[size + 9 + digits]) {
+        case 'G':
+          kb *= 1024 * 1024;
+          break;
+        case 'M':
+          kb *= 1024;
+          break;
+        default:
+          break;
+      }
+      if (kb != page_kb) continue;
+    }
+    return HugepageMount{path, page_kb, free_pages * page_kb / 1024};
+  }
+  return std::nullopt;
+}
+
+void unlink_hugepage_files(const std::string& mount, const std::string& file_prefix) {
+  const std::string start = file_prefix + "map_";
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(mount, error)) {
+    if (entry.path().filename().string().starts_with(start)) {
+      std::filesystem::remove(entry.path(), error);
+    }
+  }
+}
+
+}  // namespace headrace::runtime

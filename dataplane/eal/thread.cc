@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "eal/thread.h"
+
+#include <pthread.h>
+#include <rte_lcore.h>
+#include <sched.h>
+
+#include <cstring>
+
+namespace headrace::runtime {
+
+Result<> pin_this_thread(uint32_t cpu) {
+  if (cpu >= CPU_SETSIZE) return fail("CPU {}: there is no such CPU", cpu);
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(cpu, &set);
+  if (const int error = ::pthread_setaffinity_np(::pthread_self(), sizeof set, &set); error != 0) {
+    return fail("CPU {}: cannot run there: {}", cpu, std::strerror(error));
+  }
+  return {};
+}
+
+void name_this_thread(const char* name) {
+  char short_name[16];
+  std::strncpy(short_name, name, sizeof short_name - 1);
+  short_name[sizeof short_name - 1] = '\0';
+  ::pthread_setname_np(::pthread_self(), short_name);
+}
+
+DpdkThread::DpdkThread() : registered_(rte_thread_register() == 0) {}
+
+DpdkThread::~DpdkThread() {
+  if (registered_) rte_thread_unregister();
+}
+
+}  // namespace headrace::runtime

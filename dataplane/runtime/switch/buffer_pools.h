@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// The switch's packet buffers: one pool for frames of ordinary size, made at the start, and one for
+// jumbo frames, made when the first port asks for it.
+#pragma once
+
+#include <cstdint>
+
+#include "base/result.h"
+#include "eal/mempool.h"
+
+namespace headrace::runtime {
+
+class BufferPools {
+ public:
+  /// Sizes the pools from the memory that EAL got; about half of it goes to ordinary buffers, the
+  /// rest is for devices, tables and jumbo frames.
+  static Result<BufferPools> make(uint32_t memory_mb);
+
+  /// The pool whose buffers hold a whole frame of this MTU (bytes of IP, at most 9978).
+  Result<rte_mempool*> for_mtu(uint32_t mtu);
+  [[nodiscard]] rte_mempool* ordinary() const { return ordinary_.get(); }
+  /// Null while no port has asked for it.
+  [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }
+
+ private:
+  BufferPools(Mempool ordinary, uint32_t memory_mb)
+      : ordinary_(std::move(ordinary)), memory_mb_(memory_mb) {}
+
+  Mempool ordinary_;
+  Mempool jumbo_;
+  uint32_t memory_mb_;
+};
+
+}  // namespace headrace::runtime

@@ -1,0 +1,445 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/switch/switch_lsi.h"
+
+#include <rte_cycles.h>
+#include <rte_mbuf.h>
+
+#include <cstdio>
+#include <cstring>
+#include <thread>
+
+#include "base/log.h"
+#include "pipeline/execute/defragmenter.h"
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/program/action_program.h"
+
+namespace headrace::runtime {
+
+namespace {
+
+constexpr std::string_view kPatch = "patch";
+constexpr std::string_view kDefrag = "defrag";
+
+Result<pipeline::MacAddress> parse_mac(const std::string& text) {
+  pipeline::MacAddress mac;
+  int end = 0;
+  if (std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1], &mac[2],
+                  &mac[3], &mac[4], &mac[5], &end) != 6 ||
+      static_cast<size_t>(end) != text.size()) {
+    return fail("'{}' is no MAC address; write xx:xx:xx:xx:xx:xx", text);
+  }
+  return mac;
+}
+
+/// A patch port's address: locally administered, the same at every start.
+pipeline::MacAddress mac_of_name(std::string_view name) {
+  const uint64_t hash = std::hash<std::string_view>{}(name);
+  pipeline::MacAddress mac;
+  std::memcpy(mac.data(), &hash, mac.size());
+  mac[0] = static_cast<uint8_t>((mac[0] & 0xfc) | 0x02);
+  return mac;
+}
+
+/// The ofp_port_features bit of a speed; none for speeds that OpenFlow 1.3 has no bit for.
+uint32_t speed_feature(uint64_t speed_bps) {
+  switch (speed_bps / 1'000'000) {
+    case 10:
+      return 1 << 1;
+    case 100:
+      return 1 << 3;
+    case 1'000:
+      return 1 << 5;
+    case 10'000:
+      return 1 << 6;
+    case 40'000:
+      return 1 << 7;
+    case 100'000:
+      return 1 << 8;
+    default:
+      return 0;
+  }
+}
+
+uint32_t kilobits(const port::LinkState& link) {
+  return static_cast<uint32_t>(std::min<uint64_t>(link.speed_bps / 1000, UINT32_MAX));
+}
+
+}  // namespace
+
+std::string format_mac(const pipeline::MacAddress& mac) {
+  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
+                     mac[4], mac[5]);
+}
+
+Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t id,
+                                                   const ovsdb::LsiConfig& config) {
+  if (config.name.empty() || config.name.find('/') != std::string::npos) {
+    return fail("bridge '{}': a name must not be empty or have a '/'", config.name);
+  }
+  std::unique_ptr<SwitchLsi> lsi(new SwitchLsi(std::move(parts), id, config));
+  const std::string management = lsi->parts_.rundir + "/" + config.name + ".mgmt";
+  if (Result<> listening = lsi->agent_->listen(management); !listening) {
+    return tl::unexpected(listening.error());
+  }
+  lsi->install_default_rules();
+  return lsi;
+}
+
+SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config)
+    : parts_(std::move(parts)), config_(config) {
+  lsi_ = std::make_shared<pipeline::Lsi>(
+      pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
+  fail_open_.emplace(*lsi_);
+  agent_ =
+      std::make_unique<openflow::Agent>(parts_.io, *lsi_, *this,
+                                        openflow::AgentConfig{.datapath_id = config.datapath_id,
+                                                              .name = config.name,
+                                                              .description = config.description,
+                                                              .tls = &parts_.tls});
+}
+
+void SwitchLsi::install_default_rules() {
+  if (config_.fail_mode != ovsdb::FailMode::standalone) return;
+  pipeline::FlowMod normal;
+  normal.instructions.push_back(
+      pipeline::ApplyActions{{pipeline::OutputAction{.port = pipeline::kPortNormal}}});
+  if (const auto done = lsi_->flow_mod(normal); !done) {
+    log::error("{}: the rule for fail-mode standalone is refused (error type {}, code {})",
+               config_.name, done.error().type, done.error().code);
+  }
+}
+
+void SwitchLsi::update(const ovsdb::LsiConfig& config) {
+  if (config.datapath_id != config_.datapath_id) agent_->set_datapath_id(config.datapath_id);
+  agent_->set_description(config.description);
+  const bool fail_mode_changed = config.fail_mode != config_.fail_mode;
+  config_ = config;
+  if (fail_mode_changed && !has_controllers_) install_default_rules();
+}
+
+void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& controllers) {
+  std::vector<openflow::ControllerConfig> configs;
+  for (const ovsdb::ControllerSpec& spec : controllers) {
+    configs.push_back({.target = spec.target,
+                       .inactivity_probe = std::chrono::milliseconds(spec.inactivity_probe_ms),
+                       .max_backoff = std::chrono::milliseconds(spec.max_backoff_ms)});
+  }
+  longest_probe_ = {};
+  for (const openflow::ControllerConfig& config : configs) {
+    longest_probe_ = std::max(longest_probe_, config.inactivity_probe);
+  }
+  // As OVS: with the first controller, and without the last one, the rules start anew.
+  if (has_controllers_ != !controllers.empty()) {
+    has_controllers_ = !controllers.empty();
+    pipeline::FlowMod flush;
+    flush.command = pipeline::FlowMod::Command::remove;
+    flush.table_id = pipeline::kTableAll;
+    if (const auto done = lsi_->flow_mod(flush); !done) {
+      log::error("{}: rules could not be flushed (error type {}, code {})", config_.name,
+                 done.error().type, done.error().code);
+    }
+    if (!has_controllers_) install_default_rules();
+  }
+  agent_->set_controllers(configs);
+}
+
+void SwitchLsi::watch_controllers() {
+  fail_open_->update(has_controllers_ && config_.fail_mode == ovsdb::FailMode::standalone,
+                     agent_->is_connected(), longest_probe_, FailOpen::Clock::now());
+}
+
+std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() const {
+  std::map<std::string, ovsdb::ControllerState> states;
+  for (const openflow::ControllerStatus& status : agent_->status()) {
+    ovsdb::ControllerState& state = states[status.target];
+    state.is_connected = status.is_connected;
+    switch (status.role) {
+      case openflow::Role::master:
+        state.role = "master";
+        break;
+      case openflow::Role::slave:
+        state.role = "slave";
+        break;
+      default:
+        state.role = "other";
+    }
+    state.status["state"] = status.state;
+    if (!status.last_error.empty()) state.status["last_error"] = status.last_error;
+    if (status.since_connect.count() >= 0) {
+      state.status["sec_since_connect"] = std::to_string(status.since_connect.count());
+    }
+    if (status.since_disconnect.count() >= 0) {
+      state.status["sec_since_disconnect"] = std::to_string(status.since_disconnect.count());
+    }
+  }
+  return states;
+}
+
+Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec& spec) {
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
+  port::PortConfig config{
+      .name = spec.name,
+      .type = spec.type,
+      .options = spec.options,
+      .rundir = parts_.rundir,
+      .mtu = spec.mtu,
+      .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers)),
+      .on_link_event = [&event = parts_.link_event] { event.raise(); },
+      .io = &parts_.io,
+      .reclaimer = &parts_.qsbr};
+  const Result<rte_mempool*> pool = parts_.pools.for_mtu(spec.mtu.value_or(port::kDefaultMtu));
+  if (!pool) return fail("{}: {}", spec.name, pool.error().message);
+  config.pool = *pool;
+  if (spec.mac) {
+    const Result<pipeline::MacAddress> mac = parse_mac(*spec.mac);
+    if (!mac) return fail("{}: {}", spec.name, mac.error().message);
+    config.mac = *mac;
+  }
+  Result<std::unique_ptr<port::Port>> device = port::open_port(config);
+  if (!device) return tl::unexpected(device.error());
+
+  auto port = std::make_unique<SwitchPort>();
+  port->spec = spec;
+  port->device = std::move(*device);
+  if (port->device->n_tx_queues() < config.tx_queues_wanted) {
+    static unsigned serial = 0;  // port names may be longer than a ring's
+    Result<std::unique_ptr<SharedTx>> shared = SharedTx::make(
+        fmt::format("tx-{}", serial++), port->device->io(), port->device->n_tx_queues());
+    if (!shared) return tl::unexpected(shared.error());
+    port->shared = std::move(*shared);
+  }
+  if (spec.qos) {
+    static unsigned serial = 0;
+    Result<std::unique_ptr<PortQueues>> queues =
+        PortQueues::make(fmt::format("txq-{}", serial++), port->io(), *spec.qos, rte_get_tsc_hz());
+    if (!queues) return tl::unexpected(queues.error());
+    port->tx_queues = std::move(*queues);
+  }
+  for (uint16_t queue = 0; queue < port->device->n_rx_queues(); ++queue) {
+    port->queues.push_back(std::make_unique<QueueCounters>());
+  }
+  port->link = port->device->link();
+  return port;
+}
+
+Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
+  if (ports_.contains(spec.name)) return fail("{}: the port exists already", spec.name);
+  if (spec.type == kPatch) {
+    auto port = std::make_unique<SwitchPort>();
+    port->spec = spec;
+    const pipeline::PortSpec patch{
+        .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+    if (Result<> added = lsi_->add_patch(patch); !added) return added;
+    ports_.emplace(spec.name, std::move(port));
+    return {};
+  }
+  if (port::is_tunnel_type(spec.type)) return add_tunnel(spec);
+  if (spec.type == kDefrag) return add_defragmenter(spec);
+  Result<std::unique_ptr<SwitchPort>> opened = open_device(spec);
+  if (!opened) return tl::unexpected(opened.error());
+  SwitchPort& port = **opened;
+  const pipeline::PortSpec added_spec{
+      .number = spec.number,
+      .name = spec.name,
+      .mac = port.device->mac(),
+      .io = &port.io(),
+      // Worker w sends on queue w; SharedTx maps those that the device has not.
+      .n_tx_queues = static_cast<uint16_t>(pipeline::kMaxWorkers),
+      .features = speed_feature(port.link.speed_bps),
+      .speed_kbps = kilobits(port.link),
+      .link_up = port.link.up,
+      .io_knows_link = port.device->io_knows_link()};
+  if (Result<> added = lsi_->add_port(added_spec); !added) return added;
+  ports_.emplace(spec.name, std::move(*opened));
+  return {};
+}
+
+Result<> SwitchLsi::add_defragmenter(const ovsdb::PortSpec& spec) {
+  if (!spec.options.empty()) {
+    return fail("{}: type defrag has no option {}", spec.name, spec.options.begin()->first);
+  }
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
+  auto defragmenter =
+      pipeline::Defragmenter::make(std::min(cpus, pipeline::kMaxWorkers), rte_get_tsc_hz());
+  if (!defragmenter) return fail("{}: {}", spec.name, defragmenter.error().message);
+  auto port = std::make_unique<SwitchPort>();
+  port->spec = spec;
+  const pipeline::PortSpec own{
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+  if (Result<> added = lsi_->add_defragmenter(own, std::move(*defragmenter)); !added) return added;
+  ports_.emplace(spec.name, std::move(port));
+  return {};
+}
+
+Result<> SwitchLsi::add_tunnel(const ovsdb::PortSpec& spec) {
+  const port::PortConfig config{.name = spec.name, .type = spec.type, .options = spec.options};
+  Result<port::TunnelOptions> options = port::read_tunnel_options(config);
+  if (!options) return tl::unexpected(options.error());
+  if (!pipeline::enable_tunnel_fields()) {
+    return fail("{}: no room in packet buffers for a tunnel's fields", spec.name);
+  }
+  auto port = std::make_unique<SwitchPort>();
+  port->spec = spec;
+  port->tunnel = std::move(*options);
+  const pipeline::PortSpec tunnel{
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+  if (Result<> added = lsi_->add_tunnel(tunnel); !added) return added;
+  ports_.emplace(spec.name, std::move(port));
+  return {};
+}
+
+Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
+  const auto found = ports_.find(spec.name);
+  if (found == ports_.end()) return fail("{}: there is no such port", spec.name);
+  SwitchPort& port = *found->second;
+  if (spec.number != port.spec.number || spec.options != port.spec.options ||
+      spec.mac != port.spec.mac || spec.qos != port.spec.qos) {
+    return port.spec.type == kPatch && spec.number == port.spec.number;
+  }
+  if (spec.mtu != port.spec.mtu && port.device) {
+    // A larger frame may need larger buffers, and those a new queue.
+    const uint32_t mtu = spec.mtu.value_or(port::kDefaultMtu);
+    const Result<rte_mempool*> now =
+        parts_.pools.for_mtu(port.spec.mtu.value_or(port::kDefaultMtu));
+    const Result<rte_mempool*> then = parts_.pools.for_mtu(mtu);
+    if (!then) return fail("{}: {}", spec.name, then.error().message);
+    if (*now != *then) return false;
+    if (Result<> set = port.device->set_mtu(mtu); !set) return tl::unexpected(set.error());
+  }
+  port.spec = spec;
+  return true;
+}
+
+std::unique_ptr<SwitchPort> SwitchLsi::remove_port(std::string_view name) {
+  const auto found = ports_.find(name);
+  if (found == ports_.end()) return nullptr;
+  std::unique_ptr<SwitchPort> port = std::move(found->second);
+  ports_.erase(found);
+  if (Result<> removed = lsi_->remove_port(port->spec.number); !removed) {
+    log::error("{}: {}", config_.name, removed.error().message);
+  }
+  return port;
+}
+
+bool SwitchLsi::poll_links() {
+  bool changed = false;
+  for (const auto& [name, port] : ports_) {
+    if (!port->device) continue;
+    const port::LinkState link = port->device->link();
+    if (link.up == port->link.up && link.speed_bps == port->link.speed_bps) continue;
+    if (link.up != port->link.up) {
+      ++port->link_resets;
+      log::info("{}: link {}", name, link.up ? "up" : "down");
+    }
+    port->link = link;
+    lsi_->set_link(port->spec.number, link.up, kilobits(link));
+    changed = true;
+  }
+  return changed;
+}
+
+const SwitchPort* SwitchLsi::find_port(std::string_view name) const {
+  const auto found = ports_.find(name);
+  return found == ports_.end() ? nullptr : found->second.get();
+}
+
+ovsdb::PortState SwitchLsi::port_state(const SwitchPort& port) const {
+  ovsdb::PortState state;
+  const std::optional<pipeline::PortDesc> desc = lsi_->port_desc(port.spec.number);
+  state.admin_up = !desc || (desc->config & pipeline::kPortConfigDown) == 0;
+  if (!port.device) {
+    state.link_up = desc && (desc->state & pipeline::kPortStateLinkDown) == 0;
+    state.mac = format_mac(mac_of_name(port.spec.name));
+    state.status = port.tunnel_status;
+    return state;
+  }
+  state.link_up = port.link.up;
+  state.link_resets = port.link_resets;
+  if (port.link.speed_bps > 0) state.link_speed_bps = port.link.speed_bps;
+  state.full_duplex = port.link.full_duplex;
+  state.mtu = port.device->mtu();
+  state.mac = format_mac(port.device->mac());
+  state.ifindex = port.device->ifindex();
+  state.status = port.device->status();
+  return state;
+}
+
+std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port) const {
+  std::map<std::string, int64_t> statistics;
+  if (port.device) statistics = port.device->statistics();
+  const auto counted = lsi_->port_stats(port.spec.number);
+  if (!counted || counted->empty()) return statistics;
+  // The pipeline's counts are exact for every kind of device, so they are the ones to show; losses
+  // before and after the pipeline add up.
+  const pipeline::PortStats& stats = counted->front();
+  const auto count = [](uint64_t value) { return static_cast<int64_t>(value); };
+  statistics["rx_packets"] = count(stats.rx_packets);
+  statistics["rx_bytes"] = count(stats.rx_bytes);
+  statistics["tx_packets"] = count(stats.tx_packets);
+  statistics["tx_bytes"] = count(stats.tx_bytes);
+  statistics["rx_dropped"] += count(stats.rx_dropped);
+  statistics["tx_dropped"] += count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0) +
+                                    (port.tx_queues ? port.tx_queues->dropped() : 0));
+  statistics.try_emplace("rx_errors", 0);
+  statistics.try_emplace("tx_errors", 0);
+  return statistics;
+}
+
+bool SwitchLsi::packet_out(pipeline::PortNo in_port,
+                           std::unique_ptr<pipeline::ActionProgram> actions,
+                           openflow::Bytes packet) {
+  if (parts_.workers.workers().empty()) return false;
+  const Result<rte_mempool*> pool = parts_.pools.for_mtu(static_cast<uint32_t>(packet.size()));
+  if (!pool) return false;
+  rte_mbuf* buffer = rte_pktmbuf_alloc(*pool);
+  if (buffer == nullptr) return false;
+  char* data = rte_pktmbuf_append(buffer, static_cast<uint16_t>(packet.size()));
+  if (data == nullptr) {
+    rte_pktmbuf_free(buffer);
+    return false;
+  }
+  std::memcpy(data, packet.data(), packet.size());
+  auto job =
+      std::make_unique<PacketOutJob>(PacketOutJob{lsi_, in_port, std::move(actions), buffer});
+  if (parts_.workers.workers().front()->packet_outs().submit(job)) return true;
+  rte_pktmbuf_free(buffer);
+  return false;
+}
+
+std::vector<openflow::QueueState> SwitchLsi::queues(pipeline::PortNo port_no) const {
+  std::vector<openflow::QueueState> states;
+  for (const auto& [name, port] : ports_) {
+    if (port->spec.number != port_no || !port->tx_queues) continue;
+    for (const PortQueues::Counts& counts : port->tx_queues->counts()) {
+      openflow::QueueState state{.id = counts.id,
+                                 .tx_packets = counts.packets,
+                                 .tx_bytes = counts.bytes,
+                                 .tx_errors = counts.errors};
+      for (const ovsdb::QueueSpec& spec : port->spec.qos->queues) {
+        if (spec.id != counts.id) continue;
+        state.min_rate_bps = spec.min_rate_bps;
+        state.max_rate_bps = spec.max_rate_bps;
+      }
+      states.push_back(state);
+    }
+  }
+  return states;
+}
+
+openflow::DeviceCounters SwitchLsi::device_counters(pipeline::PortNo port_no) const {
+  openflow::DeviceCounters counters;
+  for (const auto& [name, port] : ports_) {
+    if (port->spec.number != port_no || !port->device) continue;
+    const auto statistics = port->device->statistics();
+    const auto value = [&](const char* key) {
+      const auto found = statistics.find(key);
+      return found == statistics.end() ? 0 : static_cast<uint64_t>(found->second);
+    };
+    counters.rx_dropped = value("rx_dropped");
+    counters.rx_errors = value("rx_errors");
+    counters.tx_errors = value("tx_errors");
+  }
+  return counters;
+}
+
+}  // namespace headrace::runtime

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the switch tells on its control socket: show, tables, drops, cycles. Reading it costs the
+// workers nothing: all comes from counters that they write anyway.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "runtime/switch/switch.h"
+
+namespace headrace::runtime {
+
+/// LSIs with their ports, counters and controllers; workers with the queues that they poll.
+nlohmann::json report_show(const Switch& the_switch);
+/// Per LSI its tables that hold rules: how many, which structure they were compiled to and why,
+/// lookups and matches.
+nlohmann::json report_tables(const Switch& the_switch);
+/// Per LSI the packets dropped by each reason (those that are not zero), and what its devices lost.
+nlohmann::json report_drops(const Switch& the_switch);
+/// Per worker its busy, idle and sleep cycles, rounds and packets, and, once stage timing was on,
+/// the cycles of each stage with the packets that they were spent on.
+nlohmann::json report_cycles(const Switch& the_switch);
+
+}  // namespace headrace::runtime

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tunnels of a switch, as the control thread keeps them: which bridge is whose underlay, which
+// next hop has which MAC address, and what of it workers are to know.
+//
+// The underlay of a tunnel port is a bridge: the one that options:underlay names; else the one
+// whose own interface has options:local_ip, or an address in one subnet with the next hop (as OVS
+// finds it by the kernel's routes); else, with a local_ip, the port's own bridge. The outer source
+// is local_ip, or that interface's address. The outer MAC addresses are the bridge's own and the
+// next hop's: of options:remote_mac, or found by ARP through the underlay.
+//
+// Control thread only. refresh() is called after every change of bridges and ports, and tick() a
+// few times per second.
+#pragma once
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+#include "pipeline/execute/tunnel_port.h"
+#include "pipeline/terms/punt.h"
+#include "runtime/switch/neighbors.h"
+#include "runtime/switch/switch_lsi.h"
+
+namespace headrace::runtime {
+
+class Tunnels {
+ public:
+  using Lsis = std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>;
+
+  /// `lsis` must outlive this.
+  explicit Tunnels(const Lsis& lsis) : lsis_(lsis) {}
+
+  /// Bridges or ports were added or are about to go: publishes everything anew.
+  void refresh();
+  /// Asks for neighbours, forgets old ones, and publishes what has changed.
+  void tick();
+  /// A packet that workers sent up with PuntReason::underlay.
+  void punted(const pipeline::PuntInfo& info, std::span<const uint8_t> packet);
+
+ private:
+  /// What a tunnel port needs to send, as far as it is known.
+  struct Route {
+    SwitchLsi* underlay{nullptr};
+    pipeline::MacAddress mac{};  ///< the underlay's own
+    std::optional<port::IpAddress> local;
+    bool operator==(const Route&) const = default;
+  };
+  /// What was published of a port, to publish nothing twice.
+  struct Published {
+    Route route;
+    std::map<RawIpv4, packet::TunnelSpec> remotes;  ///< 0: the fixed one
+    bool operator==(const Published&) const = default;
+  };
+  struct End {
+    std::string lsi;
+    pipeline::PortNo port;
+    pipeline::TunnelIngress::Tunnel tunnel;
+  };
+
+  void publish(bool all);
+  void publish_egress(SwitchLsi& lsi, SwitchPort& port, const Route& route, bool all);
+  void publish_ingress(const std::map<SwitchLsi*, std::vector<End>>& ends);
+  [[nodiscard]] Route route_of(SwitchLsi& own, const port::TunnelOptions& options) const;
+  /// The header's values for one remote address; nothing while its next hop is unknown.
+  std::optional<packet::TunnelSpec> spec_for(const port::TunnelOptions& options, const Route& route,
+                                             const packet::TunnelAddress& remote);
+  void ask(SwitchLsi& underlay, const Route& route, RawIpv4 next_hop);
+  [[nodiscard]] SwitchLsi* by_id(uint32_t id) const;
+
+  const Lsis& lsis_;
+  Neighbors neighbors_;
+  std::map<std::string, Published> published_;             ///< by port name
+  std::map<std::string, std::set<RawIpv4>> flow_remotes_;  ///< of ports with remote_ip=flow
+  std::set<SwitchLsi*> with_ingress_;
+  std::map<SwitchLsi*, std::set<RawIpv4>> own_;  ///< addresses that tunnels have at an underlay
+};
+
+}  // namespace headrace::runtime

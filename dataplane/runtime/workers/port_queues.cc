@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/workers/port_queues.h"
+
+#include <rte_errno.h>
+
+#include <algorithm>
+
+#include "pipeline/terms/packet_queue.h"
+
+namespace headrace::runtime {
+namespace {
+
+constexpr double kBitsPerByte = 8;
+/// Of a limit without a burst size: what the rate makes in this part of a second, and no less than
+/// two full frames.
+constexpr uint64_t kBurstsPerSecond = 100;
+constexpr uint64_t kLeastBurstBits = 2 * 1518 * 8;
+/// Of queues to which nothing is promised.
+constexpr double kDefaultWeight = 1000;
+/// Bursts that one call of drain() sends at most, so that a round stays short.
+constexpr unsigned kBurstsPerRound = 4;
+
+}  // namespace
+
+RateLimit::RateLimit(uint64_t bits_per_second, uint64_t burst_bits, uint64_t hz) {
+  if (bits_per_second == 0) return;
+  if (burst_bits == 0) burst_bits = std::max(bits_per_second / kBurstsPerSecond, kLeastBurstBits);
+  const double cycles_per_bit = static_cast<double>(hz) / static_cast<double>(bits_per_second);
+  cycles_per_byte_ = kBitsPerByte * cycles_per_bit;
+  burst_ = static_cast<uint64_t>(static_cast<double>(burst_bits) * cycles_per_bit);
+}
+
+void RateLimit::charge(uint64_t now, uint32_t bytes) {
+  if (!is_set()) return;
+  sent_until_ = std::max(sent_until_, now) + static_cast<uint64_t>(bytes * cycles_per_byte_);
+}
+
+Result<std::unique_ptr<PortQueues>> PortQueues::make(const std::string& name, pipeline::PortIo& io,
+                                                     const ovsdb::QosSpec& qos, uint64_t hz) {
+  std::unique_ptr<PortQueues> made(new PortQueues(io, qos.max_rate_bps, hz));
+  std::vector<ovsdb::QueueSpec> specs = qos.queues;
+  if (specs.empty() || specs.front().id != 0) specs.insert(specs.begin(), ovsdb::QueueSpec{});
+  for (const ovsdb::QueueSpec& spec : specs) {
+    const std::string ring_name = fmt::format("{}-{}", name, spec.id);
+    Ring ring(rte_ring_create(ring_name.c_str(), kCapacity, SOCKET_ID_ANY, RING_F_SC_DEQ));
+    if (!ring) return fail("ring {}: {}", ring_name, rte_strerror(rte_errno));
+    made->queues_.push_back(std::unique_ptr<Queue>(
+        new Queue{.spec = spec,
+                  .ring = std::move(ring),
+                  .least = RateLimit(spec.min_rate_bps, 0, hz),
+                  .most = RateLimit(spec.max_rate_bps, spec.burst_bits, hz),
+                  .weight = std::max(static_cast<double>(spec.min_rate_bps), kDefaultWeight)}));
+  }
+  return made;
+}
+
+PortQueues::PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz)
+    : io_(io), limit_(max_rate_bps, 0, hz) {}
+
+PortQueues::~PortQueues() {
+  rte_pktmbuf_free_bulk(unsent_.data(), unsent_count_);
+  for (const auto& queue : queues_) {
+    rte_pktmbuf_free_bulk(queue->head.data() + queue->head_at, queue->head_count - queue->head_at);
+    void* packet = nullptr;
+    while (rte_ring_sc_dequeue(queue->ring.get(), &packet) == 0) {
+      rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+    }
+  }
+}
+
+PortQueues::Queue& PortQueues::queue_for(const rte_mbuf& packet) noexcept {
+  if (const std::optional<uint32_t> id = pipeline::queue_of(packet)) {
+    for (const auto& queue : queues_) {
+      if (queue->spec.id == *id) return *queue;
+    }
+  }
+  return *queues_.front();
+}
+
+uint16_t PortQueues::tx(uint16_t /*worker*/, std::span<rte_mbuf*> packets) noexcept {
+  size_t at = 0;
+  while (at < packets.size()) {
+    Queue& queue = queue_for(*packets[at]);
+    size_t end = at + 1;
+    while (end < packets.size() && &queue_for(*packets[end]) == &queue) ++end;
+    const auto run = static_cast<unsigned>(end - at);
+    const unsigned taken = rte_ring_mp_enqueue_burst(
+        queue.ring.get(), reinterpret_cast<void**>(packets.data() + at), run, nullptr);
+    if (taken < run) {
+      rte_pktmbuf_free_bulk(packets.data() + at + taken, run - taken);
+      queue.errors.fetch_add(run - taken, std::memory_order_relaxed);
+    }
+    at = end;
+  }
+  return static_cast<uint16_t>(packets.size());
+}
+
+bool PortQueues::refill(Queue& queue) noexcept {
+  if (queue.head_at < queue.head_count) return true;
+  queue.head_at = 0;
+  queue.head_count = rte_ring_sc_dequeue_burst(
+      queue.ring.get(), reinterpret_cast<void**>(queue.head.data()), pipeline::kBurst, nullptr);
+  return queue.head_count > 0;
+}
+
+PortQueues::Queue* PortQueues::choose(uint64_t now) noexcept {
+  Queue* best = nullptr;
+  bool best_promised = false;
+  for (const auto& candidate : queues_) {
+    Queue& queue = *candidate;
+    if (!refill(queue)) {
+      queue.active = false;
+      continue;
+    }
+    if (!queue.active) {
+      // Who was away has no claim to the past.
+      queue.active = true;
+      queue.virtual_time = std::max(queue.virtual_time, virtual_now_);
+    }
+    if (!queue.most.allows(now)) continue;
+    const bool promised = queue.least.is_set() && queue.least.allows(now);
+    const auto rank = [](const Queue& of, bool is_promised) {
+      return std::tuple(!is_promised, is_promised ? 0 : of.spec.priority, of.virtual_time);
+    };
+    if (best == nullptr || rank(queue, promised) < rank(*best, best_promised)) {
+      best = &queue;
+      best_promised = promised;
+    }
+  }
+  return best;
+}
+
+void PortQueues::drain(uint16_t worker, uint64_t now) noexcept {
+  for (unsigned burst = 0; burst < kBurstsPerRound; ++burst) {
+    while (unsent_count_ < pipeline::kBurst && limit_.allows(now)) {
+      Queue* queue = choose(now);
+      if (queue == nullptr) break;
+      rte_mbuf* packet = queue->head[queue->head_at++];
+      const uint32_t bytes = packet->pkt_len;
+      limit_.charge(now, bytes);
+      queue->most.charge(now, bytes);
+      queue->least.charge(now, bytes);
+      virtual_now_ = queue->virtual_time;
+      queue->virtual_time += bytes / queue->weight;
+      queue->packets.add(1);
+      queue->bytes.add(bytes);
+      packet->ol_flags &= ~pipeline::queue_flag();
+      unsent_[unsent_count_++] = packet;
+    }
+    if (unsent_count_ == 0) return;
+    const uint16_t sent = io_.tx(worker, {unsent_.data(), unsent_count_});
+    std::move(unsent_.begin() + sent, unsent_.begin() + unsent_count_, unsent_.begin());
+    unsent_count_ -= sent;
+    if (unsent_count_ > 0) return;  // the device is full
+  }
+}
+
+std::vector<PortQueues::Counts> PortQueues::counts() const {
+  std::vector<Counts> all;
+  for (const auto& queue : queues_) {
+    all.push_back({queue->spec.id, queue->packets.read(), queue->bytes.read(),
+                   queue->errors.load(std::memory_order_relaxed)});
+  }
+  return all;
+}
+
+uint64_t PortQueues::dropped() const {
+  uint64_t sum = 0;
+  for (const auto& queue : queues_) sum += queue->errors.load(std::memory_order_relaxed);
+  return sum;
+}
+
+}  // namespace headrace::runtime

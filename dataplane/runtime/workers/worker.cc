@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "runtime/workers/worker.h"
+
+#include <rte_cycles.h>
+#include <time.h>
+
+#include <algorithm>
+#include <future>
+
+#include "base/log.h"
+#include "eal/thread.h"
+
+namespace headrace::runtime {
+
+namespace {
+
+/// A number for ring names: a worker may be replaced by one of the same number.
+unsigned next_serial() {
+  static unsigned serial = 0;
+  return serial++;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<Worker>> Worker::start(unsigned number, unsigned cpu, Qsbr& qsbr,
+                                              WakeUp& wake_up) {
+  const unsigned serial = next_serial();
+  Result<std::unique_ptr<PuntRing>> punts = PuntRing::make(fmt::format("punt-{}", serial), wake_up);
+  if (!punts) return tl::unexpected(punts.error());
+  Result<std::unique_ptr<PacketOutRing>> packet_outs =
+      PacketOutRing::make(fmt::format("pout-{}", serial));
+  if (!packet_outs) return tl::unexpected(packet_outs.error());
+  std::unique_ptr<Worker> worker(
+      new Worker(number, cpu, qsbr, std::move(*punts), std::move(*packet_outs)));
+
+  std::promise<Result<>> pinned;
+  std::future<Result<>> ready = pinned.get_future();
+  worker->thread_ =
+      std::thread([self = worker.get(), number, cpu, pinned = std::move(pinned)]() mutable {
+        name_this_thread(fmt::format("worker-{}", number).c_str());
+        const Result<> pin = pin_this_thread(cpu);
+        pinned.set_value(pin);
+        if (pin) self->loop();
+      });
+  if (const Result<> pin = ready.get(); !pin) return tl::unexpected(pin.error());
+  return worker;
+}
+
+Worker::Worker(unsigned number, unsigned cpu, Qsbr& qsbr, std::unique_ptr<PuntRing> punts,
+               std::unique_ptr<PacketOutRing> packet_outs)
+    : cpu_(cpu),
+      qsbr_(qsbr),
+      punts_(std::move(punts)),
+      packet_outs_(std::move(packet_outs)),
+      executor_(number, *punts_),
+      plan_(new PollPlan) {}
+
+Worker::~Worker() {
+  stop_.store(true);
+  if (thread_.joinable()) thread_.join();
+  delete plan_.load();
+}
+
+void Worker::set_plan(PollPlan plan) {
+  const PollPlan* old = plan_.exchange(new PollPlan(std::move(plan)), std::memory_order_acq_rel);
+  qsbr_.defer([old] { delete old; });
+}
+
+template <bool kTimed>
+unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
+  rte_mbuf* burst[pipeline::kBurst];
+  unsigned received = 0;
+  for (const PollEntry& entry : plan.queues) {
+    if (now < entry.next_poll) continue;
+    const uint64_t begin = kTimed ? rte_rdtsc() : 0;
+    const uint16_t count = entry.io->rx(entry.queue, burst);
+    if (count == 0) {
+      entry.next_poll = now + entry.idle_interval;
+      continue;
+    }
+    const uint64_t arrived = kTimed ? rte_rdtsc() : 0;
+    executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
+    if constexpr (kTimed) {
+      counters_.receive_cycles.add(arrived - begin);
+      counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
+      counters_.staged_packets.add(count);
+    }
+    entry.counters->packets.add(count);
+    entry.counters->bursts.add(1);
+    entry.counters->full_bursts.add(count == pipeline::kBurst ? 1 : 0);
+    received += count;
+  }
+  return received;
+}
+
+void Worker::nap(uint32_t microseconds) noexcept {
+  // Asleep, it must not delay anybody's grace period.
+  qsbr_.go_offline(number());
+  const timespec duration{0, static_cast<long>(microseconds) * 1000};
+  ::nanosleep(&duration, nullptr);
+  qsbr_.go_online(number());
+}
+
+void Worker::loop() noexcept {
+  const DpdkThread registered;
+  if (!registered.registered()) {
+    log::warn("worker {}: DPDK has no thread id left; buffers come without a cache", number());
+  }
+  qsbr_.go_online(number());
+  uint32_t sleep_us = 0;
+  uint64_t begin = rte_rdtsc();
+  while (!stop_.load(std::memory_order_relaxed)) {
+    executor_.set_time(begin);
+    const PollPlan& plan = *plan_.load(std::memory_order_acquire);
+    const bool timed = stage_timing_.load(std::memory_order_relaxed);
+    const unsigned received = timed ? poll<true>(plan, begin) : poll<false>(plan, begin);
+    const unsigned sent_out = packet_outs_->run(executor_);
+    const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
+    executor_.flush();
+    for (PortQueues* port : plan.scheduled) {
+      port->drain(static_cast<uint16_t>(number()), rte_rdtsc());
+    }
+    for (const DrainEntry& drain : plan.drains) drain.port->drain(drain.queue);
+    if (timed && received > 0) counters_.transmit_cycles.add(rte_rdtsc() - flush_begin);
+    packet_outs_->give_back();
+    qsbr_.quiescent(number());
+
+    const uint64_t end = rte_rdtsc();
+    const bool busy = received > 0 || sent_out > 0;
+    (busy ? counters_.busy_cycles : counters_.idle_cycles).add(end - begin);
+    counters_.rounds.add(1);
+    if (busy) {
+      counters_.busy_rounds.add(1);
+      counters_.packets.add(received);
+      counters_.packet_outs.add(sent_out);
+    }
+    begin = end;
+
+    // As OVS's pmd-maxsleep: longer by 1 us with every round that brings less than half a burst.
+    const uint32_t max_sleep_us = max_sleep_us_.load(std::memory_order_relaxed);
+    if (max_sleep_us == 0 || received >= pipeline::kBurst / 2 || sent_out > 0) {
+      sleep_us = 0;
+      continue;
+    }
+    sleep_us = std::min(sleep_us + 1, max_sleep_us);
+    nap(sleep_us);
+    const uint64_t awake = rte_rdtsc();
+    counters_.sleep_cycles.add(awake - begin);
+    counters_.idle_cycles.add(awake - begin);
+    begin = awake;
+  }
+  qsbr_.go_offline(number());
+}
+
+}  // namespace headrace::runtime

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// A worker: a pinned thread that polls receive queues and runs what they bring through the LSIs.
+//
+// One round: poll every queue of the plan once and run each burst to its end; run packet-outs;
+// flush the transmit buffers; report a quiescent state. What to poll is a PollPlan that the control
+// thread replaces at any time: the next round uses the new one. Nobody waits for anybody.
+//
+// Cycles: a round in which something arrived is busy, any other is idle; one time stamp per round
+// divides them, so that busy + idle is all of the worker's time.
+//
+// Thread safety: all methods are the control thread's.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <thread>
+#include <vector>
+
+#include "base/result.h"
+#include "pipeline/control/lsi.h"
+#include "pipeline/execute/executor.h"
+#include "pipeline/terms/port_io.h"
+#include "runtime/workers/counters.h"
+#include "runtime/workers/packet_out_ring.h"
+#include "runtime/workers/port_queues.h"
+#include "runtime/workers/punt_ring.h"
+#include "runtime/workers/qsbr.h"
+#include "runtime/workers/shared_tx.h"
+
+namespace headrace::runtime {
+
+/// One receive queue to poll, and where its packets go.
+struct PollEntry {
+  pipeline::PortIo* io;
+  uint16_t queue;
+  pipeline::PortNo in_port;
+  const pipeline::Lsi* lsi;
+  QueueCounters* counters;
+  /// TSC cycles to leave between polls that find nothing; 0: poll in every round.
+  uint64_t idle_interval{0};
+  mutable uint64_t next_poll{0};  ///< the worker's own note for that
+};
+
+/// A transmit queue on which this worker sends for others too.
+struct DrainEntry {
+  SharedTx* port;
+  uint16_t queue;
+};
+
+/// All that a worker does in a round.
+struct PollPlan {
+  std::vector<PollEntry> queues;
+  std::vector<DrainEntry> drains;
+  std::vector<PortQueues*> scheduled;  ///< ports whose queues this worker empties
+};
+
+class Worker {
+ public:
+  /// Starts the thread, polling nothing yet. `number` is the executor's; no two workers that exist
+  /// at once share it. `qsbr` and `wake_up` outlive the worker.
+  static Result<std::unique_ptr<Worker>> start(unsigned number, unsigned cpu, Qsbr& qsbr,
+                                               WakeUp& wake_up);
+  /// Ends the thread after its round, and waits for that.
+  ~Worker();
+  Worker(const Worker&) = delete;
+  Worker& operator=(const Worker&) = delete;
+
+  /// What to poll from the next round on. What the old plan names must stay until the grace period
+  /// that begins now is over.
+  void set_plan(PollPlan plan);
+
+  /// Sleep when idle, at most this long at a time (other_config:pmd-maxsleep); 0: never.
+  void set_max_sleep(uint32_t microseconds) { max_sleep_us_.store(microseconds); }
+  /// Measure the cycles of stages too; costs about two time stamps per burst.
+  void set_stage_timing(bool on) { stage_timing_.store(on); }
+
+  [[nodiscard]] unsigned number() const { return executor_.worker(); }
+  [[nodiscard]] unsigned cpu() const { return cpu_; }
+  [[nodiscard]] const WorkerCounters& counters() const { return counters_; }
+  [[nodiscard]] const PollPlan& plan() const { return *plan_.load(); }
+  [[nodiscard]] PuntRing& punts() { return *punts_; }
+  [[nodiscard]] PacketOutRing& packet_outs() { return *packet_outs_; }
+
+ private:
+  Worker(unsigned number, unsigned cpu, Qsbr& qsbr, std::unique_ptr<PuntRing> punts,
+         std::unique_ptr<PacketOutRing> packet_outs);
+  void loop() noexcept;
+  template <bool kTimed>
+  unsigned poll(const PollPlan& plan, uint64_t now) noexcept;
+  void nap(uint32_t microseconds) noexcept;
+
+  unsigned cpu_;
+  Qsbr& qsbr_;
+  std::unique_ptr<PuntRing> punts_;
+  std::unique_ptr<PacketOutRing> packet_outs_;
+  pipeline::Executor executor_;
+  std::atomic<const PollPlan*> plan_;
+  std::atomic<uint32_t> max_sleep_us_{0};
+  std::atomic<bool> stage_timing_{false};
+  std::atomic<bool> stop_{false};
+  WorkerCounters counters_;
+  std::thread thread_;
+};
+
+}  // namespace headrace::runtime
