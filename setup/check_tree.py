@@ -48,6 +48,12 @@ CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
         "workers": set(),
         "switch": {"workers"},
     },
+    "traffic": {
+        "frames": set(),
+        "measure": {"frames"},
+        "ports": {"frames"},
+        "trial": {"frames", "measure", "ports"},
+    },
 }
 
 # Each Python room and the rooms it may import from. Modules directly in headrace/ (but for cli)

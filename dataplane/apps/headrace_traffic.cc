@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "eal/eal.h"
-#include "traffic/service.h"
-#include "traffic/worker.h"
+#include "traffic/trial/service.h"
+#include "traffic/trial/worker.h"
 
 namespace {
 

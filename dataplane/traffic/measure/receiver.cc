@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traffic/measure/receiver.h"
+
+#include <rte_prefetch.h>
+
+namespace headrace::traffic {
+
+Receiver::Receiver(std::span<const uint16_t> rx_ports) {
+  for (const uint16_t port : rx_ports) {
+    streams_.push_back(std::make_unique<Arrivals>());
+    streams_.back()->rx_port = port;
+  }
+}
+
+void Receiver::start(uint8_t run, uint8_t warmup) {
+  run_ = run;
+  warmup_ = warmup;
+  for (const auto& stream : streams_) {
+    for (Counter* counter : {&stream->received, &stream->duplicated, &stream->reordered,
+                             &stream->misdelivered, &stream->ancient}) {
+      counter->set(0);
+    }
+    stream->latency.clear();
+    stream->sequence.clear();
+  }
+  foreign_.set(0);
+  stale_.set(0);
+}
+
+void Receiver::take(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept {
+  for (const rte_mbuf* packet : packets) {
+    rte_prefetch0(rte_pktmbuf_mtod_offset(packet, const uint8_t*, packet->data_len) -
+                  Signature::kBytes);
+  }
+  for (const rte_mbuf* packet : packets) take_one(port, packet, now);
+  rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(packets.size()));
+}
+
+void Receiver::take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept {
+  if (packet->pkt_len < Signature::kBytes) return foreign_.add(1);
+  uint8_t copy[Signature::kBytes];
+  const auto* mark = static_cast<const uint8_t*>(
+      rte_pktmbuf_read(packet, packet->pkt_len - Signature::kBytes, Signature::kBytes, copy));
+  const auto signature = Signature::read(mark);
+  if (!signature || signature->stream >= streams_.size()) return foreign_.add(1);
+  if (signature->run != run_) {
+    if (signature->run != warmup_) stale_.add(1);
+    return;
+  }
+  Arrivals& stream = *streams_[signature->stream];
+  if (port != stream.rx_port) return stream.misdelivered.add(1);
+  switch (stream.sequence.see(signature->sequence)) {
+    case SequenceTracker::Arrival::in_order:
+      break;
+    case SequenceTracker::Arrival::reordered:
+      stream.reordered.add(1);
+      break;
+    case SequenceTracker::Arrival::duplicate:
+      return stream.duplicated.add(1);
+    case SequenceTracker::Arrival::ancient:
+      return stream.ancient.add(1);
+  }
+  stream.received.add(1);
+  stream.latency.record(signature->age(now));
+}
+
+}  // namespace headrace::traffic

@@ -1,0 +1,190 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traffic/ports/traffic_port.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+#include <rte_ether.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+
+#include "traffic/frames/header_stack.h"
+
+namespace headrace::traffic {
+
+namespace {
+
+constexpr uint16_t kQueue = 0;
+constexpr uint16_t kEthernetOverhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
+
+/// Buffers for both queues, the mempool's cache and what is in our hands.
+uint32_t buffers_for(uint16_t descriptors) {
+  return 4U * descriptors + 1024 + 512;
+}
+
+/// The socket on which a vhost-user device of these arguments will listen, or "".
+std::string listens_on(const std::string& devargs) {
+  if (devargs.starts_with("net_virtio_user") && devarg(devargs, "server") == "1") {
+    return devarg(devargs, "path");
+  }
+  if (devargs.starts_with("net_vhost") && devarg(devargs, "client") != "1") {
+    return devarg(devargs, "iface");
+  }
+  return "";
+}
+
+/// Removes a socket that a killed process left behind: its driver would refuse the name. One that
+/// somebody listens on, or a file of another kind, stays.
+void remove_dead_socket(const std::string& path) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  struct stat status {};
+  if (path.empty() || path.size() >= sizeof address.sun_path) return;
+  if (::lstat(path.c_str(), &status) != 0 || !S_ISSOCK(status.st_mode)) return;
+  path.copy(address.sun_path, path.size());
+  const int probe = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (probe < 0) return;
+  const int failed = ::connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  if (failed != 0 && errno == ECONNREFUSED) ::unlink(path.c_str());
+  ::close(probe);
+}
+
+}  // namespace
+
+std::string devarg(const std::string& devargs, const std::string& key) {
+  const std::string wanted = "," + key + "=";
+  const size_t at = devargs.find(wanted);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + wanted.size();
+  const size_t end = devargs.find(',', begin);
+  return devargs.substr(begin, end == std::string::npos ? end : end - begin);
+}
+
+Result<std::unique_ptr<TrafficPort>> TrafficPort::open(const PortOptions& options) {
+  std::unique_ptr<TrafficPort> port(new TrafficPort(options));
+  if (auto attached = port->attach(); !attached) return tl::unexpected(attached.error());
+  if (auto configured = port->configure(); !configured) return tl::unexpected(configured.error());
+  return port;
+}
+
+Result<> TrafficPort::attach() {
+  const std::string& devargs = options_.devargs;
+  const size_t comma = devargs.find(',');
+  const std::string device = devargs.substr(0, comma);
+  if (device.empty()) return fail_as("bad_devargs", "/devargs: begin with the device's name");
+  if (rte_eth_dev_get_port_by_name(device.c_str(), &id_) == 0) {
+    return fail_as("exists", "/devargs: there is a device {} already; choose another number",
+                   device);
+  }
+  remove_dead_socket(listens_on(devargs));
+  const std::string args = comma == std::string::npos ? "" : devargs.substr(comma + 1);
+  if (const int error = rte_eal_hotplug_add("vdev", device.c_str(), args.c_str()); error != 0) {
+    return fail_as("bad_devargs",
+                   "/devargs: {}: {}; see the generator's log for the driver's reason", devargs,
+                   rte_strerror(-error));
+  }
+  device_ = device;
+  if (rte_eth_dev_get_port_by_name(device.c_str(), &id_) != 0) {
+    return fail_as("bad_devargs", "/devargs: {} is no network device", device);
+  }
+  return {};
+}
+
+Result<> TrafficPort::configure() {
+  const auto failed = [this](const char* what, int error) {
+    return fail_as("port_failed", "port {}: {}: {}", name(), what, rte_strerror(std::abs(error)));
+  };
+  rte_eth_dev_info info;
+  if (const int error = rte_eth_dev_info_get(id_, &info); error != 0) {
+    return failed("device information", error);
+  }
+  const auto mtu = static_cast<uint16_t>(options_.max_frame - kEthernetOverhead);
+  rte_eth_conf conf{};
+  if (const int error = rte_eth_dev_configure(id_, 1, 1, &conf); error != 0) {
+    return failed("configure", error);
+  }
+  if (mtu > RTE_ETHER_MTU) {
+    if (const int error = rte_eth_dev_set_mtu(id_, mtu); error != 0 && error != -ENOTSUP) {
+      return failed("set MTU", error);
+    }
+  }
+  uint16_t rx = options_.descriptors;
+  uint16_t tx = options_.descriptors;
+  if (const int error = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx); error != 0) {
+    return failed("descriptors", error);
+  }
+  auto pool =
+      runtime::make_mempool({.name = "traffic-" + std::to_string(id_),
+                             .buffers = buffers_for(std::max(rx, tx)),
+                             .cache = 512,
+                             // virtio wants room for its own header and a tag, too.
+                             .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
+  if (!pool) return tl::unexpected(pool.error());
+  pool_ = std::move(*pool);
+  const auto socket = static_cast<unsigned>(SOCKET_ID_ANY);
+  if (const int error = rte_eth_rx_queue_setup(id_, kQueue, rx, socket, nullptr, pool_.get());
+      error != 0) {
+    return failed("receive queue", error);
+  }
+  if (const int error = rte_eth_tx_queue_setup(id_, kQueue, tx, socket, nullptr); error != 0) {
+    return failed("transmit queue", error);
+  }
+  if (!options_.mac.empty()) {
+    const auto mac = parse_mac(options_.mac);
+    if (!mac) return fail_as("bad_params", "/mac: '{}' is no MAC address", options_.mac);
+    rte_ether_addr address;
+    std::memcpy(address.addr_bytes, mac->data(), mac->size());
+    if (const int error = rte_eth_dev_default_mac_addr_set(id_, &address); error != 0) {
+      return failed("set MAC address", error);
+    }
+  }
+  if (const int error = rte_eth_dev_start(id_); error != 0) {
+    return fail_as(
+        "port_failed",
+        "/devargs: {}: cannot start: {}; see the generator's log for the driver's reason "
+        "(a memif client needs a server that listens)",
+        options_.devargs, rte_strerror(std::abs(error)));
+  }
+  // What a stream is addressed to is its own business; devices without the mode take all anyway.
+  if (const int error = rte_eth_promiscuous_enable(id_); error != 0 && error != -ENOTSUP) {
+    return failed("promiscuous mode", error);
+  }
+  return {};
+}
+
+TrafficPort::~TrafficPort() {
+  if (device_.empty()) return;
+  rte_eth_dev_stop(id_);
+  rte_eal_hotplug_remove("vdev", device_.c_str());
+}
+
+bool TrafficPort::link_up() const {
+  rte_eth_link link;
+  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+}
+
+nlohmann::json TrafficPort::to_json() const {
+  rte_ether_addr address{};
+  char mac[RTE_ETHER_ADDR_FMT_SIZE] = "00:00:00:00:00:00";
+  if (rte_eth_macaddr_get(id_, &address) == 0) rte_ether_format_addr(mac, sizeof mac, &address);
+  std::string lower(mac);
+  std::transform(lower.begin(), lower.end(), lower.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  nlohmann::json result{
+      {"name", name()}, {"devargs", options_.devargs}, {"mac", lower}, {"link", link_up()}};
+  rte_eth_stats stats;
+  if (rte_eth_stats_get(id_, &stats) == 0) {
+    result["device"] = {{"rx_packets", stats.ipackets}, {"tx_packets", stats.opackets},
+                        {"rx_bytes", stats.ibytes},     {"tx_bytes", stats.obytes},
+                        {"rx_missed", stats.imissed},   {"rx_errors", stats.ierrors},
+                        {"tx_errors", stats.oerrors},   {"rx_no_buffer", stats.rx_nombuf}};
+  }
+  return result;
+}
+
+}  // namespace headrace::traffic

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The generator looped to itself: what it can do and how exact it is, with nothing behind it.
+//
+// Over a net_ring port of its own (a ring in memory whose transmit side is its receive side):
+// * ceiling: packets per second sent and received by the one worker, as fast as it can, per size;
+// * latency floor: what a packet costs that is sent at its time and found at the next poll, at
+//   a moderate load: subtract it in mind from every latency measured;
+// * timing error: how much later than meant packets are handed to the device, at the same load.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "base/result.h"
+#include "traffic/ports/traffic_port.h"
+#include "traffic/trial/trial.h"
+
+namespace headrace::traffic {
+
+struct CalibrationOptions {
+  std::vector<uint16_t> sizes{64, 512, 1518};  ///< with FCS
+  double duration_s{0.5};                      ///< of each of its trials
+  double load_pps{1e6};                        ///< for latency floor and timing error, at 64 B
+
+  static Result<CalibrationOptions> read(const nlohmann::json& params);
+};
+
+class Calibration {
+ public:
+  /// Makes the port and the trials. `number` keeps device names apart. Control thread.
+  static Result<std::unique_ptr<Calibration>> make(const CalibrationOptions& options,
+                                                   unsigned number);
+  /// Runs all trials. Worker.
+  void run();
+  /// {"via","ceilings":[{"size","ceiling_pps","loss_ratio"}],"at_pps","latency_floor_ns",
+  /// "timing_error_ns"}; after run().
+  [[nodiscard]] nlohmann::json to_json() const;
+
+ private:
+  explicit Calibration(const CalibrationOptions& options) : options_(options) {}
+
+  CalibrationOptions options_;
+  std::unique_ptr<TrafficPort> port_;
+  std::vector<std::unique_ptr<Stream>> streams_;
+  std::vector<std::unique_ptr<Trial>> ceilings_;  ///< one per size
+  std::unique_ptr<Trial> paced_;
+};
+
+}  // namespace headrace::traffic

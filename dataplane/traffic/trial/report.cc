@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "traffic/trial/report.h"
+
+#include <rte_cycles.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace headrace::traffic {
+
+using nlohmann::json;
+
+namespace {
+
+struct Counts {
+  uint64_t sent{0};
+  uint64_t unsent{0};
+  uint64_t received{0};
+  uint64_t duplicated{0};
+  uint64_t reordered{0};
+  uint64_t misdelivered{0};
+
+  void add(const Sender& sender, const Arrivals& arrivals) {
+    // Received first: a packet that arrives in between must not make more received than sent.
+    received += arrivals.received.get();
+    duplicated += arrivals.duplicated.get();
+    reordered += arrivals.reordered.get();
+    misdelivered += arrivals.misdelivered.get();
+    sent += sender.sent();
+    unsent += sender.unsent();
+  }
+};
+
+json counts_json(const Counts& counts, const Histogram& latency, double seconds, double tsc_hz) {
+  const uint64_t intended = counts.sent + counts.unsent;
+  const uint64_t lost = counts.sent - std::min(counts.sent, counts.received);
+  const auto per_second = [seconds](uint64_t count) {
+    return seconds > 0 ? static_cast<double>(count) / seconds : 0;
+  };
+  json result{{"intended", intended},
+              {"sent", counts.sent},
+              {"unsent", counts.unsent},
+              {"received", counts.received},
+              {"lost", lost},
+              {"duplicated", counts.duplicated},
+              {"reordered", counts.reordered},
+              {"misdelivered", counts.misdelivered},
+              {"tx_pps", per_second(counts.sent)},
+              {"rx_pps", per_second(counts.received)},
+              {"loss_ratio", intended == 0 ? 0
+                                           : static_cast<double>(lost + counts.unsent) /
+                                                 static_cast<double>(intended)},
+              {"latency_ns", latency_json(latency, tsc_hz)},
+              {"pdv_ns", nullptr}};
+  if (latency.count() > 0) {
+    // RFC 8219: D(99.9th percentile) - D(min).
+    const double cycles = latency.quantile(0.999) - static_cast<double>(latency.min());
+    result["pdv_ns"] = cycles * 1e9 / tsc_hz;
+  }
+  return result;
+}
+
+}  // namespace
+
+json latency_json(const Histogram& cycles, double tsc_hz) {
+  const uint64_t count = cycles.count();
+  json result{{"count", count}};
+  if (count == 0) return result;
+  const auto nanoseconds = [tsc_hz](double value) { return value * 1e9 / tsc_hz; };
+  result["min"] = nanoseconds(static_cast<double>(cycles.min()));
+  result["mean"] = nanoseconds(cycles.mean());
+  result["p50"] = nanoseconds(cycles.quantile(0.5));
+  result["p90"] = nanoseconds(cycles.quantile(0.9));
+  result["p99"] = nanoseconds(cycles.quantile(0.99));
+  result["p99_9"] = nanoseconds(cycles.quantile(0.999));
+  result["max"] = nanoseconds(static_cast<double>(cycles.max()));
+  return result;
+}
+
+json trial_json(const Trial& trial) {
+  const auto tsc_hz = static_cast<double>(rte_get_tsc_hz());
+  const double seconds = trial.sending_s();
+  Counts total;
+  auto latency = std::make_unique<Histogram>();
+  auto lateness = std::make_unique<Histogram>();
+  json streams = json::array();
+  for (size_t i = 0; i < trial.streams(); ++i) {
+    Counts counts;
+    counts.add(trial.sender(i), trial.arrivals(i));
+    total.add(trial.sender(i), trial.arrivals(i));
+    latency->merge(trial.arrivals(i).latency);
+    lateness->merge(trial.sender(i).lateness());
+    json stream = counts_json(counts, trial.arrivals(i).latency, seconds, tsc_hz);
+    stream.update(trial.stream(i).to_json());
+    stream["ancient"] = trial.arrivals(i).ancient.get();
+    streams.push_back(std::move(stream));
+  }
+  json result = counts_json(total, *latency, seconds, tsc_hz);
+  result["duration_s"] = seconds;
+  result["load_pps"] = trial.options().load_pps ? json(*trial.options().load_pps) : json();
+  result["generator"] = {{"busy_share", trial.busy_share()},
+                         {"limited", total.unsent != 0},
+                         {"timing_error_ns", latency_json(*lateness, tsc_hz)},
+                         {"foreign", trial.receiver().foreign()},
+                         {"stale", trial.receiver().stale()}};
+  result["streams"] = std::move(streams);
+  return result;
+}
+
+}  // namespace headrace::traffic

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trial's figures as the JSON of the control protocol (docs/traffic.md).
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include "traffic/measure/histogram.h"
+#include "traffic/trial/trial.h"
+
+namespace headrace::traffic {
+
+/// {"count","min","mean","p50","p90","p99","p99_9","max"} in nanoseconds; of an empty histogram
+/// only the count.
+nlohmann::json latency_json(const Histogram& cycles, double tsc_hz);
+
+/// The trial's result, or what it would be if it ended now.
+nlohmann::json trial_json(const Trial& trial);
+
+}  // namespace headrace::traffic
