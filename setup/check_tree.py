@@ -37,6 +37,11 @@ CPP_ROOMS["apps"] = set(CPP_ROOMS)
 # Rooms with sub-rooms: each sub-room and those of the same room that it may include from. Tests,
 # benches and fuzz targets may stand anywhere in their room and include any of it.
 CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
+    "match": {
+        "fields": set(),
+        "structures": {"fields"},
+        "table": {"fields", "structures"},
+    },
     "pipeline": {
         "terms": set(),
         "program": {"terms"},

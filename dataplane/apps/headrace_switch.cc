@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "eal/eal.h"
-#include "match/simd.h"
+#include "match/fields/simd.h"
 #include "ovsdb/client.h"
 #include "runtime/switch/switch.h"
 #include "runtime/switch/switch_report.h"

@@ -11,7 +11,7 @@
 namespace headrace::packet {
 
 static_assert(std::endian::native == std::endian::little,
-              "word layouts of match/extract.cc assume a little-endian host");
+              "word layouts of match/fields/extract.cc assume a little-endian host");
 
 inline uint16_t load_raw16(const uint8_t* from) {
   uint16_t value;

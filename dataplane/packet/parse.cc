@@ -82,7 +82,7 @@ class ExthdrBits {
 void parse_neighbor_discovery(const Reader& in, ParsedPacket& parsed) {
   const uint8_t type = in.octet(parsed.l4);
   if (type != kIcmpv6NeighborSolicitation && type != kIcmpv6NeighborAdvertisement) return;
-  // A target needs the whole fixed part; match/extract.cc asks again before it reads it.
+  // A target needs the whole fixed part; match/fields/extract.cc asks again before it reads it.
   size_t offset = parsed.l4 + sizeof(NeighborDiscovery);
   while (in.has(offset, sizeof(NdOption))) {
     const uint8_t option = in.octet(offset);

@@ -13,7 +13,7 @@
 #include <cstdint>
 #include <span>
 
-#include "match/match.h"
+#include "match/fields/match.h"
 #include "openflow/codec/errors.h"
 #include "openflow/codec/protocol.h"
 #include "openflow/codec/wire.h"

@@ -8,8 +8,8 @@
 #include <cstdint>
 #include <optional>
 
-#include "match/fields.h"
-#include "match/match.h"
+#include "match/fields/fields.h"
+#include "match/fields/match.h"
 #include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {

@@ -4,7 +4,7 @@
 #include <array>
 #include <string>
 
-#include "match/fields.h"
+#include "match/fields/fields.h"
 #include "openflow/codec/oxm.h"
 #include "pipeline/terms/flow_types.h"
 

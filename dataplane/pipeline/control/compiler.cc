@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "match/set_field.h"
+#include "match/fields/set_field.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "match/fold.h"
+#include "match/structures/fold.h"
 
 namespace headrace::pipeline {
 namespace {

@@ -19,7 +19,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "match/compiled_table.h"
+#include "match/table/compiled_table.h"
 #include "pipeline/control/compiler.h"
 #include "pipeline/control/flow_table.h"
 #include "pipeline/control/lsi.h"

@@ -7,7 +7,7 @@
 
 #include <array>
 
-#include "match/extract.h"
+#include "match/fields/extract.h"
 #include "pipeline/execute/tx_buffers.h"
 #include "pipeline/program/program.h"
 #include "pipeline/terms/punt.h"

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "match/avx512.h"
+#include "match/fields/avx512.h"
 #include "packet/edit.h"
 #include "pipeline/execute/edit_inline.h"
 

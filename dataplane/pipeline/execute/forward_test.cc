@@ -10,8 +10,8 @@
 #include <random>
 #include <vector>
 
-#include "match/extract.h"
-#include "match/simd.h"
+#include "match/fields/extract.h"
+#include "match/fields/simd.h"
 #include "packet/bytes.h"
 #include "packet/test_packet.h"
 #include "pipeline/terms/port_io.h"

@@ -21,7 +21,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "match/fields.h"
+#include "match/fields/fields.h"
 #include "packet/tunnel.h"
 #include "pipeline/terms/drop_reason.h"
 #include "pipeline/terms/flow_types.h"

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "match/set_field.h"
+#include "match/fields/set_field.h"
 #include "packet/tunnel.h"
 #include "pipeline/terms/flow_types.h"
 

@@ -25,8 +25,8 @@
 #include <memory>
 #include <vector>
 
-#include "match/compiled_table.h"
-#include "match/extract.h"
+#include "match/fields/extract.h"
+#include "match/table/compiled_table.h"
 #include "pipeline/program/action_program.h"
 #include "pipeline/program/cells.h"
 #include "pipeline/program/counters.h"

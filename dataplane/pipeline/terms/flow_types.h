@@ -11,7 +11,7 @@
 #include <variant>
 #include <vector>
 
-#include "match/match.h"
+#include "match/fields/match.h"
 #include "packet/tunnel.h"
 
 namespace headrace::pipeline {

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <random>
 
-#include "match/simd.h"
+#include "match/fields/simd.h"
 #include "pipeline/testing/compare.h"
 
 namespace headrace::pipeline::test {

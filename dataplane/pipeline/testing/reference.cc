@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "match/extract.h"
-#include "match/set_field.h"
+#include "match/fields/extract.h"
+#include "match/fields/set_field.h"
 #include "packet/edit.h"
 #include "pipeline/control/group_table.h"
 #include "pipeline/execute/action_runner.h"

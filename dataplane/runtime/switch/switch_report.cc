@@ -4,7 +4,7 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
-#include "match/simd.h"
+#include "match/fields/simd.h"
 #include "pipeline/terms/drop_reason.h"
 
 namespace headrace::runtime {

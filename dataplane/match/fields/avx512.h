@@ -1,0 +1,15 @@
+// SPDX-License-Identifier: Apache-2.0
+// The AVX-512 intrinsics. For source files of twins only: as gcc 12 takes the undefined operands of
+// its own intrinsics for mistakes (bug 105593) wherever they are inlined, the warnings that it
+// gives for them stay off to the end of the file.
+#pragma once
+
+#include "match/fields/simd.h"
+
+#if HEADRACE_HAS_AVX512
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#if !defined(__clang__)
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+#include <immintrin.h>
+#endif

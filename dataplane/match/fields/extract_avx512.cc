@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/fields/extract_avx512.h"
+
+#include <rte_prefetch.h>
+
+#include "match/fields/avx512.h"
+#include "packet/bytes.h"
+#include "packet/headers.h"
+
+namespace headrace::match {
+
+#if HEADRACE_HAS_AVX512
+namespace {
+
+using packet::ParsedPacket;
+
+constexpr size_t kPrefetchAhead = 6;
+constexpr size_t kEthernet = sizeof(packet::EthernetHeader);
+constexpr size_t kTag = sizeof(packet::VlanTag);
+constexpr size_t kPorts = 4;  ///< octets of L4 ports
+
+/// The frames that a permutation serves.
+enum class Kind : uint8_t { plain, tagged, ipv4, tagged_ipv4, ipv6 };
+
+using Line = std::array<uint8_t, 64>;
+
+/// How the first line of FieldValues comes out of the first 64 bytes of a frame.
+struct alignas(64) Layout {
+  Line check_mask{};   ///< a frame is of this kind if, under this mask,
+  Line check_value{};  ///< its bytes are these
+  Line index{};        ///< byte i of the line is frame byte index[i],
+  Line shift{};        ///< then the eight bits from this one on of its word,
+  Line keep{};         ///< and of those the bits of this mask,
+  Line add{};          ///< and these
+  Line keep_no_ports{};
+};
+
+constexpr Layout make_layout(Kind kind, Depth depth) {
+  Layout made;
+  for (size_t i = 0; i < 64; ++i) made.shift[i] = static_cast<uint8_t>(i % 8 * 8);
+  const auto take = [&made](size_t to, size_t from, uint8_t keep = 0xff) {
+    made.index[to] = static_cast<uint8_t>(from);
+    made.keep[to] = keep;
+  };
+  const auto check = [&made](size_t at, uint8_t mask, uint8_t value) {
+    made.check_mask[at] = mask;
+    made.check_value[at] = value;
+  };
+  const bool tagged = kind == Kind::tagged || kind == Kind::tagged_ipv4;
+  const size_t l2_end = kEthernet + (tagged ? kTag : 0);
+  for (size_t i = 0; i < 6; ++i) {
+    take(offsetof(FieldValues, eth_dst) + i, i);
+    take(offsetof(FieldValues, eth_src) + i, 6 + i);
+  }
+  take(offsetof(FieldValues, eth_type), l2_end - 2);
+  take(offsetof(FieldValues, eth_type) + 1, l2_end - 1);
+  if (tagged) {
+    take(offsetof(FieldValues, vlan_vid), kEthernet, 0x0f);
+    take(offsetof(FieldValues, vlan_vid) + 1, kEthernet + 1);
+    made.add[offsetof(FieldValues, vlan_vid)] = 0x10;  // OFPVID_PRESENT
+  }
+  if (depth != Depth::l2) {
+    constexpr size_t kPcp = offsetof(FieldValues, vlan_pcp);
+    constexpr size_t kDscp = offsetof(FieldValues, ip_dscp);
+    constexpr size_t kEcn = offsetof(FieldValues, ip_ecn);
+    if (tagged) {
+      check(kEthernet - 2, 0xff, 0x81);
+      check(kEthernet - 1, 0xff, 0x00);
+      take(kPcp, kEthernet, 0x07);
+      made.shift[kPcp] += 5;
+    }
+    size_t l4 = 0;
+    if (kind == Kind::ipv6) {
+      check(l2_end - 2, 0xff, 0x86);
+      check(l2_end - 1, 0xff, 0xdd);
+      check(l2_end, 0xf0, 0x60);
+      take(offsetof(FieldValues, ip_proto), l2_end + offsetof(packet::Ipv6Header, next_header));
+      // The traffic class lies across two octets. The later one goes first: then it is 8 bits of
+      // the little-endian word, from bit 4 of byte 1 on.
+      take(kDscp, l2_end + 1, 0x3f);
+      take(kEcn, l2_end, 0x03);
+      made.shift[kDscp] = 8 + 6;
+      made.shift[kEcn] = 8 + 4;
+      l4 = l2_end + sizeof(packet::Ipv6Header);
+    } else {
+      check(l2_end - 2, 0xff, 0x08);
+      check(l2_end - 1, 0xff, 0x00);
+      check(l2_end, 0xff, 0x45);
+      check(l2_end + offsetof(packet::Ipv4Header, fragment), 0x3f, 0);
+      check(l2_end + offsetof(packet::Ipv4Header, fragment) + 1, 0xff, 0);
+      for (size_t i = 0; i < 8; ++i) {
+        take(offsetof(FieldValues, ipv4_src) + i, l2_end + offsetof(packet::Ipv4Header, src) + i);
+      }
+      take(offsetof(FieldValues, ip_proto), l2_end + offsetof(packet::Ipv4Header, proto));
+      take(kDscp, l2_end + offsetof(packet::Ipv4Header, tos), 0x3f);
+      take(kEcn, l2_end + offsetof(packet::Ipv4Header, tos), 0x03);
+      made.shift[kDscp] += 2;
+      l4 = l2_end + sizeof(packet::Ipv4Header);
+    }
+    made.keep_no_ports = made.keep;
+    if (depth >= Depth::l4) {
+      for (size_t i = 0; i < kPorts; ++i) take(offsetof(FieldValues, l4_src) + i, l4 + i);
+    }
+  } else {
+    made.keep_no_ports = made.keep;
+  }
+  return made;
+}
+
+template <Kind kind, Depth depth>
+inline constexpr Layout kLayout = make_layout(kind, depth);
+
+HEADRACE_AVX512 inline __m512i load(const Line& line) {
+  return _mm512_load_si512(line.data());
+}
+
+/// Zeroes words 8..23.
+HEADRACE_AVX512 inline void zero_rest(FieldValues& values) {
+  auto* line = reinterpret_cast<uint8_t*>(&values);
+  _mm512_storeu_si512(line + 64, _mm512_setzero_si512());
+  _mm512_storeu_si512(line + 128, _mm512_setzero_si512());
+}
+
+inline void store_parsed(ParsedPacket& parsed, uint64_t low, uint64_t high) {
+  packet::store_raw64(reinterpret_cast<uint8_t*>(&parsed), low);
+  packet::store_raw64(reinterpret_cast<uint8_t*>(&parsed) + 8, high);
+}
+
+inline void fill_tcp_flags(const uint8_t* tcp, FieldValues& values) {
+  values.tcp_flags =
+      packet::load_raw16(tcp + offsetof(packet::TcpHeader, offset_flags)) & packet::swap16(0x0fff);
+}
+
+/// What the L4 protocol of a frame says about it.
+struct L4 {
+  bool usual;  ///< the straight path may go on
+  bool known;  ///< there is a header that Headrace knows
+  bool ports;
+};
+
+constexpr L4 l4_of(uint8_t proto) {
+  const bool ports =
+      proto == packet::kProtoTcp || proto == packet::kProtoUdp || proto == packet::kProtoSctp;
+  return {.usual = proto != packet::kProtoIcmp,
+          .known = packet::l4_header_size(proto) != 0,
+          .ports = ports};
+}
+
+constexpr std::array<L4, 256> make_l4() {
+  std::array<L4, 256> made{};
+  for (unsigned proto = 0; proto < 256; ++proto) made[proto] = l4_of(static_cast<uint8_t>(proto));
+  return made;
+}
+constexpr std::array<L4, 256> kL4 = make_l4();
+
+/// True if the frame, of `size` bytes, is long enough for the kind's straight path: nothing that it
+/// reads may be missing, by the frame's end or by what the IP header says.
+template <Kind kind>
+inline bool long_enough(const uint8_t* frame, size_t size) {
+  if constexpr (kind == Kind::ipv6) {
+    const uint8_t* ip = frame + kEthernet;
+    const uint8_t proto = ip[offsetof(packet::Ipv6Header, next_header)];
+    const size_t need = proto == packet::kProtoUdp   ? sizeof(packet::UdpHeader)
+                        : proto == packet::kProtoTcp ? sizeof(packet::TcpHeader)
+                                                     : 0xffff + 1;
+    return packet::load_be16(ip + offsetof(packet::Ipv6Header, payload_length)) >= need &&
+           size >= kEthernet + sizeof(packet::Ipv6Header) + need;
+  } else {
+    constexpr size_t kL2End = kEthernet + (kind == Kind::tagged_ipv4 ? kTag : 0);
+    constexpr size_t kLeast = sizeof(packet::Ipv4Header) + sizeof(packet::TcpHeader);
+    return packet::load_be16(frame + kL2End + offsetof(packet::Ipv4Header, total_length)) >= kLeast;
+  }
+}
+
+/// Any frame of at least this size may be loaded up to it. Nothing behind it is read: a buffer may
+/// end there.
+constexpr size_t kLoaded =
+    kEthernet + kTag + sizeof(packet::Ipv4Header) + sizeof(packet::TcpHeader);
+constexpr uint64_t kLoadedMask = (uint64_t{1} << kLoaded) - 1;
+static_assert(kLoaded >= kEthernet + sizeof(packet::Ipv6Header) + kPorts);
+
+/// Extracts a frame of this kind; false, and nothing written, if it is none.
+template <Kind kind, Depth depth>
+HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size_t size,
+                                       __m512i ports, FieldValues& values, ParsedPacket& parsed) {
+  constexpr const Layout& layout = kLayout<kind, depth>;
+  constexpr bool v6 = kind == Kind::ipv6;
+  constexpr bool tagged = kind == Kind::tagged_ipv4;
+  constexpr size_t kL2End = kEthernet + (tagged ? kTag : 0);
+  constexpr size_t kL4Offset =
+      kL2End + (v6 ? sizeof(packet::Ipv6Header) : sizeof(packet::Ipv4Header));
+  if (_mm512_cmpneq_epi64_mask(_mm512_and_si512(first, load(layout.check_mask)),
+                               load(layout.check_value)) != 0 ||
+      !long_enough<kind>(frame, size)) {
+    return false;
+  }
+  const uint8_t proto = frame[kL2End + (v6 ? offsetof(packet::Ipv6Header, next_header)
+                                           : offsetof(packet::Ipv4Header, proto))];
+  uint64_t l4_offset = 0;
+  __m512i keep = load(layout.keep);
+  if constexpr (depth >= Depth::l4) {
+    const L4 l4 = kL4[proto];
+    if (depth == Depth::full && !l4.usual) return false;
+    if (!l4.ports) keep = load(layout.keep_no_ports);
+    l4_offset = l4.known ? kL4Offset : 0;
+  }
+  const __m512i words = _mm512_multishift_epi64_epi8(
+      load(layout.shift), _mm512_permutexvar_epi8(load(layout.index), first));
+  const __m512i constants = tagged ? _mm512_or_si512(ports, load(layout.add)) : ports;
+  // (words & keep) | constants
+  _mm512_storeu_si512(&values, _mm512_ternarylogic_epi64(words, keep, constants, 0xea));
+  if constexpr (depth == Depth::full) {
+    zero_rest(values);
+    if (proto == packet::kProtoTcp) fill_tcp_flags(frame + kL4Offset, values);
+    if constexpr (v6) {
+      const uint8_t* ip = frame + kL2End;
+      values.ipv6_flabel = packet::load_raw32(ip) & packet::swap32(0x000fffff);
+      std::memcpy(values.ipv6_src, ip + offsetof(packet::Ipv6Header, src), sizeof values.ipv6_src);
+      std::memcpy(values.ipv6_dst, ip + offsetof(packet::Ipv6Header, dst), sizeof values.ipv6_dst);
+    }
+  }
+  constexpr uint64_t kType = v6 ? packet::kTypeIpv6 : packet::kTypeIpv4;
+  constexpr uint64_t kFlag = v6 ? packet::kIpv6 : packet::kIpv4;
+  store_parsed(parsed, kL2End | kL2End << 16 | l4_offset << 32 | kType << 48,
+               kFlag | uint64_t{proto} << 32 | uint64_t{tagged} << 40);
+  return true;
+}
+
+/// Depth l2: any frame with at most one tag.
+HEADRACE_AVX512 inline bool extract_l2(__m512i first, const uint8_t* frame, __m512i ports,
+                                       FieldValues& values, ParsedPacket& parsed) {
+  uint16_t type = packet::load_raw16(frame + kEthernet - 2);
+  uint64_t l2_end = kEthernet;
+  if (!packet::is_vlan_type(type)) [[likely]] {
+    constexpr const Layout& layout = kLayout<Kind::plain, Depth::l2>;
+    const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
+    _mm512_storeu_si512(&values, _mm512_ternarylogic_epi64(words, load(layout.keep), ports, 0xea));
+  } else {
+    type = packet::load_raw16(frame + kEthernet + 2);
+    if (packet::is_vlan_type(type)) return false;
+    constexpr const Layout& layout = kLayout<Kind::tagged, Depth::l2>;
+    const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
+    const __m512i constants = _mm512_or_si512(ports, load(layout.add));
+    _mm512_storeu_si512(&values,
+                        _mm512_ternarylogic_epi64(words, load(layout.keep), constants, 0xea));
+    l2_end += kTag;
+  }
+  store_parsed(parsed, l2_end | uint64_t{type} << 48, uint64_t{l2_end != kEthernet} << 40);
+  return true;
+}
+
+template <Depth depth>
+HEADRACE_AVX512 void extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
+                                   FieldValues* values, ParsedPacket* parsed) noexcept {
+  const __m512i ports =
+      _mm512_set_epi64(0, 0, 0, 0, 0,
+                       static_cast<int64_t>(uint64_t{packet::swap32(port.in_port)} |
+                                            uint64_t{packet::swap32(port.in_phy_port)} << 32),
+                       0, 0);
+  const size_t count = packets.size();
+  for (size_t i = 0; i < count && i < kPrefetchAhead; ++i) {
+    rte_prefetch0(rte_pktmbuf_mtod(packets[i], const void*));
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (i + kPrefetchAhead < count) {
+      rte_prefetch0(rte_pktmbuf_mtod(packets[i + kPrefetchAhead], const void*));
+    }
+    const rte_mbuf* packet = packets[i];
+    const size_t size = packet->data_len;
+    FieldValues& to = values[i];
+    if (size >= kLoaded) [[likely]] {
+      const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
+      const __m512i first = _mm512_maskz_loadu_epi8(kLoadedMask, frame);
+      if constexpr (depth == Depth::l2) {
+        if (extract_l2(first, frame, ports, to, parsed[i])) [[likely]] {
+          continue;
+        }
+      } else {
+        if (extract_ip<Kind::ipv4, depth>(first, frame, size, ports, to, parsed[i])) [[likely]] {
+          continue;
+        }
+        if (extract_ip<Kind::tagged_ipv4, depth>(first, frame, size, ports, to, parsed[i]) ||
+            extract_ip<Kind::ipv6, depth>(first, frame, size, ports, to, parsed[i])) {
+          continue;
+        }
+      }
+    }
+    _mm512_storeu_si512(&to, ports);
+    if constexpr (depth == Depth::full) zero_rest(to);  // the tunnel's words, too
+    extract_any(depth, packet, to, parsed[i]);
+  }
+}
+
+}  // namespace
+
+Extractor avx512_extractor_for(Depth depth) noexcept {
+  switch (depth) {
+    case Depth::l2:
+      return extract_burst<Depth::l2>;
+    case Depth::l3:
+      return extract_burst<Depth::l3>;
+    case Depth::l4:
+      return extract_burst<Depth::l4>;
+    case Depth::full:
+      break;
+  }
+  return extract_burst<Depth::full>;
+}
+
+#else
+
+Extractor avx512_extractor_for(Depth) noexcept {
+  return nullptr;
+}
+
+#endif
+
+}  // namespace headrace::match

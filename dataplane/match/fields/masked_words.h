@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// A mask as the few words that it has: how a key is cut out of FieldValues.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "match/fields/fields.h"
+
+namespace headrace::match {
+
+/// The non-zero words of a mask, in ascending order.
+class MaskedWords {
+ public:
+  MaskedWords() = default;
+  explicit MaskedWords(const FieldValues& mask) {
+    for (size_t i = 0; i < kFieldWords; ++i) {
+      if (word(mask, i) == 0) continue;
+      position_[size_] = static_cast<uint8_t>(i);
+      mask_[size_] = word(mask, i);
+      ++size_;
+    }
+  }
+
+  [[nodiscard]] size_t size() const { return size_; }
+  [[nodiscard]] size_t position(size_t i) const { return position_[i]; }
+  [[nodiscard]] uint64_t mask(size_t i) const { return mask_[i]; }
+
+  /// Word i of the key of `values`.
+  [[nodiscard]] uint64_t key_word(const FieldValues& values, size_t i) const {
+    return word(values, position_[i]) & mask_[i];
+  }
+
+ private:
+  size_t size_{0};
+  std::array<uint8_t, kFieldWords> position_{};
+  std::array<uint64_t, kFieldWords> mask_{};
+};
+
+}  // namespace headrace::match

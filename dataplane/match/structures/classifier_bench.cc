@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: Apache-2.0
+// Cycles per packet of every classifier, by rules and flows; changes per second.
+//
+// Packets are drawn at random from `flows` prepared ones, so that caches see what they would see.
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "match/fields/bench_cycles.h"
+#include "match/structures/classifier.h"
+#include "match/structures/direct_table.h"
+#include "match/structures/hash_table.h"
+#include "match/structures/prefix_table.h"
+#include "match/structures/tuple_space.h"
+#include "packet/bytes.h"
+
+namespace headrace::match {
+namespace {
+
+using packet::store_be32;
+
+Match mac_rule(uint32_t host) {
+  Match match;
+  uint8_t mac[6] = {2};
+  store_be32(mac + 2, host);
+  match.add(Field::eth_dst, mac);
+  return match;
+}
+
+Match five_tuple(uint32_t flow) {
+  Match match;
+  const uint8_t type[] = {8, 0};
+  const uint8_t proto = 17;
+  uint8_t address[4];
+  store_be32(address, 0x0a000000 + flow);
+  const uint8_t port[] = {0, 80};
+  match.add(Field::eth_type, type);
+  match.add(Field::ip_proto, &proto);
+  match.add(Field::ipv4_src, address);
+  match.add(Field::ipv4_dst, address);
+  match.add(Field::udp_dst, port);
+  return match;
+}
+
+Match route(uint32_t network, uint32_t length) {
+  Match match;
+  const uint8_t type[] = {8, 0};
+  uint8_t address[4];
+  uint8_t mask[4];
+  store_be32(address, network);
+  store_be32(mask, length == 0 ? 0 : ~uint32_t{0} << (32 - length));
+  match.add(Field::eth_type, type);
+  match.add(Field::ipv4_dst, address, mask);
+  return match;
+}
+
+/// A length as in a routing table: half /24, the rest between /8 and /32.
+uint32_t mixed_length(std::mt19937& random) {
+  return random() % 2 == 0 ? 24 : 8 + random() % 25;
+}
+
+/// Look-ups of random packets out of `flows`, in bursts that are copied in beforehand (a burst in
+/// the pipeline was just written by the extractor, so it is hot).
+void look_up(benchmark::State& state, const Classifier& table,
+             const std::vector<FieldValues>& flows) {
+  std::mt19937 random(1);
+  static FieldValues burst[kBurst];
+  uint8_t active[kBurst];
+  uint32_t results[kBurst];
+  std::iota(active, active + kBurst, uint8_t{0});
+  CycleMeter meter(kBurst);
+  uint64_t missed = 0;
+  for (auto _ : state) {
+    for (FieldValues& each : burst) each = flows[random() % flows.size()];
+    meter.measure([&] { table.lookup(burst, active, results); });
+    for (const uint32_t result : results) missed += result == kMiss ? 1 : 0;
+  }
+  meter.report(state);
+  const auto count = static_cast<double>(state.iterations() * kBurst);
+  state.counters["missed"] = static_cast<double>(missed) / count;
+  state.counters["bytes"] = static_cast<double>(table.memory_bytes());
+}
+
+void direct(benchmark::State& state) {
+  DirectTable table(defer_not);
+  std::vector<FieldValues> flows;
+  for (uint32_t i = 0; i < state.range(0); ++i) {
+    const Match match = mac_rule(i);
+    (void)table.insert(match, 1, i);
+    flows.push_back(match.value);
+  }
+  look_up(state, table, flows);
+}
+BENCHMARK(direct)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
+
+template <Match make(uint32_t)>
+void hash(benchmark::State& state) {
+  HashTable table(make(0).mask, 0, defer_not);
+  std::vector<FieldValues> flows;
+  for (uint32_t i = 0; i < state.range(0); ++i) {
+    (void)table.insert(make(i), 1, i);
+    flows.push_back(make(i).value);
+  }
+  look_up(state, table, flows);
+}
+BENCHMARK(hash<mac_rule>)->Arg(100)->Arg(10000)->Arg(1000000);
+BENCHMARK(hash<five_tuple>)->Arg(100)->Arg(10000)->Arg(1000000);
+
+/// Arguments: rules, flows.
+template <size_t kRootOctets>
+void prefix(benchmark::State& state) {
+  PrefixTable<kRootOctets> table(shape_of(route(0, 0), Field::ipv4_dst), defer_not);
+  std::mt19937 random(2);
+  std::vector<uint32_t> networks;
+  for (uint32_t i = 0; i < state.range(0);) {
+    const uint32_t length = mixed_length(random);
+    const uint32_t network = static_cast<uint32_t>(random());
+    if (!table.insert(route(network, length), static_cast<uint16_t>(length), i)) continue;
+    networks.push_back(network);
+    ++i;
+  }
+  std::vector<FieldValues> flows;
+  for (int64_t i = 0; i < state.range(1); ++i) {
+    flows.push_back(route(networks[random() % networks.size()] ^ random() % 256, 32).value);
+  }
+  look_up(state, table, flows);
+}
+BENCHMARK(prefix<2>)->Args({1, 1})->Args({100, 100})->Args({2000, 10000})->Args({10000, 10000});
+BENCHMARK(prefix<2>)->Args({10000, 500000})->Args({500000, 500000});
+BENCHMARK(prefix<3>)->Args({1, 1})->Args({100, 100})->Args({2000, 10000})->Args({10000, 10000});
+BENCHMARK(prefix<3>)->Args({10000, 500000})->Args({500000, 500000});
+
+/// One rule per prefix length: as many tuples; all of one priority.
+void tuples(benchmark::State& state) {
+  TupleSpace table(defer_not);
+  std::vector<FieldValues> flows;
+  uint32_t index = 0;
+  for (uint32_t t = 0; t < state.range(0); ++t) {
+    for (uint32_t i = 0; i < 100; ++i) {
+      const Match match = route(i << 24 | t << 16, 32 - t);
+      (void)table.insert(match, 1, index++);
+      flows.push_back(match.value);
+    }
+  }
+  look_up(state, table, flows);
+}
+BENCHMARK(tuples)->Arg(1)->Arg(4)->Arg(16);
+
+/// As many tuples of one rule each, and packets that none of them matches.
+void tuples_missed(benchmark::State& state) {
+  TupleSpace table(defer_not);
+  for (uint32_t t = 0; t < state.range(0); ++t) {
+    (void)table.insert(route(0xac000000 | t << 12, 32 - t % 24), 1, t);
+  }
+  std::mt19937 random(4);
+  std::vector<FieldValues> flows;
+  for (int i = 0; i < 10000; ++i) flows.push_back(route(static_cast<uint32_t>(random()), 32).value);
+  look_up(state, table, flows);
+}
+BENCHMARK(tuples_missed)->Arg(3)->Arg(4)->Arg(24);
+
+// --- changes -----------------------------------------------------------------------------------
+
+void hash_changes(benchmark::State& state) {
+  std::vector<Match> matches;
+  for (uint32_t i = 0; i < state.range(0); ++i) matches.push_back(five_tuple(i));
+  for (auto _ : state) {
+    HashTable table(matches[0].mask, 0, defer_not);
+    for (uint32_t i = 0; i < matches.size(); ++i) (void)table.insert(matches[i], 1, i);
+    for (const Match& match : matches) table.erase(match, 1);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0) * 2);
+}
+BENCHMARK(hash_changes)->Arg(10000)->Arg(1000000)->Unit(benchmark::kMillisecond);
+
+void prefix_changes(benchmark::State& state) {
+  std::mt19937 random(3);
+  std::vector<Match> matches;
+  for (uint32_t i = 0; i < state.range(0); ++i) {
+    matches.push_back(route(static_cast<uint32_t>(random()), mixed_length(random)));
+  }
+  int64_t changes = 0;
+  for (auto _ : state) {
+    PrefixTable<2> table(shape_of(matches[0], Field::ipv4_dst), defer_not);
+    for (uint32_t i = 0; i < matches.size(); ++i) {
+      changes += table.insert(matches[i], 1, i) ? 1 : 0;
+    }
+    for (const Match& match : matches) changes += table.erase(match, 1) ? 1 : 0;
+  }
+  state.SetItemsProcessed(changes);
+}
+BENCHMARK(prefix_changes)->Arg(10000)->Arg(500000)->Unit(benchmark::kMillisecond);
+
+}  // namespace
+}  // namespace headrace::match
+
+BENCHMARK_MAIN();

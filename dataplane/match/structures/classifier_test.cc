@@ -1,0 +1,414 @@
+// SPDX-License-Identifier: Apache-2.0
+// Every classifier against the naive table: random rules of a shape that it takes, random packets
+// that often match, and insert, erase and replace in between.
+#include "match/structures/classifier.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <numeric>
+#include <random>
+
+#include "match/fields/simd.h"
+#include "match/structures/direct_table.h"
+#include "match/structures/hash_table.h"
+#include "match/structures/naive_table.h"
+#include "match/structures/prefix_table.h"
+#include "match/structures/tuple_space.h"
+#include "match/table/compiled_table.h"
+#include "packet/bytes.h"
+
+namespace headrace::match {
+namespace {
+
+using Random = std::mt19937;
+
+uint32_t below(Random& random, uint32_t limit) {
+  return std::uniform_int_distribution<uint32_t>(0, limit - 1)(random);
+}
+
+void add_u16(Match& match, Field field, uint16_t value) {
+  const uint8_t bytes[2] = {static_cast<uint8_t>(value >> 8), static_cast<uint8_t>(value)};
+  match.add(field, bytes);
+}
+
+void add_u32(Match& match, Field field, uint32_t value, uint32_t mask = 0xffffffff) {
+  uint8_t bytes[4];
+  uint8_t mask_bytes[4];
+  packet::store_be32(bytes, value);
+  packet::store_be32(mask_bytes, mask);
+  match.add(field, bytes, mask == 0xffffffff ? nullptr : mask_bytes);
+}
+
+uint32_t prefix_mask(uint32_t length) {
+  return length == 0 ? 0 : ~uint32_t{0} << (32 - length);
+}
+
+/// A rule of some shape; small value ranges make collisions and overlaps usual.
+struct Shape {
+  const char* name;
+  std::function<Match(Random&)> match;
+  std::function<uint16_t(Random&, const Match&)> priority;
+};
+
+uint16_t any_priority(Random& random, const Match&) {
+  return static_cast<uint16_t>(below(random, 40));
+}
+
+Match exact_mac(Random& random) {
+  Match match;
+  const uint8_t mac[6] = {
+      2, 0, 0, 0, static_cast<uint8_t>(below(random, 2)), static_cast<uint8_t>(below(random, 200))};
+  match.add(Field::eth_dst, mac);
+  return match;
+}
+
+Match five_tuple(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x0800);
+  const uint8_t proto = below(random, 2) == 0 ? 6 : 17;
+  match.add(Field::ip_proto, &proto);
+  add_u32(match, Field::ipv4_src, 0x0a000000 + below(random, 8));
+  add_u32(match, Field::ipv4_dst, 0x0a000000 + below(random, 8));
+  add_u16(match, proto == 6 ? Field::tcp_dst : Field::udp_dst,
+          static_cast<uint16_t>(below(random, 8)));
+  return match;
+}
+
+/// Six words.
+Match long_key(Random& random) {
+  Match match = five_tuple(random);
+  uint8_t address[16] = {0x20, 1};
+  address[15] = static_cast<uint8_t>(below(random, 4));
+  match.add(Field::ipv6_dst, address);
+  const uint8_t metadata[8] = {0, 0, 0, 0, 0, 0, 0, static_cast<uint8_t>(below(random, 3))};
+  match.add(Field::metadata, metadata);
+  return match;
+}
+
+Match ipv4_prefix(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x0800);
+  const uint32_t length = below(random, 33);
+  // Few networks, so that prefixes nest.
+  const uint32_t address = (10 + below(random, 2)) << 24 | below(random, 3) << 16 |
+                           below(random, 3) << 8 | below(random, 256);
+  add_u32(match, Field::ipv4_dst, address, prefix_mask(length));
+  return match;
+}
+
+Match ipv6_prefix(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x86dd);
+  uint8_t address[16] = {0x20, 0x01, 0x0d, 0xb8};
+  for (size_t i = 4; i < 16; ++i) address[i] = static_cast<uint8_t>(below(random, 2));
+  const uint32_t length = below(random, 129);
+  uint8_t mask[16] = {};
+  for (uint32_t bit = 0; bit < length; ++bit) {
+    mask[bit / 8] = static_cast<uint8_t>(mask[bit / 8] | 0x80 >> bit % 8);
+  }
+  match.add(Field::ipv6_dst, address, mask);
+  return match;
+}
+
+uint16_t length_priority(Random&, const Match& match) {
+  uint32_t bits = 0;
+  for (size_t i = 0; i < kFieldWords; ++i) bits += std::popcount(word(match.mask, i));
+  return static_cast<uint16_t>(bits * 2);
+}
+
+/// A few masks, overlapping.
+Match wild(Random& random) {
+  Match match;
+  if (below(random, 2) == 0) add_u32(match, Field::in_port, 1 + below(random, 3));
+  if (below(random, 2) == 0) add_u16(match, Field::eth_type, below(random, 2) == 0 ? 0x800 : 0x806);
+  if (below(random, 3) == 0) {
+    add_u32(match, Field::ipv4_src, 0x0a000000 + below(random, 4),
+            prefix_mask(24 + below(random, 9)));
+  }
+  if (below(random, 3) == 0)
+    add_u16(match, Field::udp_dst, static_cast<uint16_t>(below(random, 4)));
+  return match;
+}
+
+/// Hundreds of masks: pairs of prefixes.
+Match prefix_pair(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x0800);
+  add_u32(match, Field::ipv4_src, 0x0a000000 | below(random, 4) << 14,
+          prefix_mask(1 + below(random, 32)));
+  add_u32(match, Field::ipv4_dst, 0x0b000000 | below(random, 4) << 9,
+          prefix_mask(1 + below(random, 32)));
+  return match;
+}
+
+/// Packets that match a rule often: a rule's value, with noise outside its mask, sometimes inside.
+FieldValues packet_for(Random& random, const NaiveTable& naive, const Shape& shape) {
+  const Match other = shape.match(random);
+  const Match& base =
+      !naive.rules.empty() && below(random, 4) != 0
+          ? naive.rules[below(random, static_cast<uint32_t>(naive.rules.size()))].match
+          : other;
+  FieldValues packet = base.value;
+  for (size_t i = 0; i < kFieldWords; ++i) {
+    const uint64_t noise = uint64_t{random()} << 32 | random();
+    const uint64_t small = noise & (other.mask.in_port != 0 ? 0x0303030303030303 : ~uint64_t{0});
+    set_word(packet, i, word(packet, i) | (small & ~word(base.mask, i)));
+  }
+  if (below(random, 8) == 0) {
+    const size_t i = below(random, kFieldWords);
+    set_word(packet, i, word(packet, i) ^ uint64_t{1} << below(random, 64));
+  }
+  return packet;
+}
+
+/// Compares one burst; returns how many packets of it hit a rule.
+size_t hits_of_burst(Random& random, const Classifier& table, const NaiveTable& naive,
+                     const Shape& shape, uint32_t otherwise) {
+  FieldValues burst[kBurst];
+  for (FieldValues& each : burst) each = packet_for(random, naive, shape);
+  std::vector<uint8_t> active;
+  for (uint8_t slot = 0; slot < kBurst; ++slot) {
+    if (below(random, 4) != 0) active.push_back(slot);
+  }
+  uint32_t results[kBurst];
+  table.lookup(burst, active, results);
+  size_t hits = 0;
+  for (size_t i = 0; i < active.size(); ++i) {
+    EXPECT_TRUE(naive.agrees(burst[active[i]], results[i], otherwise))
+        << shape.name << ": result " << results[i] << " with " << naive.rules.size() << " rules";
+    hits += results[i] != otherwise ? 1 : 0;
+  }
+  return hits;
+}
+
+/// Inserts, erases and replaces at random for `steps`, comparing all the while.
+void compare(Classifier& table, const Shape& shape, size_t most_rules, int steps, unsigned seed) {
+  Random random(seed);
+  NaiveTable naive;
+  uint32_t next_index = 1;
+  table.set_default(4000000);
+  size_t refused = 0;
+  size_t hits = 0;
+  for (int step = 0; step < steps; ++step) {
+    const uint32_t dice = below(random, 10);
+    if (naive.rules.size() < most_rules && dice < 6) {
+      const Match match = shape.match(random);
+      const uint16_t priority = shape.priority(random, match);
+      if (!naive.has(match, priority)) {
+        if (table.insert(match, priority, next_index)) {
+          naive.insert(match, priority, next_index);
+        } else {
+          ++refused;
+        }
+        ++next_index;
+      }
+    } else if (!naive.rules.empty() && dice < 9) {
+      const size_t victim = below(random, static_cast<uint32_t>(naive.rules.size()));
+      const NaiveTable::Rule rule = naive.rules[victim];
+      ASSERT_TRUE(table.erase(rule.match, rule.priority));
+      ASSERT_FALSE(table.erase(rule.match, rule.priority));
+      naive.erase(victim);
+    } else if (!naive.rules.empty()) {
+      NaiveTable::Rule& rule =
+          naive.rules[below(random, static_cast<uint32_t>(naive.rules.size()))];
+      ASSERT_TRUE(table.replace(rule.match, rule.priority, next_index));
+      rule.index = next_index++;
+    }
+    ASSERT_EQ(table.size(), naive.rules.size());
+    if (step % 7 == 0) hits += hits_of_burst(random, table, naive, shape, 4000000);
+    if (::testing::Test::HasFailure()) return;
+  }
+  EXPECT_GT(hits, static_cast<size_t>(steps)) << "packets that miss test nothing";
+  EXPECT_LT(refused, static_cast<size_t>(steps) / 2);
+  while (!naive.rules.empty()) {
+    ASSERT_TRUE(table.erase(naive.rules.back().match, naive.rules.back().priority));
+    naive.rules.pop_back();
+  }
+  EXPECT_EQ(hits_of_burst(random, table, naive, shape, 4000000), 0u);
+  EXPECT_GT(table.memory_bytes(), 0u);
+}
+
+/// Look-ups that have a twin for vector instructions; on lesser processors the last tests less.
+class TwinTest : public testing::TestWithParam<Simd> {
+ protected:
+  TwinTest() { set_simd(GetParam()); }
+  ~TwinTest() override { set_simd(Simd::avx512); }
+};
+
+INSTANTIATE_TEST_SUITE_P(AllSimd, TwinTest, testing::Values(Simd::portable, Simd::avx512));
+
+TEST_P(TwinTest, DirectTableAgreesWithNaive) {
+  for (unsigned seed = 1; seed <= 20; ++seed) {
+    DirectTable table(defer_not);
+    compare(table, {"wild", wild, any_priority}, DirectTable::kRules, 400, seed);
+  }
+}
+
+TEST(DirectTableTest, RefusesTheNinthRule) {
+  DirectTable table(defer_not);
+  Random random(1);
+  for (uint16_t i = 0; i < DirectTable::kRules; ++i) {
+    ASSERT_TRUE(table.insert(exact_mac(random), i, i));
+  }
+  EXPECT_FALSE(table.insert(exact_mac(random), 100, 100));
+}
+
+TEST(DirectTableTest, VectorCompareAgreesWithPortable) {
+  Random random(3);
+  for (int i = 0; i < 1000; ++i) {
+    Pair words;
+    for (int lane = 0; lane < 2; ++lane) {
+      words[lane] = below(random, 2) == 0 ? 0 : uint64_t{1} << below(random, 64);
+    }
+    EXPECT_EQ(zero_lanes(words), zero_lanes_portable(words));
+  }
+}
+
+TEST(HashTableTest, OneWordAgreesWithNaive) {
+  Random random(0);
+  HashTable table(exact_mac(random).mask, 0, defer_not);
+  compare(table, {"exact_mac", exact_mac, any_priority}, 2000, 20000, 1);
+}
+
+TEST(HashTableTest, ThreeWordsAgreeWithNaive) {
+  Random random(0);
+  HashTable table(five_tuple(random).mask, 0, defer_not);
+  compare(table, {"five_tuple", five_tuple, any_priority}, 1000, 10000, 2);
+}
+
+TEST(HashTableTest, LongKeysAgreeWithNaive) {
+  Random random(0);
+  HashTable table(long_key(random).mask, 100, defer_not);
+  ASSERT_EQ(MaskedWords(long_key(random).mask).size(), 6u);
+  compare(table, {"long_key", long_key, any_priority}, 1000, 10000, 3);
+}
+
+TEST(HashTableTest, HoldsAHundredThousandKeys) {
+  Match match;
+  const uint8_t zero[6] = {};
+  match.add(Field::eth_dst, zero);
+  HashTable table(match.mask, 0, defer_not);
+  const auto key = [&match](uint32_t i) {
+    Match each = match;
+    each.value.eth_dst[0] = 2;
+    packet::store_be32(&each.value.eth_dst[2], i);
+    return each;
+  };
+  constexpr uint32_t kKeys = 100000;
+  for (uint32_t i = 0; i < kKeys; ++i) ASSERT_TRUE(table.insert(key(i), 1, i));
+  EXPECT_EQ(table.size(), kKeys);
+  FieldValues burst[kBurst];
+  uint8_t active[kBurst];
+  uint32_t results[kBurst];
+  std::iota(active, active + kBurst, uint8_t{0});
+  for (uint32_t i = 0; i < kKeys + kBurst; i += kBurst) {
+    for (uint32_t k = 0; k < kBurst; ++k) burst[k] = key(i + k).value;
+    table.lookup(burst, active, results);
+    for (uint32_t k = 0; k < kBurst; ++k) {
+      ASSERT_EQ(results[k], i + k < kKeys ? i + k : kMiss);
+    }
+  }
+}
+
+TEST(HashTableTest, RefusesAnotherMask) {
+  Random random(0);
+  HashTable table(exact_mac(random).mask, 0, defer_not);
+  EXPECT_FALSE(table.insert(five_tuple(random), 1, 1));
+  EXPECT_FALSE(table.erase(five_tuple(random), 1));
+}
+
+TEST(HashTableTest, VectorCompareAgreesWithPortable) {
+  Random random(4);
+  for (int i = 0; i < 1000; ++i) {
+    uint16_t signatures[8];
+    for (uint16_t& each : signatures) each = static_cast<uint16_t>(below(random, 3) * 0x7fff);
+    for (const uint16_t wanted : {0, 0x7fff, 0xfffe, 1}) {
+      EXPECT_EQ(equal_signatures(signatures, wanted),
+                equal_signatures_portable(signatures, wanted));
+    }
+  }
+}
+
+TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
+  Random random(0);
+  const PrefixShape shape = shape_of(ipv4_prefix(random), Field::ipv4_dst);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    PrefixTable<2> table(shape, defer_not);
+    compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 4000, seed);
+  }
+}
+
+TEST_P(TwinTest, PrefixTableWideRootAgreesWithNaive) {
+  Random random(0);
+  PrefixTable<3> table(shape_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
+  compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 400, 9);
+}
+
+TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
+  Random random(0);
+  PrefixTable<2> table(shape_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
+  compare(table, {"ipv6_prefix", ipv6_prefix, length_priority}, 300, 6000, 5);
+}
+
+TEST(PrefixTableTest, RandomPrioritiesAreRefusedRatherThanWrong) {
+  Random random(0);
+  PrefixTable<2> table(shape_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
+  const auto priority = [](Random& r, const Match&) { return static_cast<uint16_t>(below(r, 3)); };
+  compare(table, {"ipv4_prefix", ipv4_prefix, priority}, 100, 4000, 6);
+}
+
+TEST(PrefixTableTest, RefusesWhatItCannotServe) {
+  PrefixTable<2> table(
+      [] {
+        Match match;
+        add_u16(match, Field::eth_type, 0x0800);
+        return shape_of(match, Field::ipv4_dst);
+      }(),
+      defer_not);
+  const auto rule = [](uint16_t type, uint32_t address, uint32_t mask) {
+    Match match;
+    add_u16(match, Field::eth_type, type);
+    add_u32(match, Field::ipv4_dst, address, mask);
+    return match;
+  };
+  EXPECT_TRUE(table.insert(rule(0x0800, 0x0a000000, 0xff000000), 10, 1));
+  EXPECT_FALSE(table.insert(rule(0x0800, 0x0a000000, 0xff000000), 11, 2)) << "the same prefix";
+  EXPECT_FALSE(table.insert(rule(0x0800, 0x0a010000, 0xffff0000), 9, 3)) << "longer, but below";
+  EXPECT_TRUE(table.insert(rule(0x0800, 0x0b010000, 0xffff0000), 9, 4)) << "no relative";
+  EXPECT_FALSE(table.insert(rule(0x0800, 0x0b000000, 0xff000000), 10, 5)) << "shorter, but above";
+  EXPECT_FALSE(table.insert(rule(0x0806, 0x0a010000, 0xffff0000), 12, 6)) << "another exact part";
+  EXPECT_FALSE(table.insert(rule(0x0800, 0x0a010001, 0xffff00ff), 12, 7)) << "no prefix";
+  EXPECT_EQ(table.size(), 2u);
+}
+
+TEST(TupleSpaceTest, AgreesWithNaive) {
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    TupleSpace table(defer_not);
+    compare(table, {"wild", wild, any_priority}, 400, 4000, seed);
+  }
+}
+
+TEST(TupleSpaceTest, HundredsOfMasksAgreeWithNaive) {
+  TupleSpace few(defer_not);
+  compare(few, {"prefix pairs", prefix_pair, any_priority}, 60, 2000, 1);
+  // More than a filter has numbers for.
+  TupleSpace many(defer_not);
+  compare(many, {"prefix pairs", prefix_pair, any_priority}, 900, 4500, 2);
+}
+
+TEST(TupleSpaceTest, TuplesComeAndGo) {
+  TupleSpace table(defer_not);
+  Random random(1);
+  EXPECT_EQ(table.masks(), 0u);
+  const Match mac = exact_mac(random);
+  const Match tuple = five_tuple(random);
+  ASSERT_TRUE(table.insert(mac, 1, 1));
+  ASSERT_TRUE(table.insert(tuple, 1, 2));
+  EXPECT_EQ(table.masks(), 2u);
+  ASSERT_TRUE(table.erase(mac, 1));
+  EXPECT_EQ(table.masks(), 1u);
+}
+
+}  // namespace
+}  // namespace headrace::match

@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/structures/direct_table.h"
+
+#include <algorithm>
+#if defined(__SSE4_1__)
+#include <smmintrin.h>
+#endif
+
+#include "match/fields/avx512.h"
+#include "match/structures/block.h"
+
+namespace headrace::match {
+
+unsigned zero_lanes(Pair words) noexcept {
+#if defined(__SSE4_1__)
+  const __m128i equal = _mm_cmpeq_epi64(reinterpret_cast<__m128i>(words), _mm_setzero_si128());
+  return static_cast<unsigned>(_mm_movemask_pd(_mm_castsi128_pd(equal)));
+#else
+  return zero_lanes_portable(words);
+#endif
+}
+
+/// The rules as readers see them: rule r's mask and value of union word w are mask[w][r],
+/// value[w][r]. Lanes without a rule can't match: value 1 under mask 0.
+struct alignas(kCacheLine) DirectTable::Compiled {
+  using Lookup = void (*)(const Compiled&, const FieldValues*, std::span<const uint8_t>, uint32_t,
+                          uint32_t*) noexcept;
+
+  explicit Compiled(const std::vector<Rule>& rules) {
+    for (size_t i = 0; i < kFieldWords; ++i) {
+      const bool used = std::any_of(rules.begin(), rules.end(),
+                                    [i](const Rule& rule) { return word(rule.mask, i) != 0; });
+      if (used) position[words++] = static_cast<uint8_t>(i);
+    }
+    const size_t rows = std::max<size_t>(words, 1);
+    for (size_t w = 0; w < rows; ++w) {
+      for (size_t r = 0; r < kRules; ++r) {
+        const bool rule = r < rules.size();
+        mask[w][r / 2][r % 2] = rule ? word(rules[r].mask, position[w]) : 0;
+        value[w][r / 2][r % 2] = rule ? word(rules[r].value, position[w]) : 1;
+      }
+    }
+    words = rows;
+    for (size_t r = 0; r < rules.size(); ++r) index[r] = rules[r].index;
+#if HEADRACE_HAS_AVX512
+    if (simd() == Simd::avx512) {
+      const bool in_line = rules.size() == 1 && position[rows - 1] < kLineWords;
+      for (size_t w = 0; w < rows && in_line; ++w) {
+        line_mask[position[w]] = mask[w][0][0];
+        line_value[position[w]] = value[w][0][0];
+      }
+      lookup = in_line ? run_one_avx512 : run_avx512;
+      return;
+    }
+#endif
+    lookup = rules.size() <= 1   ? run<1>
+             : rules.size() <= 2 ? run<2>
+             : rules.size() <= 4 ? run<4>
+                                 : run<8>;
+  }
+
+  template <size_t lanes>
+  static void run(const Compiled& table, const FieldValues* burst, std::span<const uint8_t> active,
+                  uint32_t otherwise, uint32_t* results) noexcept {
+    std::array<uint32_t, lanes + 1> outcome;
+    std::copy_n(table.index.begin(), lanes, outcome.begin());
+    outcome[lanes] = otherwise;
+    const size_t words = table.words;
+    for (size_t i = 0; i < active.size(); ++i) {
+      const FieldValues& values = burst[active[i]];
+      // As many vectors as the rules fill; a vector type, since a compiler that is left to find out
+      // by itself may write words and read them back as vectors, which stalls.
+      constexpr size_t kVectors = (lanes + 1) / 2;
+      Pair difference[kVectors] = {};
+      for (size_t w = 0; w < words; ++w) {
+        const uint64_t bits = word(values, table.position[w]);
+        const Pair both = {bits, bits};
+        for (size_t v = 0; v < kVectors; ++v) {
+          difference[v] |= (both & table.mask[w][v]) ^ table.value[w][v];
+        }
+      }
+      unsigned matching = 0;
+      for (size_t v = 0; v < kVectors; ++v) matching |= zero_lanes(difference[v]) << (2 * v);
+      constexpr unsigned kLanes = (1u << lanes) - 1;
+      const unsigned first = (matching & kLanes) | 1u << lanes;
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(first))];
+    }
+  }
+
+#if HEADRACE_HAS_AVX512
+  /// (a & mask) ^ value
+  HEADRACE_AVX512 static __m512i difference_of(__m512i a, __m512i mask, __m512i value) {
+    return _mm512_ternarylogic_epi64(a, mask, value, 0x6a);
+  }
+
+  /// The rules of word w as the eight lanes of a register.
+  HEADRACE_AVX512 static __m512i lanes_of(const std::array<Pair, kRules / 2>& row) {
+    static_assert(sizeof row == sizeof(__m512i));
+    return _mm512_load_si512(row.data());
+  }
+
+  /// Which rules match: bit r for rule r.
+  HEADRACE_AVX512 static unsigned matching_avx512(const Compiled& table,
+                                                  const FieldValues& values) {
+    __m512i difference = _mm512_setzero_si512();
+    for (size_t w = 0; w < table.words; ++w) {
+      const auto bits = static_cast<int64_t>(word(values, table.position[w]));
+      difference = _mm512_or_si512(difference,
+                                   difference_of(_mm512_set1_epi64(bits), lanes_of(table.mask[w]),
+                                                 lanes_of(table.value[w])));
+    }
+    return _mm512_testn_epi64_mask(difference, difference);
+  }
+
+  HEADRACE_AVX512 static void run_avx512(const Compiled& table, const FieldValues* burst,
+                                         std::span<const uint8_t> active, uint32_t otherwise,
+                                         uint32_t* results) noexcept {
+    std::array<uint32_t, kRules + 1> outcome;
+    std::copy_n(table.index.begin(), kRules, outcome.begin());
+    outcome[kRules] = otherwise;
+    for (size_t i = 0; i < active.size(); ++i) {
+      const unsigned first = matching_avx512(table, burst[active[i]]) | 1u << kRules;
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(first))];
+    }
+  }
+
+  /// One rule is mostly one that all packets match: the differences of all of them are gathered,
+  /// and packets told apart only if there is any. For rules on the first line of FieldValues.
+  HEADRACE_AVX512 static void run_one_avx512(const Compiled& table, const FieldValues* burst,
+                                             std::span<const uint8_t> active, uint32_t otherwise,
+                                             uint32_t* results) noexcept {
+    const __m512i mask = _mm512_load_si512(table.line_mask.data());
+    const __m512i value = _mm512_load_si512(table.line_value.data());
+    __m512i difference = _mm512_setzero_si512();
+    for (const uint8_t slot : active) {
+      const __m512i line = _mm512_load_si512(&burst[slot]);
+      difference = _mm512_or_si512(difference, difference_of(line, mask, value));
+    }
+    if (_mm512_test_epi64_mask(difference, difference) != 0) {
+      return run_avx512(table, burst, active, otherwise, results);
+    }
+    std::fill_n(results, active.size(), table.index[0]);
+  }
+#endif
+
+  using Row = std::array<Pair, kRules / 2>;
+  alignas(kCacheLine) std::array<Row, kFieldWords> mask{};
+  alignas(kCacheLine) std::array<Row, kFieldWords> value{};
+  static constexpr size_t kLineWords = kCacheLine / sizeof(uint64_t);
+  /// Of a single rule: mask and value as the first line of FieldValues has them.
+  alignas(kCacheLine) std::array<uint64_t, kLineWords> line_mask{};
+  alignas(kCacheLine) std::array<uint64_t, kLineWords> line_value{};
+  std::array<uint32_t, kRules> index{};
+  std::array<uint8_t, kFieldWords> position{};
+  size_t words{0};
+  Lookup lookup{nullptr};
+};
+
+DirectTable::DirectTable(Defer defer) : defer_(std::move(defer)) {
+  publish();
+}
+
+DirectTable::~DirectTable() {
+  delete compiled_.load(std::memory_order_relaxed);
+}
+
+void DirectTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
+                         uint32_t* results) const noexcept {
+  const Compiled& table = *compiled_.load(std::memory_order_acquire);
+  table.lookup(table, burst, active, default_index(), results);
+}
+
+void DirectTable::publish() {
+  Compiled* old = compiled_.exchange(new Compiled(rules_), std::memory_order_acq_rel);
+  if (old != nullptr) defer_([old] { delete old; });
+}
+
+std::vector<DirectTable::Rule>::iterator DirectTable::find(const Match& match, uint16_t priority) {
+  return std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) {
+    return rule.priority == priority &&
+           std::memcmp(&rule.value, &match.value, sizeof(FieldValues)) == 0 &&
+           std::memcmp(&rule.mask, &match.mask, sizeof(FieldValues)) == 0;
+  });
+}
+
+bool DirectTable::insert(const Match& match, uint16_t priority, uint32_t index) {
+  if (rules_.size() == kRules || index >= kIndexLimit) return false;
+  const auto behind = std::find_if(rules_.begin(), rules_.end(), [priority](const Rule& rule) {
+    return rule.priority < priority;
+  });
+  rules_.insert(behind, Rule{match.value, match.mask, priority, index});
+  publish();
+  return true;
+}
+
+bool DirectTable::erase(const Match& match, uint16_t priority) {
+  const auto rule = find(match, priority);
+  if (rule == rules_.end()) return false;
+  rules_.erase(rule);
+  publish();
+  return true;
+}
+
+bool DirectTable::replace(const Match& match, uint16_t priority, uint32_t index) {
+  const auto rule = find(match, priority);
+  if (rule == rules_.end() || index >= kIndexLimit) return false;
+  rule->index = index;
+  publish();
+  return true;
+}
+
+size_t DirectTable::memory_bytes() const {
+  return sizeof *this + sizeof(Compiled);
+}
+
+}  // namespace headrace::match

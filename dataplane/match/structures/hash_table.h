@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Exact match under one mask: a bucketised hash with bulk, prefetched look-up.
+//
+// Layout. A bucket is one cache line: eight 16-bit signatures, eight entry numbers, and the number
+// of an overflow bucket. An entry is the key (the masked words) and one result word, {priority,
+// index}. A look-up runs in three passes over the burst, so that cache misses of different packets
+// overlap: (1) cut out the keys, hash, prefetch the buckets; (2) compare the signatures, eight at a
+// time, prefetch the entry of the first that agrees; (3) compare the key. A signature that agrees
+// by chance (1 in 8192 per look-up of a full bucket) or a chained bucket costs a scalar walk.
+//
+// Hash. Folded 64x64 -> 128 bit multiplication of pairs of words, each offset by a secret of the
+// process. It costs less than a CRC32c per word once a key has two words, needs no special
+// instruction, gives 64 good bits (bucket and signature are independent), and is keyed: without the
+// secret, nobody can craft rules that fall into one bucket, which a CRC, being linear, allows.
+//
+// Change in place. Entries are immutable while a reader can reach them, but for the result word,
+// which is replaced by one store. Insert writes the entry, then its number, then the signature;
+// erase clears the signature. An entry is used again only after a grace period. Signatures are no
+// more than a hint: whatever mixture of old and new a reader sees, only an equal key makes a hit.
+// The table grows by building twice the buckets aside and publishing them with one pointer.
+//
+// Rules of one match but several priorities share an entry; it holds the highest, the others wait.
+//
+// Thread safety: as match/structures/classifier.h.
+#pragma once
+
+#if defined(__SSE2__)
+#include <emmintrin.h>
+#endif
+
+#include <atomic>
+#include <memory>
+#include <unordered_map>
+#include <vector>
+
+#include "match/fields/masked_words.h"
+#include "match/structures/block.h"
+#include "match/structures/classifier.h"
+
+namespace headrace::match {
+
+/// What an entry yields: bit 63 set, priority in bits 32..47, rule index in the low half. So of two
+/// results the greater is of the higher priority, and 0 is no result.
+using Ranked = uint64_t;
+
+constexpr Ranked ranked(uint16_t priority, uint32_t index) {
+  return Ranked{1} << 63 | Ranked{priority} << 32 | index;
+}
+constexpr uint16_t priority_of(Ranked result) {
+  return static_cast<uint16_t>(result >> 32);
+}
+constexpr uint32_t index_of(Ranked result) {
+  return static_cast<uint32_t>(result);
+}
+
+class HashTable final : public Classifier {
+ public:
+  /// `mask`: of all rules; without any word, all packets are alike. `expected`: rules to make room
+  /// for.
+  HashTable(const FieldValues& mask, size_t expected, Defer defer);
+  ~HashTable() override;
+
+  void lookup(const FieldValues* burst, std::span<const uint8_t> active,
+              uint32_t* results) const noexcept override;
+
+  /// Worker, for tuple space: best[slot] becomes the greater of itself and this table's result, for
+  /// every slot in `active`.
+  void improve(const FieldValues* burst, std::span<const uint8_t> active,
+               Ranked* best) const noexcept;
+
+  /// True only for a match of the table's own mask.
+  [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
+  bool erase(const Match& match, uint16_t priority) override;
+  bool replace(const Match& match, uint16_t priority, uint32_t index) override;
+
+  [[nodiscard]] Structure structure() const override { return Structure::hash; }
+  [[nodiscard]] size_t size() const override { return size_; }
+  [[nodiscard]] size_t memory_bytes() const override;
+
+  [[nodiscard]] bool same_mask(const Match& match) const {
+    return std::memcmp(&match.mask, &mask_, sizeof mask_) == 0;
+  }
+
+ private:
+  struct Bucket;
+  struct Store;
+  struct Freed;
+  using Key = std::array<uint64_t, kFieldWords>;
+  using Secret = std::array<uint64_t, kFieldWords>;
+
+  template <size_t kWords, typename Found>
+  void search(const FieldValues* burst, std::span<const uint8_t> active,
+              Found&& found) const noexcept;
+  template <typename Found>
+  void search_any(const FieldValues* burst, std::span<const uint8_t> active,
+                  Found&& found) const noexcept;
+
+  [[nodiscard]] static Ranked search_chain(const Store& store, const Bucket* bucket,
+                                           uint16_t signature, const uint64_t* key,
+                                           size_t words) noexcept;
+
+  [[nodiscard]] Key key_of(const FieldValues& values) const;
+  [[nodiscard]] uint32_t find(const Key& key) const;
+  [[nodiscard]] uint32_t take_entry();
+  bool link(Store& store, uint64_t hash, uint32_t entry);
+  void unlink(const Key& key, uint32_t entry);
+  void release_entry(uint32_t entry);
+  void hand_over_limbo();
+  void grow(size_t entries);
+
+  static const Secret secret_;  ///< of the hash; drawn once per process
+
+  FieldValues mask_;
+  MaskedWords words_;
+  Defer defer_;
+  std::atomic<Store*> store_{nullptr};
+  size_t size_{0};
+  uint32_t entries_used_{1};      ///< entry 0 means "none"
+  std::vector<uint32_t> limbo_;   ///< unlinked entries that readers may still see
+  std::shared_ptr<Freed> freed_;  ///< entries to use again; outlives the table in callbacks
+  std::unordered_map<uint32_t, std::vector<Ranked>> waiting_;  ///< lower priorities, by entry
+};
+
+/// Entries of a bucket.
+inline constexpr size_t kBucketSlots = 8;
+
+/// The signatures of a bucket that equal `signature`, as bits 0..7.
+inline unsigned equal_signatures_portable(const uint16_t* signatures, uint16_t signature) noexcept {
+  unsigned equal = 0;
+  for (size_t i = 0; i < kBucketSlots; ++i) equal |= unsigned{signatures[i] == signature} << i;
+  return equal;
+}
+
+/// Its twin for SSE2.
+inline unsigned equal_signatures(const uint16_t* signatures, uint16_t signature) noexcept {
+#if defined(__SSE2__)
+  const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(signatures));
+  const __m128i equal = _mm_cmpeq_epi16(all, _mm_set1_epi16(static_cast<short>(signature)));
+  return static_cast<unsigned>(_mm_movemask_epi8(_mm_packs_epi16(equal, _mm_setzero_si128())));
+#else
+  return equal_signatures_portable(signatures, signature);
+#endif
+}
+
+}  // namespace headrace::match

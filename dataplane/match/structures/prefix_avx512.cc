@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/structures/prefix_avx512.h"
+
+#include <cstdlib>
+
+#include "match/fields/avx512.h"
+#include "match/structures/classifier.h"
+
+namespace headrace::match {
+
+#if HEADRACE_HAS_AVX512
+namespace {
+
+constexpr size_t kLanes = 16;
+
+/// Packets 16v..16v+15 of `active`, on their way down the trie.
+struct Lanes {
+  __mmask16 present;
+  __m512i address;  ///< host order
+  __m512i entry;
+};
+
+/// The octet of the address that decides at `level`.
+HEADRACE_AVX512 inline __m512i octet(__m512i address, size_t level) {
+  const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level)));
+  return _mm512_and_si512(_mm512_srl_epi32(address, shift), _mm512_set1_epi32(0xff));
+}
+
+/// Bit i set: packet active[i] has the exact part. One word is compared; mostly all packets agree.
+HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const FieldValues* burst,
+                                                std::span<const uint8_t> active) {
+  const size_t count = active.size();
+  uint64_t difference = 0;
+  for (size_t i = 0; i < count; ++i) {
+    difference |=
+        (word(burst[active[i]], table.exact_position) & table.exact_mask) ^ table.exact_key;
+  }
+  if (difference == 0) return ~0u;
+  uint32_t mine = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const bool equal =
+        (word(burst[active[i]], table.exact_position) & table.exact_mask) == table.exact_key;
+    mine |= uint32_t{equal} << i;
+  }
+  return mine;
+}
+
+template <size_t kRootOctets>
+HEADRACE_AVX512 inline void begin(const PrefixView& table, const FieldValues* burst,
+                                  const uint8_t* active, __mmask16 mine, Lanes& lanes) {
+  const __m512i slot = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes.present, active));
+  static_assert(sizeof(FieldValues) == 192);
+  const __m512i place = _mm512_add_epi32(_mm512_slli_epi32(slot, 7), _mm512_slli_epi32(slot, 6));
+  const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset;
+  const __m512i raw =
+      _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), lanes.present, place, fields, 1);
+  // From network order.
+  const __m512i swap =
+      _mm512_broadcast_i32x4(_mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
+  lanes.address = _mm512_shuffle_epi8(raw, swap);
+  const __m512i index = _mm512_srli_epi32(lanes.address, 32 - 8 * kRootOctets);
+  lanes.entry = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(static_cast<int>(kForeign)),
+                                            static_cast<__mmask16>(lanes.present & mine), index,
+                                            table.root, sizeof(uint32_t));
+}
+
+/// One ply further, for packets that are at one; false if none is.
+HEADRACE_AVX512 inline bool descend(const PrefixView& table, size_t level, Lanes& lanes) {
+  const __mmask16 at_ply = _mm512_movepi32_mask(lanes.entry);
+  if (at_ply == 0) return false;
+  static_assert(sizeof(Ply) == 256 * sizeof(uint32_t) && PlyArena::kLimit <= 1u << 23);
+  // The shift drops the mark of a ply.
+  const __m512i index =
+      _mm512_or_si512(_mm512_slli_epi32(lanes.entry, 8), octet(lanes.address, level));
+  lanes.entry =
+      _mm512_mask_i32gather_epi32(lanes.entry, at_ply, index, table.plies, sizeof(uint32_t));
+  return true;
+}
+
+HEADRACE_AVX512 inline void finish(const PrefixView& table, const Lanes& lanes, uint32_t* results) {
+  const __m512i otherwise = _mm512_set1_epi32(static_cast<int>(table.otherwise));
+  const __m512i none =
+      _mm512_set1_epi32(static_cast<int>(table.whole == kNone ? table.otherwise : table.whole));
+  const __mmask16 is_none =
+      _mm512_cmpeq_epi32_mask(lanes.entry, _mm512_set1_epi32(static_cast<int>(kNone)));
+  const __mmask16 is_foreign =
+      _mm512_cmpeq_epi32_mask(lanes.entry, _mm512_set1_epi32(static_cast<int>(kForeign)));
+  const __m512i result = _mm512_mask_mov_epi32(_mm512_mask_mov_epi32(lanes.entry, is_none, none),
+                                               is_foreign, otherwise);
+  _mm512_mask_storeu_epi32(results, lanes.present, result);
+}
+
+}  // namespace
+
+template <size_t kRootOctets>
+HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const FieldValues* burst,
+                                            std::span<const uint8_t> active,
+                                            uint32_t* results) noexcept {
+  static_assert(kBurst == 2 * kLanes);
+  const size_t count = active.size();
+  const uint32_t mine = with_exact_part(table, burst, active);
+  const uint32_t present = count >= kBurst ? ~0u : (1u << count) - 1;
+  Lanes low{.present = static_cast<__mmask16>(present), .address = {}, .entry = {}};
+  Lanes high{.present = static_cast<__mmask16>(present >> kLanes), .address = {}, .entry = {}};
+  begin<kRootOctets>(table, burst, active.data(), static_cast<__mmask16>(mine), low);
+  begin<kRootOctets>(table, burst, active.data() + kLanes, static_cast<__mmask16>(mine >> kLanes),
+                     high);
+  bool more = true;
+  for (size_t level = kRootOctets; more; ++level) {
+    more = descend(table, level, low);
+    more = descend(table, level, high) || more;
+  }
+  finish(table, low, results);
+  finish(table, high, results + kLanes);
+}
+
+#else
+
+template <size_t kRootOctets>
+void lookup_prefixes_avx512(const PrefixView&, const FieldValues*, std::span<const uint8_t>,
+                            uint32_t*) noexcept {
+  std::abort();  // simd() never says avx512 here
+}
+
+#endif
+
+template void lookup_prefixes_avx512<2>(const PrefixView&, const FieldValues*,
+                                        std::span<const uint8_t>, uint32_t*) noexcept;
+template void lookup_prefixes_avx512<3>(const PrefixView&, const FieldValues*,
+                                        std::span<const uint8_t>, uint32_t*) noexcept;
+
+}  // namespace headrace::match

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/structures/prefix_table.h"
+
+#include <algorithm>
+#include <cassert>
+
+#include "match/structures/prefix_avx512.h"
+
+namespace headrace::match {
+namespace {
+
+inline uint32_t load_entry(const uint32_t& entry) {
+  return __atomic_load_n(&entry, __ATOMIC_RELAXED);
+}
+inline void store_entry(uint32_t& entry, uint32_t value) {
+  __atomic_store_n(&entry, value, __ATOMIC_RELEASE);
+}
+
+/// The ply that an entry leads to; 0, whose memory is always there, if it leads to none. Without a
+/// branch: whether an address has a long prefix is as random as the traffic.
+inline uint32_t ply_of(uint32_t entry) {
+  const auto all_if_ply = static_cast<uint32_t>(static_cast<int32_t>(entry) >> 31);
+  return entry & all_if_ply & ~kPly;
+}
+
+/// The root's entry of an address.
+template <size_t kRootOctets>
+inline size_t root_entry(const uint8_t* address) {
+  size_t index = size_t{address[0]} << 8 | address[1];
+  if constexpr (kRootOctets == 3) index = index << 8 | address[2];
+  return index;
+}
+
+}  // namespace
+
+/// The plies, and how many prefixes end in each or in a ply below it. Readers need the arena only.
+template <size_t kRootOctets>
+struct PrefixTable<kRootOctets>::Plies {
+  PlyArena arena;
+  std::vector<uint32_t> ends;
+};
+
+template <size_t kRootOctets>
+PrefixTable<kRootOctets>::PrefixTable(const PrefixShape& shape, Defer defer)
+    : shape_(shape),
+      exact_words_(shape.exact_mask),
+      field_offset_(info(shape.field).offset),
+      defer_(std::move(defer)),
+      root_memory_(kRootSize * sizeof(uint32_t)),
+      root_(root_memory_.template as<uint32_t>()),
+      plies_(std::make_shared<Plies>()),
+      whole_(kNone),
+      gathers_(simd() == Simd::avx512 && info(shape.field).bytes == 4) {
+  assert(info(shape.field).bytes >= kRootOctets);
+  for (size_t i = 0; i < exact_words_.size(); ++i) {
+    exact_key_.push_back(exact_words_.key_word(shape.exact_value, i));
+  }
+  std::fill_n(root_, kRootSize, kNone);
+}
+
+template <size_t kRootOctets>
+PrefixTable<kRootOctets>::~PrefixTable() = default;
+
+// --- look-up -----------------------------------------------------------------------------------
+
+template <size_t kRootOctets>
+bool PrefixTable<kRootOctets>::exact_part_matches(const FieldValues& values) const {
+  uint64_t difference = 0;
+  for (size_t i = 0; i < exact_key_.size(); ++i) {
+    difference |= exact_words_.key_word(values, i) ^ exact_key_[i];
+  }
+  return difference == 0;
+}
+
+template <size_t kRootOctets>
+template <bool kOneExactWord>
+void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
+                                            std::span<const uint8_t> active,
+                                            uint32_t* results) const noexcept {
+  const uint32_t* root = root_;
+  const size_t offset = field_offset_;
+  const auto address_of = [burst, offset](uint8_t slot) {
+    return reinterpret_cast<const uint8_t*>(&burst[slot]) + offset;
+  };
+  const size_t count = active.size();
+  if constexpr (kRootOctets == 3) {
+    for (size_t i = 0; i < count; ++i) {
+      __builtin_prefetch(root + root_entry<kRootOctets>(address_of(active[i])));
+    }
+  }
+
+  const size_t exact_position = kOneExactWord ? exact_words_.position(0) : 0;
+  const uint64_t exact_mask = kOneExactWord ? exact_words_.mask(0) : 0;
+  const uint64_t exact_key = kOneExactWord ? exact_key_[0] : 0;
+  const Ply* plies = plies_->arena.base();
+  uint32_t any_ply = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const uint8_t slot = active[i];
+    bool mine;
+    if constexpr (kOneExactWord) {
+      mine = (word(burst[slot], exact_position) & exact_mask) == exact_key;
+    } else {
+      mine = exact_part_matches(burst[slot]);
+    }
+    const uint8_t* address = address_of(slot);
+    const uint32_t entry = load_entry(root[root_entry<kRootOctets>(address)]);
+    const uint32_t result = mine ? entry : kForeign;
+    results[i] = result;
+    any_ply |= result;
+    __builtin_prefetch(&plies[ply_of(result)][address[kRootOctets]]);
+  }
+  // Level by level, until no packet is at a ply. Those that are done read ply 0, and drop what they
+  // read: cheaper than a branch per packet.
+  for (size_t level = kRootOctets; (any_ply & kPly) != 0; ++level) {
+    any_ply = 0;
+    for (size_t i = 0; i < count; ++i) {
+      const uint8_t* address = address_of(active[i]);
+      const uint32_t before = results[i];
+      const uint32_t below = load_entry(plies[ply_of(before)][address[level]]);
+      const uint32_t result = (before & kPly) != 0 ? below : before;
+      results[i] = result;
+      any_ply |= result;
+    }
+  }
+
+  const uint32_t foreign = default_index();
+  const uint32_t whole = load_entry(whole_);
+  const uint32_t none = whole == kNone ? foreign : whole;
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t result = results[i];
+    results[i] = result == kNone ? none : result == kForeign ? foreign : result;
+  }
+}
+
+template <size_t kRootOctets>
+void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const uint8_t> active,
+                                      uint32_t* results) const noexcept {
+  if (exact_key_.size() == 1) {
+    if (gathers_) {
+      return lookup_prefixes_avx512<kRootOctets>({.root = root_,
+                                                  .plies = plies_->arena.base(),
+                                                  .field_offset = field_offset_,
+                                                  .exact_position = exact_words_.position(0),
+                                                  .exact_mask = exact_words_.mask(0),
+                                                  .exact_key = exact_key_[0],
+                                                  .whole = load_entry(whole_),
+                                                  .otherwise = default_index()},
+                                                 burst, active, results);
+    }
+    return lookup_exact<true>(burst, active, results);
+  }
+  return lookup_exact<false>(burst, active, results);
+}
+
+// --- change ------------------------------------------------------------------------------------
+
+/// Turns all entries that hold `from` into `to`, in the plies below too.
+template <size_t kRootOctets>
+void PrefixTable<kRootOctets>::repaint(uint32_t* entries, size_t count, uint32_t from,
+                                       uint32_t to) {
+  for (size_t i = 0; i < count; ++i) {
+    const uint32_t entry = entries[i];
+    if ((entry & kPly) != 0) {
+      Ply& ply = plies_->arena[entry & ~kPly];
+      repaint(ply.data(), ply.size(), from, to);
+    } else if (entry == from) {
+      store_entry(entries[i], to);
+    }
+  }
+}
+
+/// Repaints the range of `prefix`; plies on the way are made where they are missing.
+template <size_t kRootOctets>
+void PrefixTable<kRootOctets>::paint(const Prefix& prefix, uint32_t from, uint32_t to) {
+  uint32_t* entries = root_;
+  size_t index = root_entry<kRootOctets>(prefix.bytes.data());
+  size_t bits = kRootBits;
+  while (prefix.length > bits) {
+    uint32_t entry = entries[index];
+    if ((entry & kPly) == 0) {
+      const uint32_t number = plies_->arena.take();
+      if (number >= plies_->ends.size()) plies_->ends.resize(number + 1);
+      plies_->ends[number] = 0;
+      plies_->arena[number].fill(entry);
+      entry = number | kPly;
+      store_entry(entries[index], entry);
+    }
+    entries = plies_->arena[entry & ~kPly].data();
+    index = prefix.bytes[bits / 8];
+    bits += 8;
+  }
+  repaint(entries + index, size_t{1} << (bits - prefix.length), from, to);
+}
+
+/// Counts one prefix less in the plies on its way, and folds the first that none ends in: all of it
+/// holds what covers the prefix, `parent`.
+template <size_t kRootOctets>
+void PrefixTable<kRootOctets>::fold(const Prefix& prefix, uint32_t parent) {
+  uint32_t* entries = root_;
+  size_t index = root_entry<kRootOctets>(prefix.bytes.data());
+  uint32_t* place = nullptr;  // the entry that becomes a leaf
+  std::vector<uint32_t> empty;
+  for (size_t bits = kRootBits; prefix.length > bits; bits += 8) {
+    const uint32_t number = entries[index] & ~kPly;
+    if (--plies_->ends[number] == 0) {
+      if (place == nullptr) place = &entries[index];
+      empty.push_back(number);
+    }
+    entries = plies_->arena[number].data();
+    index = prefix.bytes[bits / 8];
+  }
+  if (place == nullptr) return;
+  store_entry(*place, parent);
+  defer_([plies = plies_, empty = std::move(empty)] {
+    for (const uint32_t number : empty) plies->arena.give(number);
+  });
+}
+
+template <size_t kRootOctets>
+uint32_t PrefixTable<kRootOctets>::parent_of(const Prefix& prefix) const {
+  const PrefixSet::Rule* parent = set_.parent(prefix, 1);
+  return parent == nullptr ? kNone : parent->index;
+}
+
+template <size_t kRootOctets>
+bool PrefixTable<kRootOctets>::insert(const Match& match, uint16_t priority, uint32_t index) {
+  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  if (!prefix.has_value() || index >= kIndexLimit || set_.find(*prefix) != nullptr ||
+      !plies_->arena.has_room(sizeof prefix->bytes) || !set_.admits(*prefix, priority)) {
+    return false;
+  }
+  if (prefix->length == 0) {
+    store_entry(whole_, index);
+  } else {
+    paint(*prefix, parent_of(*prefix), index);
+    uint32_t entry = root_[root_entry<kRootOctets>(prefix->bytes.data())];
+    for (size_t bits = kRootBits; prefix->length > bits; bits += 8) {
+      ++plies_->ends[entry & ~kPly];
+      entry = plies_->arena[entry & ~kPly][prefix->bytes[bits / 8]];
+    }
+  }
+  set_.insert(*prefix, {priority, index});
+  return true;
+}
+
+template <size_t kRootOctets>
+bool PrefixTable<kRootOctets>::erase(const Match& match, uint16_t priority) {
+  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  const PrefixSet::Rule* rule = prefix.has_value() ? set_.find(*prefix) : nullptr;
+  if (rule == nullptr || rule->priority != priority) return false;
+  if (prefix->length == 0) {
+    store_entry(whole_, kNone);
+  } else {
+    const uint32_t parent = parent_of(*prefix);
+    paint(*prefix, rule->index, parent);
+    fold(*prefix, parent);
+  }
+  set_.erase(*prefix);
+  return true;
+}
+
+template <size_t kRootOctets>
+bool PrefixTable<kRootOctets>::replace(const Match& match, uint16_t priority, uint32_t index) {
+  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  PrefixSet::Rule* rule = prefix.has_value() ? set_.find(*prefix) : nullptr;
+  if (rule == nullptr || rule->priority != priority || index >= kIndexLimit) return false;
+  if (prefix->length == 0) {
+    store_entry(whole_, index);
+  } else {
+    paint(*prefix, rule->index, index);
+  }
+  rule->index = index;
+  return true;
+}
+
+template <size_t kRootOctets>
+size_t PrefixTable<kRootOctets>::memory_bytes() const {
+  return sizeof *this + root_memory_.bytes() + plies_->arena.memory_bytes();
+}
+
+template class PrefixTable<2>;
+template class PrefixTable<3>;
+
+}  // namespace headrace::match

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tuples of a tuple space can hold a rule for a packet, by a few octets of it.
+//
+// For each of up to eight octets of FieldValues there is an array of 256 sets of tuples: those with
+// a rule that allows that value of the octet. The sets of a packet's octets intersected are the
+// tuples to search. A rule that does not match an octet allows all its values. So a tuple is never
+// left out wrongly, and is searched in vain only for packets that agree with rules of it in every
+// chosen octet. For 64 tuples that is eight loads per packet instead of 64 hash look-ups, whatever
+// the packet: traffic made to miss every tuple finds the sets empty.
+//
+// The octets are chosen when the filter is built, those first that fewest values of the rules
+// allow. Octets that only say what kind of packet it is (eth_type, ip_proto) are left out: the
+// traffic that meets a table is mostly of the kind of its rules.
+//
+// Change. Rules and tuples are added in place: a bit is set before the rule can be found. Nothing
+// is ever cleared; a filter that has no numbers left for tuples is built anew, from profiles.
+//
+// Source: the bit vectors are Lakshman and Stiliadis's (SIGCOMM 1998), of tuples instead of rules.
+//
+// Thread safety: workers may be in candidates() while one control thread changes it.
+#pragma once
+
+#include <array>
+#include <bitset>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "match/fields/fields.h"
+
+namespace headrace::match {
+
+/// Octet by octet, the values that the rules of one tuple allow. Rules that went may still count.
+class TupleProfile {
+ public:
+  explicit TupleProfile(const FieldValues& mask);
+
+  /// Adds the values of a rule; `value` is masked. False if all were there.
+  bool add(const FieldValues& value);
+  /// The values allowed at an offset into FieldValues; null: all are.
+  [[nodiscard]] const std::bitset<256>* values_at(size_t offset) const;
+
+ private:
+  struct Octet {
+    uint8_t offset;
+    uint8_t mask;
+    std::bitset<256> values;
+  };
+  std::vector<Octet> octets_;  ///< those with a mask
+};
+
+class TupleFilter {
+ public:
+  static constexpr size_t kMaxOctets = 8;
+  static constexpr size_t kMaxTuples = 512;
+  static constexpr size_t kMaxWords = kMaxTuples / 64;
+  /// Bit n of word n / 64: tuple n.
+  using Set = std::array<uint64_t, kMaxWords>;
+
+  /// The tuples get the numbers 0, 1, ... in their order, as far as kMaxTuples.
+  explicit TupleFilter(std::span<const TupleProfile* const> tuples);
+
+  /// Control: another tuple's number; nothing if there is none left.
+  [[nodiscard]] std::optional<uint16_t> add(const TupleProfile& profile);
+  /// Control: the tuple's profile has become wider; before the rule can be found.
+  void widen(uint16_t tuple, const TupleProfile& profile);
+
+  /// Worker: the words() words of the set of tuples that can hold a rule for the packet.
+  void candidates(const FieldValues& packet, Set& set) const noexcept {
+    const auto* octets = reinterpret_cast<const uint8_t*>(&packet);
+    for (size_t w = 0; w < words_; ++w) set[w] = ~uint64_t{0};
+    for (size_t i = 0; i < offsets_.size(); ++i) {
+      const uint64_t* row = &rows_[(i * 256 + octets[offsets_[i]]) * words_];
+      for (size_t w = 0; w < words_; ++w) set[w] &= __atomic_load_n(&row[w], __ATOMIC_RELAXED);
+    }
+  }
+  [[nodiscard]] size_t words() const { return words_; }
+  /// The tuples that its octets were chosen for.
+  [[nodiscard]] size_t chosen_for() const { return chosen_for_; }
+  [[nodiscard]] size_t memory_bytes() const { return rows_.size() * sizeof(uint64_t); }
+
+ private:
+  size_t chosen_for_;
+  size_t words_;
+  size_t used_{0};                ///< numbers given
+  std::vector<uint8_t> offsets_;  ///< of the chosen octets
+  std::vector<uint64_t> rows_;    ///< by chosen octet, value, word
+};
+
+}  // namespace headrace::match

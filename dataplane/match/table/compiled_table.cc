@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "match/table/compiled_table.h"
+
+#include <algorithm>
+#include <cassert>
+#include <vector>
+
+#include "match/structures/prefix_table.h"
+
+namespace headrace::match {
+namespace {
+
+/// A table that has shrunk to this part of its peak is planned anew: something simpler may do.
+constexpr size_t kShrunk = 4;
+
+}  // namespace
+
+CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss)
+    : defer_(std::move(defer)), rules_(std::move(rules)), miss_(miss), plan_(plan({})) {
+  std::unique_ptr<Classifier> empty = build(plan_, {}, defer_);
+  empty->set_default(miss_);
+  current_.store(empty.release(), std::memory_order_release);
+}
+
+CompiledTable::~CompiledTable() {
+  delete current_.load(std::memory_order_relaxed);
+}
+
+bool CompiledTable::is_default(const Match& match, uint16_t priority) const {
+  return match.words == 0 && plan_.default_rule.has_value() &&
+         plan_.default_rule->priority == priority;
+}
+
+/// True if the rule is now served by the structure as it is.
+bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint32_t index) {
+  // A match-all rule may become the default, and one below the default unmakes it: plan anew.
+  if (match.words == 0) return false;
+  if (plan_.default_rule.has_value() && priority < plan_.default_rule->priority) return false;
+  if (!classifier().insert(match, priority, index)) return false;
+  plan_.words |= match.words;
+  peak_size_ = std::max(peak_size_, classifier().size());
+  const bool outgrown = plan_.structure == Structure::prefix && !plan_.wide_root &&
+                        info(plan_.shape.field).bytes == 4 && peak_size_ >= kWideRootRules;
+  return !outgrown;
+}
+
+void CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index) {
+  assert(index < kIndexLimit);
+  if (!insert_in_place(match, priority, index)) rebuild();
+}
+
+void CompiledTable::erase(const Match& match, uint16_t priority) {
+  if (is_default(match, priority)) {
+    classifier().set_default(miss_);
+    plan_.default_rule.reset();
+    return;
+  }
+  const bool erased = classifier().erase(match, priority);
+  const bool simpler_may_do =
+      plan_.structure != Structure::direct && classifier().size() * kShrunk <= peak_size_;
+  if (!erased || simpler_may_do) rebuild();
+}
+
+void CompiledTable::replace(const Match& match, uint16_t priority, uint32_t index) {
+  if (is_default(match, priority)) {
+    classifier().set_default(index);
+    plan_.default_rule->index = index;
+    return;
+  }
+  if (!classifier().replace(match, priority, index)) rebuild();
+}
+
+void CompiledTable::rebuild() {
+  std::vector<RuleRef> rules;
+  rules_([&rules](const Match& match, uint16_t priority, uint32_t index) {
+    rules.push_back({&match, priority, index});
+  });
+  plan_ = plan(rules);
+  std::unique_ptr<Classifier> built = build(plan_, rules, defer_);
+  if (built == nullptr) {
+    // A prefix table out of nodes: the tuple space takes everything.
+    plan_.structure = Structure::tuple_space;
+    plan_.reason = "too many prefixes for a trie: tuple space by priority";
+    built = build(plan_, rules, defer_);
+  }
+  if (!plan_.default_rule.has_value()) built->set_default(miss_);
+  ++rebuilds_;
+  peak_size_ = built->size();
+  Classifier* old = current_.exchange(built.release(), std::memory_order_acq_rel);
+  defer_([old] { delete old; });
+}
+
+}  // namespace headrace::match

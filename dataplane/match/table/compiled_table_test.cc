@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table that changes its structure: which it chooses, and that no change is seen in its
+// results.
+#include "match/table/compiled_table.h"
+
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "match/structures/naive_table.h"
+#include "packet/bytes.h"
+
+namespace headrace::match {
+namespace {
+
+constexpr uint8_t kFirst[] = {0};
+
+/// A table and the naive one that is its source.
+class CompiledTableTest : public ::testing::Test {
+ protected:
+  void insert(const Match& match, uint16_t priority) {
+    naive_.insert(match, priority, next_);
+    table_.insert(match, priority, next_++);
+  }
+  void erase(size_t position) {
+    const NaiveTable::Rule rule = naive_.rules[position];
+    naive_.erase(position);
+    table_.erase(rule.match, rule.priority);
+  }
+  uint32_t lookup(const FieldValues& packet) {
+    uint32_t result = 0;
+    table_.lookup(&packet, kFirst, &result);
+    return result;
+  }
+
+  NaiveTable naive_;
+  uint32_t next_{1};
+  CompiledTable table_{defer_not, [this](const CompiledTable::RuleVisitor& visit) {
+                         for (const NaiveTable::Rule& rule : naive_.rules) {
+                           visit(rule.match, rule.priority, rule.index);
+                         }
+                       }};
+};
+
+Match mac_rule(uint32_t host) {
+  Match match;
+  uint8_t mac[6] = {2};
+  packet::store_be32(mac + 2, host);
+  match.add(Field::eth_dst, mac);
+  return match;
+}
+
+Match route(uint32_t network, uint32_t length) {
+  Match match;
+  const uint8_t type[2] = {8, 0};
+  match.add(Field::eth_type, type);
+  uint8_t address[4];
+  uint8_t mask[4];
+  packet::store_be32(address, network);
+  packet::store_be32(mask, length == 0 ? 0 : ~uint32_t{0} << (32 - length));
+  match.add(Field::ipv4_dst, address, mask);
+  return match;
+}
+
+TEST_F(CompiledTableTest, AnEmptyTableMisses) {
+  EXPECT_EQ(lookup({}), kMiss);
+  EXPECT_EQ(table_.structure(), Structure::direct);
+}
+
+TEST_F(CompiledTableTest, TheTableMissRuleSpoilsNoStructure) {
+  insert({}, 0);
+  EXPECT_EQ(lookup({}), 1u);
+  for (uint32_t i = 0; i < 100; ++i) insert(mac_rule(i), 10);
+  EXPECT_EQ(table_.structure(), Structure::hash);
+  EXPECT_EQ(table_.reason(), "one mask over eth_dst: exact hash");
+  EXPECT_EQ(lookup(mac_rule(7).value), 9u);
+  EXPECT_EQ(lookup(mac_rule(1000).value), 1u);
+  erase(0);
+  EXPECT_EQ(lookup(mac_rule(1000).value), kMiss);
+  EXPECT_EQ(table_.structure(), Structure::hash);
+}
+
+TEST_F(CompiledTableTest, ARuleBelowTheMatchAllRuleIsHidden) {
+  for (uint32_t i = 0; i < 20; ++i) insert(mac_rule(i), 10);
+  insert({}, 5);
+  insert(mac_rule(100), 1);
+  EXPECT_EQ(lookup(mac_rule(100).value), 21u);
+  EXPECT_EQ(lookup(mac_rule(3).value), 4u);
+  erase(20);  // the match-all rule
+  EXPECT_EQ(lookup(mac_rule(100).value), 22u);
+}
+
+TEST_F(CompiledTableTest, RoutesBecomePrefixes) {
+  insert({}, 0);
+  for (uint32_t i = 0; i < 50; ++i) {
+    insert(route(0x0a000000 + (i << 16), 16), 16);
+    insert(route(0x0a000000 + (i << 16) + 256, 24), 24);
+  }
+  EXPECT_EQ(table_.structure(), Structure::prefix);
+  EXPECT_EQ(table_.reason(), "prefixes of ipv4_dst under eth_type=0x800: longest prefix match");
+  EXPECT_LT(table_.memory_bytes(), size_t{1} << 20);
+  EXPECT_LE(table_.rebuilds(), 2u);
+  insert(route(0x0a000000, 8), 100);  // shorter, but above: no longer a longest prefix match
+  EXPECT_EQ(table_.structure(), Structure::tuple_space);
+  EXPECT_EQ(lookup(route(0x0a000101, 32).value), 102u);
+}
+
+TEST_F(CompiledTableTest, ShrinkingFindsTheSimplerStructureAgain) {
+  for (uint32_t i = 0; i < 30; ++i) insert(mac_rule(i), 10);
+  insert(route(0x0a000000, 8), 10);
+  EXPECT_EQ(table_.structure(), Structure::tuple_space);
+  while (naive_.rules.size() > 5) erase(0);
+  EXPECT_EQ(table_.structure(), Structure::direct);
+}
+
+TEST_F(CompiledTableTest, WordsAreThoseOfTheRules) {
+  insert(mac_rule(1), 1);
+  EXPECT_EQ(table_.words(), 1u);
+  insert(route(0x0a000000, 8), 1);
+  EXPECT_EQ(table_.words(), 1u | 1u << 3);
+}
+
+TEST_F(CompiledTableTest, RandomChangesAgreeWithNaive) {
+  std::mt19937 random(1);
+  const auto below = [&random](uint32_t limit) {
+    return std::uniform_int_distribution<uint32_t>(0, limit - 1)(random);
+  };
+  const auto any_rule = [&below]() -> Match {
+    switch (below(12)) {
+      case 0:
+        return {};
+      case 1:
+      case 2:
+        return mac_rule(below(30));
+      default:
+        return route(0x0a000000 + (below(4) << 16) + below(512), 8 + below(25));
+    }
+  };
+  // Phases grow the table and shrink it, so that every structure comes and goes.
+  for (int step = 0; step < 6000; ++step) {
+    const bool growing = step / 500 % 2 == 0;
+    if (below(10) < (growing ? 7u : 2u)) {
+      const Match match = any_rule();
+      const auto priority = static_cast<uint16_t>(below(step < 3000 ? 1 : 5));
+      if (!naive_.has(match, priority)) insert(match, priority);
+    } else if (!naive_.rules.empty()) {
+      const size_t position = below(static_cast<uint32_t>(naive_.rules.size()));
+      if (below(4) == 0) {
+        NaiveTable::Rule& rule = naive_.rules[position];
+        rule.index = next_++;
+        table_.replace(rule.match, rule.priority, rule.index);
+      } else {
+        erase(position);
+      }
+    }
+    FieldValues packet = any_rule().value;
+    if (below(2) == 0) packet.ipv4_dst |= packet::swap32(below(65536));
+    ASSERT_TRUE(naive_.agrees(packet, lookup(packet), kMiss))
+        << "step " << step << ", " << table_.reason();
+  }
+}
+
+}  // namespace
+}  // namespace headrace::match
