@@ -49,6 +49,11 @@ CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
         "control": {"terms", "program", "execute"},
         "testing": {"terms", "program", "execute", "control"},
     },
+    "openflow": {
+        "codec": set(),
+        "session": {"codec"},
+        "agent": {"codec", "session"},
+    },
     "runtime": {
         "workers": set(),
         "switch": {"workers"},

@@ -14,8 +14,8 @@
 #include <string>
 #include <vector>
 
-#include "openflow/agent.h"
-#include "openflow/host.h"
+#include "openflow/agent/agent.h"
+#include "openflow/agent/host.h"
 #include "ovsdb/switch_control.h"
 #include "pipeline/control/lsi.h"
 #include "port/port.h"

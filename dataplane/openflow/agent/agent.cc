@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/agent.h"
+#include "openflow/agent/agent.h"
 
 #include <algorithm>
 #include <map>
 
 #include "base/log.h"
+#include "openflow/agent/controller_link.h"
+#include "openflow/agent/requests.h"
 #include "openflow/codec/flows.h"
 #include "openflow/codec/packet_in.h"
-#include "openflow/controller_link.h"
-#include "openflow/requests.h"
 
 namespace headrace::openflow {
 namespace {

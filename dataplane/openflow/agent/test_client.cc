@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/test_client.h"
+#include "openflow/agent/test_client.h"
 
 #include <asio/read.hpp>
 #include <asio/write.hpp>

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "openflow/agent.h"
-#include "openflow/test_client.h"
+#include "openflow/agent/agent.h"
+#include "openflow/agent/test_client.h"
 
 namespace headrace::openflow::test {
 

@@ -15,8 +15,8 @@
 #include <optional>
 #include <string>
 
-#include "openflow/agent.h"
-#include "openflow/endpoint.h"
+#include "openflow/agent/agent.h"
+#include "openflow/session/endpoint.h"
 
 namespace headrace::openflow {
 

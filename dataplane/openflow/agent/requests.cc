@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/requests.h"
+#include "openflow/agent/requests.h"
 
 #include <algorithm>
 #include <vector>
 
+#include "openflow/agent/flow_monitors.h"
 #include "openflow/codec/flows.h"
 #include "openflow/codec/groups.h"
 #include "openflow/codec/meters.h"
 #include "openflow/codec/packet_out.h"
 #include "openflow/codec/ports.h"
-#include "openflow/flow_monitors.h"
 #include "pipeline/program/action_program.h"
 
 namespace headrace::openflow {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/target.h"
+#include "openflow/session/target.h"
 
 #include <asio/ip/address.hpp>
 #include <charconv>

@@ -2,7 +2,7 @@
 // An agent's extensions: bundles (EXT-230) and flow monitors (EXT-187).
 #include <gtest/gtest.h>
 
-#include "openflow/agent_fixture.h"
+#include "openflow/agent/agent_fixture.h"
 #include "openflow/codec/oxm.h"
 
 namespace headrace::openflow {

@@ -9,9 +9,9 @@
 
 #include <filesystem>
 
-#include "openflow/agent.h"
+#include "openflow/agent/agent.h"
+#include "openflow/agent/test_client.h"
 #include "openflow/codec/oxm.h"
-#include "openflow/test_client.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::openflow {

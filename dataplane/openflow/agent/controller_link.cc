@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/controller_link.h"
+#include "openflow/agent/controller_link.h"
 
 #include <algorithm>
 

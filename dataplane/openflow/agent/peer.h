@@ -8,10 +8,10 @@
 #include <string>
 #include <unordered_map>
 
-#include "openflow/bundles.h"
+#include "openflow/agent/bundles.h"
+#include "openflow/agent/flow_monitors.h"
 #include "openflow/codec/switch_config.h"
-#include "openflow/connection.h"
-#include "openflow/flow_monitors.h"
+#include "openflow/session/connection.h"
 #include "pipeline/terms/stats.h"
 
 namespace headrace::openflow {

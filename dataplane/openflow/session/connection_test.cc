@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Connections over a socket pair, with a peer that behaves as each test wants.
-#include "openflow/connection.h"
+#include "openflow/session/connection.h"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 
 #include "base/result.h"
 #include "base/stream.h"
-#include "openflow/target.h"
+#include "openflow/session/target.h"
 
 namespace headrace::openflow {
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/endpoint.h"
+#include "openflow/session/endpoint.h"
 
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/bundles.h"
+#include "openflow/agent/bundles.h"
 
 #include "openflow/codec/flows.h"
 #include "openflow/codec/groups.h"

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/version.h"
+#include "openflow/agent/flow_monitors.h"
+#include "openflow/agent/requests.h"
 #include "openflow/codec/flows.h"
 #include "openflow/codec/groups.h"
 #include "openflow/codec/meters.h"
 #include "openflow/codec/multipart.h"
 #include "openflow/codec/ports.h"
 #include "openflow/codec/table_features.h"
-#include "openflow/flow_monitors.h"
-#include "openflow/requests.h"
 
 namespace headrace::openflow {
 namespace {

@@ -10,11 +10,11 @@
 #include <functional>
 #include <optional>
 
-#include "openflow/agent.h"
+#include "openflow/agent/agent.h"
+#include "openflow/agent/host.h"
+#include "openflow/agent/packet_buffers.h"
+#include "openflow/agent/peer.h"
 #include "openflow/codec/multipart.h"
-#include "openflow/host.h"
-#include "openflow/packet_buffers.h"
-#include "openflow/peer.h"
 
 namespace headrace::openflow {
 

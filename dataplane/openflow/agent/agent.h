@@ -22,8 +22,8 @@
 
 #include "base/result.h"
 #include "base/stream.h"
+#include "openflow/agent/host.h"
 #include "openflow/codec/protocol.h"
-#include "openflow/host.h"
 #include "pipeline/control/lsi.h"
 #include "pipeline/terms/punt.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/connection.h"
+#include "openflow/session/connection.h"
 
 #include <fmt/format.h>
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "openflow/agent.h"
+#include "openflow/agent/agent.h"
 #include "openflow/codec/message.h"
 #include "pipeline/program/action_program.h"
 #include "pipeline/testing/test_support.h"

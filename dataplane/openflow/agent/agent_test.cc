@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An agent, its LSI and real sockets: requests, roles, asynchronous messages, bundles.
-#include "openflow/agent.h"
+#include "openflow/agent/agent.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -10,8 +10,8 @@
 #include <filesystem>
 
 #include "base/test_certificates.h"
-#include "openflow/agent_fixture.h"
-#include "openflow/test_client.h"
+#include "openflow/agent/agent_fixture.h"
+#include "openflow/agent/test_client.h"
 
 namespace headrace::openflow {
 namespace {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/flow_monitors.h"
+#include "openflow/agent/flow_monitors.h"
 
 #include <algorithm>
 

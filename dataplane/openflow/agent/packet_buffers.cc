@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "openflow/packet_buffers.h"
+#include "openflow/agent/packet_buffers.h"
 
 #include <utility>
 
