@@ -18,7 +18,7 @@ from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.simulated import Laws, SimulatedDevice
 from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing
 from headrace.results import Case, Sample, Skip, Trial
-from headrace.store import Store
+from headrace.results.store import Store
 
 OUT_OF_TIME = "the time budget ended before it was measured; give more --minutes"
 

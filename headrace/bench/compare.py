@@ -9,9 +9,9 @@ whole interval on one side of 1.
 from dataclasses import dataclass
 
 from headrace.results import Case
-from headrace.statistics import Ratio, ratio_of_groups
-from headrace.store import Store
-from headrace.summary import rows_of
+from headrace.results.statistics import Ratio, ratio_of_groups
+from headrace.results.store import Store
+from headrace.results.summary import rows_of
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from headrace.bench.plan import Block, Clock
 from headrace.results import Case, Sample, Skip
-from headrace.summary import RATE_METRICS
-from headrace.units import quantity, rate, seconds
+from headrace.results.summary import RATE_METRICS
+from headrace.results.units import quantity, rate, seconds
 
 WIDTH = 132
 

@@ -12,8 +12,7 @@ from typing import Any
 
 from headrace.bench.manifest import machine, versions
 from headrace.bench.rows import Row, row
-from headrace.traffic import TrafficProcess
-from headrace.traffic_models import Calibration
+from headrace.traffic import Calibration, TrafficProcess
 
 SIZES = (64, 512, 1518, 9000)
 GOAL_MPPS = 20.0  # at 64 bytes

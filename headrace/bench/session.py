@@ -22,7 +22,7 @@ from headrace.bench.settings import DEFAULT_MINUTES
 from headrace.bench.simulated import Laws
 from headrace.bench.steps import Timing
 from headrace.bench.testbed import Testbed
-from headrace.store import Store
+from headrace.results.store import Store
 
 SIMULATED = {
     "headrace": Laws(cycles=130, noise=0.04),

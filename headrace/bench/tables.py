@@ -7,9 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.results import Case
-from headrace.store import Store
-from headrace.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
-from headrace.units import digits
+from headrace.results.store import Store
+from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
+from headrace.results.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
 WIDEST_PRINTED = 20.0

@@ -15,8 +15,8 @@ from rich.table import Table
 
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
-from headrace.store import Store, StoreError
-from headrace.units import quantity
+from headrace.results.store import Store, StoreError
+from headrace.results.units import quantity
 
 RESULTS = Path("results/headrace.sqlite")
 INTERRUPTED = 130
@@ -108,7 +108,7 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure
         from headrace.bench.tables import print_tables
-        from headrace.summary import json_rows
+        from headrace.results.summary import json_rows
 
         options = Options(
             QUICK_MINUTES if quick else minutes, quick, 1 if quick else rounds, seed, simulate

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headrace.commands import family
+
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    room = next(group.typer_instance for group in app.registered_groups if group.name == "bench")
-    assert room is not None
+    room = family(app, "bench")
 
     @room.command("generator")
     def generator_command(

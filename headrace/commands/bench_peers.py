@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
+from headrace.commands import family
+
 if TYPE_CHECKING:
     from headrace.bench.peers.suites import Say
     from headrace.bench.rows import Row
@@ -37,8 +39,7 @@ def _print(measure: Suite, as_json: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to `headrace bench`."""
-    room = next(group.typer_instance for group in app.registered_groups if group.name == "bench")
-    assert room is not None
+    room = family(app, "bench")
 
     @room.command("peers")
     def peers_command(

@@ -7,13 +7,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from headrace.commands import family
+
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
 
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    room = next(group.typer_instance for group in app.registered_groups if group.name == "bench")
-    assert room is not None
+    room = family(app, "bench")
 
     @room.command("vnfs")
     def vnfs_command(
@@ -27,7 +28,7 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.vnfs import suite
         from headrace.bench.vnfs.cases import CASES
         from headrace.bench.vnfs.program import VnfError
-        from headrace.control import ControlError
+        from headrace.protocols.control import ControlError
 
         console = Console(stderr=True)
         chosen = [case for case in CASES if only in case.name]

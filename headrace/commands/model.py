@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.results import Fit
-from headrace.store import Store, StoreError
+from headrace.results.store import Store, StoreError
 
 if TYPE_CHECKING:
     from headrace.model.campaign import CampaignModel
@@ -35,7 +35,7 @@ def _open(results: Path) -> Store:
 
 
 def _fit_table(model: "CampaignModel") -> Table:
-    from headrace import published
+    from headrace.results import published
 
     table = Table(title="log C = α·log pps + β·log length + γ, C in percent of one core")
     for name in ("switch", "placement", "bytes", "α ± se", "β ± se", "γ ± se", "R²", "cv error"):

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headrace.store import Store, StoreError
+from headrace.results.store import Store, StoreError
 
 
 def register(app: typer.Typer) -> None:

@@ -12,8 +12,8 @@ from rich.console import Console
 
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
-from headrace.store import Store, StoreError
-from headrace.units import seconds
+from headrace.results.store import Store, StoreError
+from headrace.results.units import seconds
 
 INTERRUPTED = 130
 
@@ -59,7 +59,7 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.session import Options, measure
         from headrace.bench.tables import print_tables
         from headrace.report.html import write
-        from headrace.summary import json_rows
+        from headrace.results.summary import json_rows
 
         begun = time.monotonic()
         console = make_console(as_json)

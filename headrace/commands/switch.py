@@ -13,8 +13,7 @@ from rich.live import Live
 from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
-from headrace.commands import tunnel_actions
-from headrace.control import ControlError, call
+from headrace.protocols.control import ControlError, call
 
 Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
@@ -25,7 +24,6 @@ switch = typer.Typer(no_args_is_help=True, help="The switch from inside.")
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
-    tunnel_actions.register(switch)
     app.add_typer(switch, name="switch")
 
 

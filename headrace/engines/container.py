@@ -15,11 +15,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.eal import hugepage_mounts
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
-from headrace.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.eal import hugepage_mounts
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 from headrace.switches.base import PortKind
 
 RUNC = "runc"

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.control import ControlError, call
-from headrace.eal import remove_remains
 from headrace.engines.base import EngineError, VnfSpec
-from headrace.processes import ProcessError, ProcessId, Supervisor, write_atomically
-from headrace.programs import ProgramMissing, find_program
+from headrace.machine.eal import remove_remains
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
+from headrace.machine.programs import ProgramMissing, find_program
+from headrace.protocols.control import ControlError, call
 from headrace.switches.base import PortKind, PortSpec, vdev_devargs
 
 log = logging.getLogger("headrace.node")

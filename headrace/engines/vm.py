@@ -43,7 +43,7 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
-from headrace.processes import ProcessError, Supervisor
+from headrace.machine.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
 _ATTACH_ATTEMPTS = 30

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles
 from headrace.model.fit import FitError, Point, fit
 from headrace.results import Case, Fit, Placement, Trial
-from headrace.store import Store
+from headrace.results.store import Store
 
 MAX_LOSS = 0.05
 PLACEMENTS: tuple[Placement, ...] = ("gather", "distribute")

@@ -19,9 +19,9 @@ from typing import Any
 
 import httpx
 
+from headrace.machine.processes import ProcessId, gone, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.errors import ConfigError, NodeError
-from headrace.processes import ProcessId, gone, write_atomically
 
 _START_PATIENCE_S = 60.0
 _STOP_PATIENCE_S = 30.0

@@ -9,8 +9,8 @@ are too few (it is slower then, so the graph gets a warning), a virtual machine 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from headrace.eal import available_mb, hugepages_lacking
 from headrace.engines.base import VnfSpec
+from headrace.machine.eal import available_mb, hugepages_lacking
 from headrace.node.errors import GraphRefused
 
 

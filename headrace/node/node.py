@@ -15,12 +15,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from headrace.eal import hugepages_lacking
 from headrace.engines.base import Engine, EngineError, VnfSpec
 from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
 from headrace.engines.vm import Claim, VmEngine, nothing_given
+from headrace.machine.eal import hugepages_lacking
+from headrace.machine.processes import Supervisor
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.errors import ConfigError, NotFound
@@ -34,7 +35,6 @@ from headrace.node.plan import Surroundings, port_spec
 from headrace.node.resources import LsiResource, Plan, PortResource, Resource, VnfResource
 from headrace.node.store import GraphRecord, GraphState, Store
 from headrace.node.transition import Transition
-from headrace.processes import Supervisor
 from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import uvicorn
 
+from headrace.machine.processes import ProcessId, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file
 from headrace.node.errors import ConfigError
 from headrace.node.keeper import Keeper
 from headrace.node.node import Node
 from headrace.node.rest import make_app
-from headrace.processes import ProcessId, write_atomically
 
 
 def listen(config: NodeConfig) -> socket.socket:

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace import published
 from headrace.model.cost import server_cost, total_cost
 from headrace.report import style
 from headrace.report.view import View
+from headrace.results import published
 
 DASH = {"gather": "-", "distribute": (0, (4, 2))}
 SMALL_LENGTHS = range(1, 6)

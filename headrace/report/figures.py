@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from headrace import published
 from headrace.report import style
 from headrace.report.view import View, mean_bytes
-from headrace.results import Case, Trial
-from headrace.summary import Row
+from headrace.results import Case, Trial, published
+from headrace.results.summary import Row
 
 MPPS = 1e6
 

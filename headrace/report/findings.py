@@ -2,8 +2,8 @@
 """What the campaign says, in sentences: each is computed from rows and carries its uncertainty."""
 
 from headrace.report.view import View
-from headrace.summary import RatioRow
-from headrace.units import nanoseconds, rate
+from headrace.results.summary import RatioRow
+from headrace.results.units import nanoseconds, rate
 
 
 def _span(entry: RatioRow) -> str:

@@ -10,15 +10,15 @@ from typing import Any
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
-from headrace import published
 from headrace.model.cost import READING
 from headrace.report import cost_figures, figures
 from headrace.report.findings import findings
 from headrace.report.papers import comparisons
 from headrace.report.view import View, read
-from headrace.store import Store
-from headrace.summary import Row
-from headrace.units import nanoseconds, quantity, rate, seconds
+from headrace.results import published
+from headrace.results.store import Store
+from headrace.results.summary import Row
+from headrace.results.units import nanoseconds, quantity, rate, seconds
 
 INDEX = "index.html"
 

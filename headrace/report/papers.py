@@ -8,10 +8,10 @@ that orders of magnitude and *shapes* (who falls, where) can be compared.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace import published
 from headrace.report.view import View
-from headrace.summary import Row
-from headrace.units import digits, rate
+from headrace.results import published
+from headrace.results.summary import Row
+from headrace.results.units import digits, rate
 
 
 @dataclass(frozen=True)

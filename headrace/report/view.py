@@ -6,8 +6,8 @@ from dataclasses import dataclass, field
 
 from headrace.model.campaign import CampaignModel, model_of
 from headrace.results import Campaign, Case, Skip, Trial
-from headrace.store import Store
-from headrace.summary import RatioRow, Row, ratios_of, rows_of
+from headrace.results.store import Store
+from headrace.results.summary import RatioRow, Row, ratios_of, rows_of
 
 SIZE_ORDER = {"imix-csit": 353.83, "imix-nfvbench": 361.83}
 

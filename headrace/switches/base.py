@@ -13,7 +13,7 @@ from typing import Protocol
 
 from pydantic import BaseModel, ConfigDict
 
-from headrace.processes import Supervisor
+from headrace.machine.processes import Supervisor
 from headrace.switches.rules import Rule
 
 

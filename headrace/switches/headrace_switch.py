@@ -7,9 +7,9 @@ Its own are the port types memif and shm, and the control socket with cycles by 
 import time
 from pathlib import Path
 
-from headrace.control import ControlError, call
-from headrace.processes import Supervisor
-from headrace.programs import ProgramMissing, find_program
+from headrace.machine.processes import Supervisor
+from headrace.machine.programs import ProgramMissing, find_program
+from headrace.protocols.control import ControlError, call
 from headrace.switches.base import (
     Capabilities,
     PortKind,

@@ -22,7 +22,8 @@ from pydantic import BaseModel
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from headrace.processes import Supervisor, write_atomically
+from headrace.machine.processes import Supervisor, write_atomically
+from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
     Attach,
     Capabilities,
@@ -37,7 +38,6 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.rules import Rule
-from headrace.tsc import tsc_hz
 
 _IFNAME_MAX = 15
 _CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat

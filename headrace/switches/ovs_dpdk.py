@@ -14,7 +14,8 @@ cleared.
 import re
 import time
 
-from headrace.processes import Supervisor
+from headrace.machine.processes import Supervisor
+from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
     Capabilities,
     PortKind,
@@ -26,7 +27,6 @@ from headrace.switches.base import (
 )
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
-from headrace.tsc import tsc_hz
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 

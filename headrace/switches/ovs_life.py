@@ -11,8 +11,8 @@ import os
 from collections.abc import Coroutine
 from pathlib import Path
 
-from headrace.eal import remove_remains
-from headrace.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.eal import remove_remains
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchError, SwitchSettings
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovsdb import Ovsdb, OvsdbError, Row, as_map

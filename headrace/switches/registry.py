@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The switch drivers by name."""
 
-from headrace.processes import Supervisor
+from headrace.machine.processes import Supervisor
 from headrace.switches.base import DriverFactory, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.headrace_switch import HeadraceDriver
 from headrace.switches.linux_bridge import LinuxBridgeDriver

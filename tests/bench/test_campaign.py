@@ -15,8 +15,8 @@ from headrace.bench.simulated import Laws
 from headrace.bench.steps import Timing
 from headrace.model.campaign import model_of
 from headrace.results import Case, Fit, Sample, Skip, Trial
-from headrace.statistics import summarise
-from headrace.store import Store, StoreError
+from headrace.results.statistics import summarise
+from headrace.results.store import Store, StoreError
 
 LAWS = {
     "headrace": Laws(cycles=120, noise=0.02),

@@ -8,7 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import app
-from headrace.store import Store
+from headrace.results.store import Store
 
 runner = CliRunner()
 

@@ -12,8 +12,8 @@ from headrace.bench import node_process
 from headrace.bench import testbed as testbed_module
 from headrace.bench.node_process import NodeProcess
 from headrace.cli import app
-from headrace.programs import ProgramMissing, find_program
-from headrace.store import Store
+from headrace.machine.programs import ProgramMissing, find_program
+from headrace.results.store import Store
 
 SCENARIO = """
 title: one load

@@ -7,7 +7,7 @@ from headrace.bench.peers import cases, figures, suites
 from headrace.bench.peers.compare import Outcome
 from headrace.bench.peers.systems import PeerError
 from headrace.bench.rows import Row
-from headrace.tsc import tsc_hz
+from headrace.machine.tsc import tsc_hz
 
 
 def test_every_case_of_the_comparison_is_there_once() -> None:

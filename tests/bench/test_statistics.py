@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.statistics import ratio_of_groups, ratio_of_pairs, summarise
+from headrace.results.statistics import ratio_of_groups, ratio_of_pairs, summarise
 
 values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=20)
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from headrace.engines.qemu import PROGRAM, Device, VirtualMachine
-from headrace.programs import find_program
+from headrace.machine.programs import find_program
 from tests.guest.initramfs import Initramfs
 from tests.guest.kernel import GuestKernel, find_kernel
 from tests.support.daemon import Daemon

@@ -16,7 +16,7 @@ import pytest
 
 from headrace.engines.qemu import SharedMemory
 from headrace.engines.shared_memory import AttachError, attached
-from headrace.programs import find_program
+from headrace.machine.programs import find_program
 from tests.guest.bed import PER_DIRECTION, Bed, eventually, running_bed
 from tests.guest.guest import Guest, add_vnf, base_image, require_guest
 

@@ -13,11 +13,11 @@ import yaml
 
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.vm import VmEngine
+from headrace.machine.processes import Supervisor
+from headrace.machine.programs import find_program
 from headrace.node.pci import binding
 from headrace.node.pci.users import users_of
 from headrace.node.rest import make_app
-from headrace.processes import Supervisor
-from headrace.programs import find_program
 from headrace.switches.base import PortKind, PortSpec
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually

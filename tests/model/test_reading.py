@@ -5,8 +5,8 @@ import math
 
 import pytest
 
-from headrace import published
 from headrace.model.cost import Coefficients, advise, select
+from headrace.results import published
 
 LENGTH = 5
 

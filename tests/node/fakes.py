@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engines.base import VnfSpec
-from headrace.processes import write_atomically
+from headrace.machine.processes import write_atomically
 from headrace.switches.base import (
     Attach,
     Capabilities,

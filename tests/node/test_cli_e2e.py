@@ -16,10 +16,10 @@ import pytest
 
 from headrace.client import NodeClient
 from headrace.commands.switch import spent
+from headrace.machine.processes import ProcessId, Supervisor
+from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.keeper import Patience
 from headrace.node.node import prefix_of
-from headrace.processes import ProcessId, Supervisor
-from headrace.programs import ProgramMissing, find_program
 from tests.node import graphs
 
 ROOT = Path(__file__).resolve().parents[2]

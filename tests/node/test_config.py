@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace import eal
+from headrace.machine import eal
 from headrace.node.config import from_dict, load, usable_cores
 from headrace.node.errors import ConfigError
 from headrace.node.node import Node

@@ -7,8 +7,8 @@ from collections.abc import Callable
 
 import pytest
 
-from headrace.eal import available_mb
 from headrace.engines.base import VnfSpec
+from headrace.machine.eal import available_mb
 from headrace.node.errors import GraphRefused
 from headrace.node.memory import Memory
 

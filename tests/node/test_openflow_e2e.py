@@ -15,10 +15,10 @@ from typing import Any
 
 import pytest
 
+from headrace.machine.processes import gone
+from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.errors import DeployFailed, GraphRefused
 from headrace.node.node import Node
-from headrace.processes import gone
-from headrace.programs import ProgramMissing, find_program
 from headrace.switches.ovs_dpdk import PROGRAM as OVS_DPDK
 from tests.node import graphs
 from tests.node.conftest import StartNode

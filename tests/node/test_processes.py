@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 STUBBORN = [

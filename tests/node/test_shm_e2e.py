@@ -9,9 +9,9 @@ from typing import Any
 import httpx
 import pytest
 
-from headrace.control import call
+from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.rest import make_app
-from headrace.programs import ProgramMissing, find_program
+from headrace.protocols.control import call
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.node import graphs
 from tests.node.conftest import StartNode

@@ -7,8 +7,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.rest import make_app
-from headrace.programs import ProgramMissing, find_program
 from headrace.switches.ovs_dpdk import PROGRAM as OVS_DPDK
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.node import graphs

@@ -17,7 +17,7 @@ from headrace.report.findings import findings
 from headrace.report.html import PARTS, render, write
 from headrace.report.view import View, read
 from headrace.results import Skip
-from headrace.store import Store, StoreError
+from headrace.results.store import Store, StoreError
 
 runner = CliRunner()
 VOID = {"meta", "br", "img", "link", "input", "hr"}

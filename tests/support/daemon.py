@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from headrace.processes import UNTIL_PARENT_ENDS
+from headrace.machine.processes import UNTIL_PARENT_ENDS
 
 
 class Daemon:

@@ -18,8 +18,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from headrace.control import call
-from headrace.programs import find_program
+from headrace.machine.programs import find_program
+from headrace.protocols.control import call
 from tests.support.daemon import Daemon
 
 _numbers = itertools.count()

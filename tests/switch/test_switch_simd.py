@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.programs import find_program
+from headrace.machine.programs import find_program
 from tests.support.switch import running_switch
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]

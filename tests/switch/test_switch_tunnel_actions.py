@@ -10,7 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from headrace.tunnels import Kind, PopTunnel, PushTunnel, Remember
+from headrace.protocols.tunnel_actions import Kind, PopTunnel, PushTunnel, Remember
 from tests.support.frames import checksum, udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair

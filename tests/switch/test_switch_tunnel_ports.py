@@ -15,7 +15,7 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
-from headrace.tunnels import Kind
+from headrace.protocols.tunnel_actions import Kind
 from tests.support.frames import mac, udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair

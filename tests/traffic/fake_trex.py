@@ -10,7 +10,7 @@ from typing import Any
 
 import zmq
 
-from headrace.trex_wire import pack, unpack
+from headrace.traffic.trex.wire import pack, unpack
 
 
 @dataclass

@@ -197,7 +197,7 @@ async def test_a_start_that_fails_quotes_the_output(tmp_path: Path) -> None:
 
 
 async def test_a_program_that_is_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.traffic.PROGRAM", "headrace-no-such-program")
+    monkeypatch.setattr("headrace.traffic.client.PROGRAM", "headrace-no-such-program")
     monkeypatch.setenv("PATH", "/nonexistent")
     with pytest.raises(TrafficError, match="headrace-no-such-program is not built") as caught:
         await TrafficProcess().connect()

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace.traffic import StreamSpec, TrafficError, Variation, Zipf
-from headrace.trex import TrexGenerator
-from headrace.trex_packets import Unsupported, packet, program, size_weights
-from headrace.trex_wire import MAGIC, TrexConnection, TrexError, pack, unpack
+from headrace.traffic.trex import TrexGenerator
+from headrace.traffic.trex.packets import Unsupported, packet, program, size_weights
+from headrace.traffic.trex.wire import MAGIC, TrexConnection, TrexError, pack, unpack
 from tests.traffic.fake_trex import Device, FakeTrex
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from headrace.bench.peers.cases import Case, Published
 from headrace.bench.peers.compare import Outcome, ratios
 from headrace.bench.rows import Row, row, skipped
-from headrace.tsc import tsc_hz
+from headrace.machine.tsc import tsc_hz
 
 L3FWD_GOAL = 0.7
 FLATNESS_GOAL = 2 / 3

@@ -28,7 +28,7 @@ from headrace.bench.peers.cases import (
     Overlay,
 )
 from headrace.bench.peers.frames import Bytes
-from headrace.tunnels import Kind, PopTunnel, PushTunnel
+from headrace.protocols.tunnel_actions import Kind, PopTunnel, PushTunnel
 
 LOCAL_IP = ipaddress.IPv4Address("172.31.255.1")
 LOCAL_MAC = "02:00:00:00:fe:01"

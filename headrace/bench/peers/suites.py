@@ -24,7 +24,7 @@ from headrace.bench.peers.systems import (
     System,
 )
 from headrace.bench.rows import Row, row, skipped
-from headrace.tsc import tsc_hz
+from headrace.machine.tsc import tsc_hz
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
 WORKER_CORE = 1

@@ -11,7 +11,7 @@ from typing import Any
 from headrace.bench.peers import frames
 from headrace.bench.vnfs.cases import MAC, Case
 from headrace.bench.vnfs.mixes import Mix, frames_of
-from headrace.control import ControlError, call
+from headrace.protocols.control import ControlError, call
 
 START_S = 20.0
 POLL_S = 0.02

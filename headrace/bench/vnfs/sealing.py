@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from headrace.bench.peers.frames import Bytes
-from headrace.programs import find_program
+from headrace.machine.programs import find_program
 
 PATIENCE_S = 20.0
 _HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)

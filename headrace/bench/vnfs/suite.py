@@ -14,7 +14,7 @@ from headrace.bench.rows import Row, row
 from headrace.bench.vnfs.cases import FLOWS, Case
 from headrace.bench.vnfs.mixes import MIXES, Mix
 from headrace.bench.vnfs.program import Place, Vnf, VnfError, Window
-from headrace.programs import ProgramMissing, find_program
+from headrace.machine.programs import ProgramMissing, find_program
 
 CORE = 1
 MEMORY_MB = 128

@@ -30,46 +30,16 @@ from typing import Any, Self, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from headrace.processes import UNTIL_PARENT_ENDS
-from headrace.programs import ProgramMissing, find_program
-from headrace.traffic_models import (
+from headrace.machine.processes import UNTIL_PARENT_ENDS
+from headrace.machine.programs import ProgramMissing, find_program
+from headrace.traffic.models import (
     Calibration,
-    CalibrationSize,
-    Counts,
-    FrameSizes,
-    GeneratorHealth,
-    LatencyNs,
     Load,
     PortInfo,
     ReplaySpec,
-    ReplaySpeed,
-    StreamResult,
     StreamSpec,
     TrialResult,
-    Variation,
-    Zipf,
 )
-
-__all__ = [
-    "Calibration",
-    "CalibrationSize",
-    "Counts",
-    "FrameSizes",
-    "GeneratorHealth",
-    "LatencyNs",
-    "Load",
-    "PortInfo",
-    "ReplaySpec",
-    "ReplaySpeed",
-    "StreamResult",
-    "StreamSpec",
-    "TrafficClient",
-    "TrafficError",
-    "TrafficProcess",
-    "TrialResult",
-    "Variation",
-    "Zipf",
-]
 
 PROGRAM = "headrace-traffic"
 

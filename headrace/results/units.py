@@ -31,7 +31,7 @@ def nanoseconds(value: float) -> str:
 
 
 def quantity(value: float, unit: str) -> str:
-    """A value of any unit of headrace.results.UNITS."""
+    """A value of any unit of headrace.results.records.UNITS."""
     if unit == "pps":
         return rate(value)
     if unit == "ns":

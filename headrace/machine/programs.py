@@ -5,7 +5,7 @@ import os
 import shutil
 from pathlib import Path
 
-_BUILD = Path(__file__).resolve().parent.parent / "build" / "dataplane" / "apps"
+_BUILD = Path(__file__).resolve().parent.parent.parent / "build" / "dataplane" / "apps"
 
 
 class ProgramMissing(Exception):

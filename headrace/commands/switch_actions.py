@@ -7,13 +7,15 @@ from typing import Annotated
 import typer
 
 from headrace.client import fail
-from headrace.tunnels import Kind, PopTunnel, PushTunnel, Remember
+from headrace.commands import family
+from headrace.protocols.tunnel_actions import Kind, PopTunnel, PushTunnel, Remember
 
 KindArgument = Annotated[str, typer.Argument(help="vxlan, gre or gtpu.")]
 
 
-def register(switch: typer.Typer) -> None:
-    """Adds the commands."""
+def register(app: typer.Typer) -> None:
+    """Adds the commands to `headrace switch`."""
+    switch = family(app, "switch")
     switch.command("push")(push)
     switch.command("pop")(pop)
     switch.command("remember")(remember)

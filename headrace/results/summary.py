@@ -9,9 +9,9 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.results import UNITS, Case
-from headrace.statistics import Ratio, Summary, ratio_of_pairs, summarise
-from headrace.store import Store
+from headrace.results.records import UNITS, Case
+from headrace.results.statistics import Ratio, Summary, ratio_of_pairs, summarise
+from headrace.results.store import Store
 
 PEER = "ovs-dpdk"
 OURS = "headrace"

@@ -17,7 +17,7 @@ from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any, Self
 
-from headrace.results import Campaign, Case, Fit, Sample, Skip, Trial
+from headrace.results.records import Campaign, Case, Fit, Sample, Skip, Trial
 
 SCHEMA_VERSION = 1
 
@@ -30,7 +30,7 @@ CREATE TABLE IF NOT EXISTS campaigns (
   status TEXT NOT NULL,          -- running | complete | interrupted | failed: why
   manifest TEXT NOT NULL         -- JSON: machine, versions, core plan, definitions, seeds
 );
--- One point of a scenario in one campaign; columns as headrace.results.Case.
+-- One point of a scenario in one campaign; columns as headrace.results.records.Case.
 CREATE TABLE IF NOT EXISTS cases (
   id INTEGER PRIMARY KEY,
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
@@ -41,7 +41,7 @@ CREATE TABLE IF NOT EXISTS cases (
   UNIQUE (campaign, scenario, shape, vnfs, placement, switch, ports, vnf_ports, function, engine,
           size, flows, prefixes)
 );
--- One run at one load; columns as headrace.results.Trial, dictionaries as JSON.
+-- One run at one load; columns as headrace.results.records.Trial, dictionaries as JSON.
 CREATE TABLE IF NOT EXISTS trials (
   id INTEGER PRIMARY KEY,
   case_id INTEGER NOT NULL REFERENCES cases(id),
@@ -53,7 +53,7 @@ CREATE TABLE IF NOT EXISTS trials (
   approximate INTEGER NOT NULL, generator_limited INTEGER NOT NULL,
   latency_ns TEXT NOT NULL, detail TEXT NOT NULL
 );
--- One value of one metric in one round; units: headrace.results.UNITS.
+-- One value of one metric in one round; units: headrace.results.records.UNITS.
 CREATE TABLE IF NOT EXISTS samples (
   id INTEGER PRIMARY KEY,
   case_id INTEGER NOT NULL REFERENCES cases(id),
@@ -68,7 +68,7 @@ CREATE TABLE IF NOT EXISTS skips (
   scenario TEXT NOT NULL, what TEXT NOT NULL, switch TEXT NOT NULL, reason TEXT NOT NULL,
   UNIQUE (campaign, scenario, what, switch, reason)
 );
--- The cost functions fitted from a campaign; columns as headrace.results.Fit.
+-- The cost functions fitted from a campaign; columns as headrace.results.records.Fit.
 CREATE TABLE IF NOT EXISTS fits (
   id INTEGER PRIMARY KEY,
   campaign INTEGER NOT NULL REFERENCES campaigns(id),

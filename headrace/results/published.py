@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-FOLDER = Path(__file__).resolve().parent.parent / "published"
+FOLDER = Path(__file__).resolve().parent.parent.parent / "published"
 
 SOURCES: dict[str, str] = {
     "unify-d5.6": "UNIFY Deliverable 5.6, “Universal Node Benchmarking” (2016)",

@@ -20,18 +20,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from headrace.traffic import (
+from headrace.traffic.client import TrafficError
+from headrace.traffic.models import (
     FrameSizes,
     GeneratorHealth,
     LatencyNs,
     PortInfo,
     StreamResult,
     StreamSpec,
-    TrafficError,
     TrialResult,
 )
-from headrace.trex_packets import Unsupported, packet, program, size_weights
-from headrace.trex_wire import TrexConnection, TrexError
+from headrace.traffic.trex.packets import Unsupported, packet, program, size_weights
+from headrace.traffic.trex.wire import TrexConnection, TrexError
 
 LATENCY_PPS = 1000.0
 PROFILE = "_"

@@ -7,7 +7,7 @@ import ipaddress
 import struct
 from typing import Any
 
-from headrace.traffic_models import StreamSpec, Variation
+from headrace.traffic.models import StreamSpec, Variation
 
 FCS = 4
 IMIXES = {

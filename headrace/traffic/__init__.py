@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The generator from Python: headrace-traffic, and TRex by the same methods."""
+
+from headrace.traffic.client import TrafficClient, TrafficError, TrafficProcess
+from headrace.traffic.models import (
+    Calibration,
+    CalibrationSize,
+    Counts,
+    FrameSizes,
+    GeneratorHealth,
+    LatencyNs,
+    Load,
+    PortInfo,
+    ReplaySpec,
+    ReplaySpeed,
+    StreamResult,
+    StreamSpec,
+    TrialResult,
+    Variation,
+    Zipf,
+)
+
+__all__ = [
+    "Calibration",
+    "CalibrationSize",
+    "Counts",
+    "FrameSizes",
+    "GeneratorHealth",
+    "LatencyNs",
+    "Load",
+    "PortInfo",
+    "ReplaySpec",
+    "ReplaySpeed",
+    "StreamResult",
+    "StreamSpec",
+    "TrafficClient",
+    "TrafficError",
+    "TrafficProcess",
+    "TrialResult",
+    "Variation",
+    "Zipf",
+]
