@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node: NF-FG model, lifecycle, resources, REST, store."""
+"""The node: graphs (NF-FG) by REST, planned, deployed and kept on one switch and its engines."""

@@ -9,8 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.node.errors import ConfigError
-from headrace.node.nffg import describe
+from headrace.node.errors import ConfigError, describe
 from headrace.switches.base import PortKind
 
 
@@ -119,4 +118,4 @@ def from_dict(values: object) -> NodeConfig:
     try:
         return NodeConfig.model_validate(values)
     except ValidationError as error:
-        raise ConfigError("config", describe(error)) from None
+        raise ConfigError("config", describe(error, "node.yaml")) from None

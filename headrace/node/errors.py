@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's own failures, each with the module that found it: `{"module", "message"}` outside."""
 
+from pydantic import ValidationError
+
 
 class NodeError(Exception):
     """The node cannot do what was asked; the text names the place and the remedy."""
@@ -28,3 +30,26 @@ class ConfigError(NodeError):
 
 class DeployFailed(NodeError):
     """The switch or an engine failed; everything was undone: answered with 500."""
+
+
+def describe(error: ValidationError, whole: str) -> str:
+    """A validation error as `place: what`, in the words of the document; the first of several.
+
+    `whole` is the place of what is wrong with the document as a whole.
+    """
+    first = error.errors()[0]
+    text = first["msg"].removeprefix("Value error, ")
+    if first["type"] in ("missing",):
+        text = "is missing"
+    elif first["type"] not in ("value_error",) and not isinstance(first["input"], (dict, list)):
+        text += f" (found {first['input']!r})"
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    return f"{place_of(first['loc']) or whole}: {text}{more}"
+
+
+def place_of(location: tuple[int | str, ...]) -> str:
+    """`big-switch.flow-rules[2].match` from pydantic's location."""
+    text = ""
+    for part in location:
+        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
+    return text

@@ -10,9 +10,9 @@ import logging
 import time
 
 from headrace.engines.base import EngineError
+from headrace.node.deployment.store import GraphState
 from headrace.node.errors import NodeError
 from headrace.node.node import Node
-from headrace.node.store import GraphState
 from headrace.switches.base import SwitchError
 
 log = logging.getLogger("headrace.node")

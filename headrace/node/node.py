@@ -24,17 +24,18 @@ from headrace.machine.eal import hugepages_lacking
 from headrace.machine.processes import Supervisor
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
+from headrace.node.deployment.lifecycle import GraphManager
+from headrace.node.deployment.store import GraphRecord, GraphState, Store
+from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, NotFound
-from headrace.node.inventory import Inventory
-from headrace.node.lifecycle import GraphManager
-from headrace.node.memory import Memory
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
-from headrace.node.plan import Surroundings, port_spec
-from headrace.node.resources import LsiResource, Plan, PortResource, Resource, VnfResource
-from headrace.node.store import GraphRecord, GraphState, Store
-from headrace.node.transition import Transition
+from headrace.node.planning.inventory import Inventory
+from headrace.node.planning.memory import Memory
+from headrace.node.planning.ports import port_spec
+from headrace.node.planning.resources import LsiResource, Plan, PortResource, Resource, VnfResource
+from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 

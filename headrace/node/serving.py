@@ -18,7 +18,7 @@ from headrace.node.daemon import node_file
 from headrace.node.errors import ConfigError
 from headrace.node.keeper import Keeper
 from headrace.node.node import Node
-from headrace.node.rest import make_app
+from headrace.node.rest.app import make_app
 
 
 def listen(config: NodeConfig) -> socket.socket:

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.engines.container import RUNC
 from headrace.node.node import Node
-from headrace.node.rest import make_app
+from headrace.node.rest.app import make_app
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
 from tests.node import graphs

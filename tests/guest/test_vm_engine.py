@@ -17,7 +17,7 @@ from headrace.machine.processes import Supervisor
 from headrace.machine.programs import find_program
 from headrace.node.pci import binding
 from headrace.node.pci.users import users_of
-from headrace.node.rest import make_app
+from headrace.node.rest.app import make_app
 from headrace.switches.base import PortKind, PortSpec
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually

@@ -18,10 +18,12 @@ from hypothesis import strategies as st
 from headrace.node import templates
 from headrace.node.config import from_dict
 from headrace.node.errors import GraphRefused
-from headrace.node.lowering import assign_links
-from headrace.node.nffg import parse
-from headrace.node.plan import Surroundings, make_plan, port_spec
-from headrace.node.resources import EMPTY_PLAN, LinkResource, Plan
+from headrace.node.planning.lowering import assign_links
+from headrace.node.planning.nffg import parse
+from headrace.node.planning.plan import make_plan
+from headrace.node.planning.ports import port_spec
+from headrace.node.planning.resources import EMPTY_PLAN, LinkResource, Plan
+from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import Capabilities, PortKind
 from headrace.switches.rules import Output, PopVlan, PushVlan, Rule, SetField
 from tests.node import graphs

@@ -10,7 +10,7 @@ import pytest
 from headrace.engines.base import VnfSpec
 from headrace.machine.eal import available_mb
 from headrace.node.errors import GraphRefused
-from headrace.node.memory import Memory
+from headrace.node.planning.memory import Memory
 
 
 def vnf(name: str, memory_mb: int, engine: str = "process") -> VnfSpec:

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.node.config import from_dict
 from headrace.node.node import Node
-from headrace.node.rest import make_app
+from headrace.node.rest.app import make_app
 from headrace.switches.base import PortKind, PortSpec, SwitchError
 from headrace.switches.rules import Rule
 from tests.node import graphs

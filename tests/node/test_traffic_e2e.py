@@ -8,7 +8,7 @@ import httpx
 import pytest
 
 from headrace.machine.programs import ProgramMissing, find_program
-from headrace.node.rest import make_app
+from headrace.node.rest.app import make_app
 from headrace.switches.ovs_dpdk import PROGRAM as OVS_DPDK
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.node import graphs

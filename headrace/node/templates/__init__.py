@@ -11,8 +11,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.node.errors import ConfigError
-from headrace.node.nffg import VnfModel, describe
+from headrace.node.errors import ConfigError, describe
+from headrace.node.planning.nffg import VnfModel
 
 _LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "kvm"}
 """What the original node calls our engines; `native` is the same."""
@@ -125,5 +125,6 @@ def load(paths: Iterable[Path]) -> TemplateStore:
             except yaml.YAMLError as error:
                 raise ConfigError("templates", f"{file}: no YAML: {error}") from error
             except ValidationError as error:
-                raise ConfigError("templates", f"{file}: {describe(error)}") from None
+                text = f"{file}: {describe(error, 'template')}"
+                raise ConfigError("templates", text) from None
     return TemplateStore(templates)

@@ -19,7 +19,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from headrace.node.resources import EMPTY_PLAN, Plan, Resource, from_json
+from headrace.node.planning.resources import EMPTY_PLAN, Plan, Resource, from_json
 
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS graph (

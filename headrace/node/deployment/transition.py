@@ -13,7 +13,8 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from headrace.engines.base import Engine, VnfSpec
-from headrace.node.resources import (
+from headrace.node.deployment.store import Store
+from headrace.node.planning.resources import (
     LinkResource,
     LsiResource,
     Plan,
@@ -22,7 +23,6 @@ from headrace.node.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.node.store import Store
 from headrace.switches.base import SwitchDriver
 from headrace.switches.rules import Rule
 

@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from headrace.node.errors import GraphRefused
+from headrace.node.errors import GraphRefused, describe
 
 
 def _text(value: Any) -> Any:
@@ -274,31 +274,11 @@ def parse(document: Any) -> tuple[ForwardingGraph, list[str]]:
     try:
         graph = ForwardingGraph.model_validate(document["forwarding-graph"])
     except ValidationError as error:
-        raise GraphRefused("nffg", describe(error)) from None
+        raise GraphRefused("nffg", describe(error, "forwarding-graph")) from None
     warnings = [f"{key}: unknown key ignored" for key in document if key != "forwarding-graph"]
     warnings += [f"{place}: unknown key ignored" for place in _unknown(graph, "")]
     warnings += list(_unused(graph))
     return graph, warnings
-
-
-def describe(error: ValidationError) -> str:
-    """A validation error as `place: what`, in the words of the document; the first of several."""
-    first = error.errors()[0]
-    text = first["msg"].removeprefix("Value error, ")
-    if first["type"] in ("missing",):
-        text = "is missing"
-    elif first["type"] not in ("value_error",) and not isinstance(first["input"], (dict, list)):
-        text += f" (found {first['input']!r})"
-    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
-    return f"{place_of(first['loc']) or 'forwarding-graph'}: {text}{more}"
-
-
-def place_of(location: tuple[int | str, ...]) -> str:
-    """`big-switch.flow-rules[2].match` from pydantic's location."""
-    text = ""
-    for part in location:
-        text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
-    return text
 
 
 def _unknown(model: BaseModel, place: str) -> Iterator[str]:

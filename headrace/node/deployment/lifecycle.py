@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.engines.base import EngineError
+from headrace.node.deployment.store import GraphRecord, GraphState, Store
+from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NotFound
-from headrace.node.memory import Memory
-from headrace.node.nffg import parse
-from headrace.node.plan import Surroundings, make_plan
-from headrace.node.resources import EMPTY_PLAN, Plan
-from headrace.node.store import GraphRecord, GraphState, Store
-from headrace.node.transition import Transition
+from headrace.node.planning.memory import Memory
+from headrace.node.planning.nffg import parse
+from headrace.node.planning.plan import make_plan
+from headrace.node.planning.resources import EMPTY_PLAN, Plan
+from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import SwitchError
 
 log = logging.getLogger("headrace.node")

@@ -12,10 +12,10 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
-from headrace.node.access import node_of
+from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
-from headrace.node.store import GraphRecord
+from headrace.node.rest.access import node_of
 
 router = APIRouter(tags=["graphs"])
 

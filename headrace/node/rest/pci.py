@@ -11,11 +11,11 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter, Depends
 from pydantic import BaseModel, ConfigDict, Field
 
-from headrace.node.access import node_of
 from headrace.node.errors import GraphRefused, NotFound
 from headrace.node.node import Node
 from headrace.node.pci import binding, virtual
 from headrace.node.pci.functions import PciError, PciFunction, network_functions, read_function
+from headrace.node.rest.access import node_of
 
 router = APIRouter(tags=["pci"])
 

@@ -15,9 +15,11 @@ from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
-from headrace.node import rest_graphs, rest_node, rest_pci
 from headrace.node.errors import Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
+from headrace.node.rest import graphs as graph_routes
+from headrace.node.rest import node as node_routes
+from headrace.node.rest import pci as pci_routes
 from headrace.switches.base import SwitchError
 
 
@@ -53,9 +55,9 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
         redirect_slashes=False,
     )
     app.state.node = node
-    app.include_router(rest_graphs.router)
-    app.include_router(rest_node.router)
-    app.include_router(rest_pci.router)
+    app.include_router(graph_routes.router)
+    app.include_router(node_routes.router)
+    app.include_router(pci_routes.router)
     app.add_middleware(TidyPath)
 
     def answer(code: int, error: NodeError) -> JSONResponse:

@@ -21,9 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.node.errors import GraphRefused
-from headrace.node.matching import header_actions, match_fields
-from headrace.node.nffg import FlowRuleModel, ForwardingGraph
-from headrace.node.resources import LinkUse
+from headrace.node.planning.matching import header_actions, match_fields
+from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph
+from headrace.node.planning.resources import LinkUse
 from headrace.switches.base import LinkSpec
 from headrace.switches.rules import Action, Output, PopVlan, PushVlan, Rule, SetField
 

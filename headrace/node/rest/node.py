@@ -6,10 +6,10 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel
 
-from headrace.node import rest_pci
-from headrace.node.access import node_of
-from headrace.node.metrics import exposition
 from headrace.node.node import Node
+from headrace.node.rest import pci
+from headrace.node.rest.access import node_of
+from headrace.node.rest.metrics import exposition
 from headrace.switches.base import SwitchCycles
 
 router = APIRouter(tags=["node"])
@@ -33,7 +33,7 @@ async def get_node(node: NodeDep) -> dict[str, Any]:
 async def get_resources(node: NodeDep) -> dict[str, Any]:
     """Cores, memory, ports and PCI network functions: what there is and what is taken."""
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
-    return {**node.inventory().report(), "ports": ports, "pci": rest_pci.report(node)}
+    return {**node.inventory().report(), "ports": ports, "pci": pci.report(node)}
 
 
 @router.get("/node/ports")

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What cannot be deployed: ids twice, rules beyond the switch, rules that fight.
+
+Each refusal names the place in the client's document and the remedy.
+"""
+
+from headrace.node.errors import GraphRefused
+from headrace.node.planning.lowering import place_of_rule
+from headrace.node.planning.nffg import ForwardingGraph
+from headrace.node.planning.surroundings import Surroundings
+from headrace.switches.rules import Rule, covers, overlap
+
+
+def check_ids(graph: ForwardingGraph) -> None:
+    """Refuses two VNFs, ports of a VNF, end-points or rules of the same id."""
+    for place, ids in (
+        ("VNFs", [vnf.id for vnf in graph.vnfs]),
+        ("end-points", [point.id for point in graph.end_points]),
+        ("big-switch.flow-rules", [rule.id for rule in graph.big_switch.flow_rules]),
+    ):
+        seen: dict[str, int] = {}
+        for number, name in enumerate(ids):
+            if name in seen:
+                text = f"{place}[{number}].id: {name!r} is also the id of {place}[{seen[name]}]"
+                raise GraphRefused("nffg", text)
+            seen[name] = number
+    for number, vnf in enumerate(graph.vnfs):
+        ports = [port.id for port in vnf.ports]
+        for position, port in enumerate(ports):
+            if ports.index(port) != position:
+                place = f"VNFs[{number}].ports[{position}].id"
+                raise GraphRefused("nffg", f"{place}: VNF {vnf.id} has two ports {port!r}")
+
+
+def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
+    """For switches that only join ports in pairs: each rule is plain, and has its reverse."""
+    target_of: dict[str, str] = {}
+    for number, rule in enumerate(graph.big_switch.flow_rules):
+        place = place_of_rule(number)
+        matched = [key for key in rule.match if key != "port_in"]
+        if matched:
+            text = f"{place}.match.{matched[0]}: switch {switch} cannot match headers, only port_in"
+            raise GraphRefused("flow-rules", text)
+        if [next(iter(action)) for action in rule.actions] != ["output_to_port"]:
+            text = f"{place}.actions: switch {switch} can only do one output_to_port"
+            raise GraphRefused("flow-rules", text)
+        source = rule.match["port_in"]
+        if source in target_of:
+            text = f"{place}.match.port_in: switch {switch} allows one rule for each port"
+            raise GraphRefused("flow-rules", text)
+        target_of[source] = str(rule.actions[0]["output_to_port"])
+    for number, rule in enumerate(graph.big_switch.flow_rules):
+        source = rule.match["port_in"]
+        if target_of.get(target_of[source]) != source:
+            raise GraphRefused(
+                "flow-rules",
+                f"{place_of_rule(number)}: switch {switch} joins ports both ways; add the rule "
+                f"from {target_of[source]} to {source}",
+            )
+    for number, point in enumerate(graph.end_points):
+        if point.kind == "vlan":
+            text = f"end-points[{number}]: switch {switch} has no vlan end-points, only interface"
+            raise GraphRefused("end-points", text)
+
+
+def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
+    """Refuses rules on physical ports that fight with those of other graphs; returns warnings.
+
+    LSI-0's table is shared. Two graphs may divide the traffic of a port by their matches; they may
+    not claim the same packets with equal priority, or one take all that the other wants.
+    """
+    own_ports = {spec.name for spec in node.ports.values()}
+    mine = [rule for rule in rules if rule.lsi == node.lsi0 and rule.in_port in own_ports]
+    named = {spec.name: name for name, spec in node.ports.items()}
+    warnings = []
+    for other in node.others.values():
+        for theirs in other.rules():
+            if theirs.lsi != node.lsi0 or theirs.in_port not in own_ports:
+                continue
+            for rule in mine:
+                if not overlap(rule, theirs):
+                    continue
+                high, low = sorted((rule, theirs), key=lambda r: -r.priority)
+                if rule.priority == theirs.priority or covers(high, low):
+                    raise GraphRefused(
+                        "flow-rules",
+                        f"rule {rule.label.rsplit('/', 1)[-1]}: port {named[rule.in_port]} is in "
+                        f"use: rule {theirs.label} of another graph takes the same packets; use "
+                        f"another port, or divide the traffic by match and priority",
+                    )
+                warnings.append(
+                    f"rule {rule.label.rsplit('/', 1)[-1]}: shares port {named[rule.in_port]} with "
+                    f"rule {theirs.label}; priority decides"
+                )
+    for position, rule in enumerate(rules):
+        for earlier in rules[:position] if len(rules) <= 1000 else ():
+            if rule.priority == earlier.priority and overlap(rule, earlier):
+                warnings.append(
+                    f"rules {earlier.label} and {rule.label} have the same priority and may match "
+                    f"the same packets; which one wins is not defined"
+                )
+    return warnings

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where VNFs run: template, engine, kind of ports and cores of each."""
+
+from headrace.engines.base import VnfPort, VnfSpec
+from headrace.node.errors import GraphRefused
+from headrace.node.planning.inventory import Inventory
+from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
+from headrace.node.planning.ports import PortNames, port_spec, shm_group
+from headrace.node.planning.resources import Plan
+from headrace.node.planning.surroundings import Surroundings
+from headrace.node.templates import Template
+from headrace.switches.base import PortKind
+
+
+def place_vnfs(
+    graph: ForwardingGraph,
+    graph_id: str,
+    node: Surroundings,
+    names: PortNames,
+    previous: Plan,
+) -> list[VnfSpec]:
+    """The VNFs of `graph` as their engines will get them; those that stay keep their cores.
+
+    Raises:
+        GraphRefused: no template, no engine with a port that the switch has, or too few cores or
+            megabytes.
+    """
+    others = [vnf for plan in node.others.values() for vnf in plan.vnfs()]
+    before = {vnf.vnf: vnf for vnf in previous.vnfs()}
+    chosen = [_choose(vnf, number, node) for number, vnf in enumerate(graph.vnfs)]
+    # VNFs that stay keep their cores, so they are counted before new ones get theirs.
+    staying = {
+        vnf.id: before[vnf.id]
+        for vnf, (template, _) in zip(graph.vnfs, chosen, strict=True)
+        if vnf.id in before and before[vnf.id].template == template.id
+    }
+    inventory = Inventory(node.config, node.capabilities.polls, [*others, *staying.values()])
+    placed = []
+    for number, (vnf, (template, kind)) in enumerate(zip(graph.vnfs, chosen, strict=True)):
+        place = f"VNFs[{number}]"
+        cores: tuple[int, ...] = ()
+        idle = "poll"
+        if vnf.id in staying:
+            cores, idle = staying[vnf.id].cores, staying[vnf.id].idle
+        elif template.cores or template.memory_mb:
+            grant = inventory.grant(place, template.cores, template.memory_mb)
+            cores, idle = grant.cores, grant.idle
+        placed.append(
+            VnfSpec(
+                name=f"{node.prefix}-{names_safe(graph_id)}-{names_safe(vnf.id)}",
+                graph=graph_id,
+                vnf=vnf.id,
+                template=template.id,
+                engine=template.engine,
+                function=template.function,
+                ports=tuple(_vnf_port(vnf, p, graph_id, kind, node, names) for p in vnf.ports),
+                cores=cores,
+                memory_mb=template.memory_mb,
+                idle=idle,
+                configuration={**template.configuration, **vnf.configuration},
+            )
+        )
+    return _mappable_by_machines(placed)
+
+
+def _mappable_by_machines(vnfs: list[VnfSpec]) -> list[VnfSpec]:
+    """Where a virtual machine is in the graph's shared memory, all its ports must say so.
+
+    The region is made by whichever port comes first.
+    """
+
+    def shared(vnf: VnfSpec) -> bool:
+        return any(port.switch_port.kind is PortKind.SHM for port in vnf.ports)
+
+    def fit(port: VnfPort) -> VnfPort:
+        if port.switch_port.kind is not PortKind.SHM:
+            return port
+        options = {**port.switch_port.options, "ivshmem": "true"}
+        spec = port.switch_port.model_copy(update={"options": options})
+        return port.model_copy(update={"switch_port": spec})
+
+    if not any(vnf.engine == "vm" and shared(vnf) for vnf in vnfs):
+        return vnfs
+    return [vnf.model_copy(update={"ports": tuple(map(fit, vnf.ports))}) for vnf in vnfs]
+
+
+def names_safe(text: str) -> str:
+    """`text` with only letters, digits, `.`, `_` and `-`, fit for a file name."""
+    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
+
+
+def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, PortKind]:
+    """The first template that the switch can serve, and the best port kind that both have."""
+    place = f"VNFs[{number}]"
+    candidates, asked = node.templates.candidates(vnf)
+    if not candidates:
+        known = ", ".join(template.id for template in node.templates.all())
+        raise GraphRefused("templates", f"{place}: {asked} is unknown; there are: {known}")
+    for template in candidates:
+        kinds = node.engine_kinds.get(template.engine, ())
+        preferred = node.config.vnf_ports
+        for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
+            if kind in kinds:
+                _check_ports(vnf, number, template)
+                return template, kind
+    fitting = [
+        template.id
+        for template in node.templates.all()
+        if set(node.engine_kinds.get(template.engine, ())) & set(node.capabilities.vnf_kinds)
+    ]
+    raise GraphRefused(
+        "templates",
+        f"{place}: {asked} runs on engine {candidates[0].engine}, whose ports the switch "
+        f"{node.switch} does not have; templates that fit: {', '.join(fitting) or 'none'}",
+    )
+
+
+def _check_ports(vnf: VnfModel, number: int, template: Template) -> None:
+    low, high = template.ports.min, template.ports.max
+    if not low <= len(vnf.ports) <= high:
+        wanted = f"{low}" if low == high else f"{low} to {high}"
+        raise GraphRefused(
+            "templates",
+            f"VNFs[{number}].ports: template {template.id} has {wanted} ports, "
+            f"the graph lists {len(vnf.ports)}",
+        )
+
+
+def _vnf_port(
+    vnf: VnfModel,
+    port: VnfPortModel,
+    graph_id: str,
+    kind: PortKind,
+    node: Surroundings,
+    names: PortNames,
+) -> VnfPort:
+    reference = f"vnf:{vnf.id}:{port.id}"
+    name = names.name(reference, kind)
+    labels = {"graph": graph_id, "port": reference}
+    options = shm_group(names.lsi(node.prefix)) if kind is PortKind.SHM else {}
+    spec = port_spec(name, kind, options, node.rundir, labels)
+    return VnfPort(id=port.id, mac=port.mac, switch_port=spec)

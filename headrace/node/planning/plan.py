@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a graph to its plan: template -> engine -> port kind -> cores; then LSI, ports, rules.
+
+Planning touches nothing. It sees what the other graphs hold and refuses what cannot be, with the
+place in the client's document. The plan of an update keeps the names of ports and links whose
+content stays, so that rules between them stay as they are.
+"""
+
+from headrace.node.planning.checks import check_conflicts, check_ids, check_point_to_point
+from headrace.node.planning.end_points import end_points_of
+from headrace.node.planning.lowering import Wiring, assign_links, check_references, lower
+from headrace.node.planning.nffg import ForwardingGraph
+from headrace.node.planning.placement import place_vnfs
+from headrace.node.planning.ports import PortNames
+from headrace.node.planning.resources import (
+    EMPTY_PLAN,
+    LinkResource,
+    LsiResource,
+    Plan,
+    PortResource,
+    Resource,
+    RuleResource,
+    VnfResource,
+)
+from headrace.node.planning.surroundings import Surroundings
+from headrace.switches.base import LinkSpec
+
+
+def make_plan(
+    graph: ForwardingGraph,
+    graph_id: str,
+    number: int,
+    node: Surroundings,
+    previous: Plan = EMPTY_PLAN,
+) -> Plan:
+    """The plan of graph `graph_id`, the node's graph number `number` (from 1).
+
+    Raises:
+        GraphRefused: the graph cannot be deployed; names the place and the remedy.
+    """
+    check_ids(graph)
+    check_references(graph)
+    warnings: list[str] = []
+    end_points = end_points_of(graph, node, warnings)
+    if node.capabilities.point_to_point_only:
+        check_point_to_point(graph, node.switch)
+    names = PortNames(number, previous)
+    vnfs = place_vnfs(graph, graph_id, node, names, previous)
+    links = assign_links(graph, previous.links)
+    lsi = names.lsi(node.prefix)
+    specs = {
+        use.number: LinkSpec(
+            first=node.lsi0,
+            first_port=f"g{number}l{use.number}a",
+            second=lsi,
+            second_port=f"g{number}l{use.number}b",
+        )
+        for use in links
+    }
+    wiring = Wiring(
+        lsi0=node.lsi0,
+        lsi=lsi,
+        end_points=end_points,
+        vnf_ports=names.references,
+        links=links,
+        link_specs=specs,
+        trusted={
+            f"vnf:{vnf.id}:{port.id}": int(port.mac.replace(":", ""), 16)
+            for vnf in graph.vnfs
+            for port in vnf.ports
+            if port.trusted and port.mac
+        },
+    )
+    rules = lower(graph, wiring, graph_id)
+    warnings += check_conflicts(rules, node)
+    resources: list[Resource] = [LsiResource(lsi=lsi)]
+    resources += [LinkResource(link=specs[use.number]) for use in links]
+    resources += [PortResource(lsi=lsi, port=p.switch_port) for vnf in vnfs for p in vnf.ports]
+    resources += [VnfResource(vnf=vnf) for vnf in vnfs]
+    resources += [RuleResource(rule=rule) for rule in rules]
+    return Plan(
+        resources=tuple(resources),
+        port_names=names.kept,
+        next_port=names.next,
+        links=links,
+        warnings=tuple(warnings),
+    )

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ports of VNFs: the names that the switch knows them by, and the options of their kinds."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from headrace.node.planning.resources import Plan
+from headrace.switches.base import PortKind, PortSpec
+
+_SHM_PORTS = 64
+_SHM_BUFFERS = 16384
+"""Ports and packet buffers (of 2240 octets) of a graph's shared memory: 36 MiB."""
+
+
+class PortNames:
+    """Gives VNF ports the names that the switch knows them by; equal ports keep theirs."""
+
+    def __init__(self, number: int, previous: Plan) -> None:
+        self._number = number
+        self._previous = previous.port_names
+        self.next = previous.next_port
+        self.kept: dict[str, str] = {}
+        self.references: dict[str, str] = {}
+
+    def lsi(self, prefix: str) -> str:
+        """The name of the graph's LSI."""
+        return f"{prefix}-{self._number}"
+
+    def name(self, reference: str, kind: PortKind) -> str:
+        """The name of the port `vnf:<id>:<label>:<n>` of this kind."""
+        identity = f"{kind} {reference}"
+        if identity in self._previous:
+            name = self._previous[identity]
+        else:
+            name, self.next = f"g{self._number}p{self.next}", self.next + 1
+        self.kept[identity] = name
+        self.references[reference] = name
+        return name
+
+
+def shm_group(lsi: str) -> dict[str, str]:
+    """The trust group of a graph: one region of shared memory for all its VNFs."""
+    return {
+        "group": lsi,
+        "ports": str(_SHM_PORTS),
+        "buffers": str(_SHM_BUFFERS),
+    }
+
+
+def port_spec(
+    name: str, kind: PortKind, options: Mapping[str, str], rundir: Path, labels: dict[str, str]
+) -> PortSpec:
+    """A port with the options that its kind needs, sockets below `rundir`/ports."""
+    defaults: dict[str, str] = {}
+    if kind is PortKind.MEMIF:
+        defaults = {"socket": str(rundir / "ports" / f"{name}.memif"), "id": "0", "role": "server"}
+    elif kind is PortKind.VHOST_USER:
+        defaults = {"path": str(rundir / "ports" / f"{name}.sock")}
+    elif kind is PortKind.SHM:
+        group = options.get("group", name)
+        defaults = {"group": group, "socket": str(rundir / "switch" / f"{group}.shm")}
+    return PortSpec(name=name, kind=kind, options={**defaults, **options}, labels=labels)

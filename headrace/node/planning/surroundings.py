@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What planning sees of the node: a picture of one moment, so that planning can be pure."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.node.config import NodeConfig
+from headrace.node.planning.resources import Plan
+from headrace.node.templates import TemplateStore
+from headrace.switches.base import Capabilities, PortKind, PortSpec
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What planning needs to know about the node."""
+
+    config: NodeConfig
+    capabilities: Capabilities
+    switch: str
+    rundir: Path
+    prefix: str
+    templates: TemplateStore
+    engine_kinds: Mapping[str, tuple[PortKind, ...]]
+    ports: Mapping[str, PortSpec]
+    others: Mapping[str, Plan]
+
+    @property
+    def lsi0(self) -> str:
+        """The name of the LSI with the physical ports."""
+        return f"{self.prefix}-0"
