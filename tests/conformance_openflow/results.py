@@ -53,6 +53,13 @@ class Records:
         records = [json.loads(line) for line in lines]
         return {(record["file"], record["test"]): record for record in records}
 
+    def forget_failures(self, cases: Sequence[Case]) -> None:
+        """Drops the outcomes of those of `cases` that failed, so that they run again."""
+        wanted = {(case.file, case.name) for case in cases}
+        kept = [record for key, record in self.read().items() if record["ok"] or key not in wanted]
+        head = self.path.read_text().splitlines()[0]
+        self.path.write_text("\n".join([head, *map(json.dumps, kept)]) + "\n")
+
     def outcome(self, case: Case) -> Outcome | None:
         """What came of one test; None if it has not run."""
         return _outcome(case, self.read().get((case.file, case.name)))

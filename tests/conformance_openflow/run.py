@@ -2,7 +2,8 @@
 """Runs os-ken's OpenFlow 1.3 switch tests: `python -m tests.conformance_openflow.run --help`.
 
 Needs root. Everything runs in a network namespace and a directory of its own. Exits 0 if all of the
-chosen tests passed, 1 if any failed, 2 if the run itself did not work, 3 if it ended by --seconds.
+chosen tests passed, 1 if any failed, 2 if the run itself did not work, 3 if it ended by --seconds
+with tests left.
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ def arguments() -> argparse.Namespace:
     parser.add_argument(
         "--subset", action="store_true", help="first and last test of each file, no throughput"
     )
+    parser.add_argument(
+        "--only",
+        choices=results.GROUPS,
+        nargs="+",
+        metavar="GROUP",
+        help="only these groups: %(choices)s",
+    )
     parser.add_argument("--match", metavar="GLOB", help="only files such as 'match: 34_*'")
     parser.add_argument("--test", metavar="GLOB", help="only tests with such a description")
     parser.add_argument(
@@ -43,6 +51,9 @@ def arguments() -> argparse.Namespace:
         type=Path,
         metavar="FILE",
         help="keep outcomes there as they come; a run with the same file does the rest",
+    )
+    parser.add_argument(
+        "--again", action="store_true", help="with --records: first forget those that failed"
     )
     parser.add_argument(
         "--seconds", type=float, metavar="S", help="begin no test later; use with --records"
@@ -83,6 +94,8 @@ def choose(options: argparse.Namespace) -> list[suite.Case]:
     cases = suite.load()
     if options.subset:
         cases = suite.representative(cases)
+    if options.only:
+        cases = [case for case in cases if case.group in options.only]
     if options.match:
         cases = [case for case in cases if fnmatch.fnmatch(case.file, options.match)]
     if options.test:
@@ -172,9 +185,9 @@ def conclude(
         options.json.write_text(results.to_json(options.target, cases, outcomes))
     if code != 0 or not outcomes:
         return 2
-    if not all(one.ok for one in outcomes):
-        return 1
-    return 0 if len(outcomes) == len(cases) else 3
+    if len(outcomes) != len(cases):
+        return 3
+    return 0 if all(one.ok for one in outcomes) else 1
 
 
 def main() -> int:
@@ -189,6 +202,8 @@ def main() -> int:
     own_network()
     with tempfile.TemporaryDirectory(prefix="headrace-conformance-") as directory:
         records = Records(options.records or Path(directory) / "records.jsonl", options.target)
+        if options.again:
+            records.forget_failures(cases)
         left = [case for case in cases if records.outcome(case) is None]
         code = execute(options, left, records, Path(directory)) if left else 0
         return conclude(options, cases, records, code)
