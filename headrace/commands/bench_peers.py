@@ -21,7 +21,7 @@ SecondsOption = Annotated[float, typer.Option(help="Length of a window.", min=0.
 
 
 def _print(measure: Suite, as_json: bool) -> None:
-    """Measures and prints; exits 1 with the reason if the figures can't be taken."""
+    """Measures and prints; exits 1 with the reason if any of the figures can't be taken."""
     from headrace.bench.peers.openflow import Refused
     from headrace.bench.peers.systems import PeerError
     from headrace.bench.rows import emit
@@ -33,7 +33,7 @@ def _print(measure: Suite, as_json: bool) -> None:
         console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
         raise typer.Exit(1) from error
     emit(rows, manifest, as_json=as_json)
-    if not any(row.value is not None for row in rows):
+    if any(row.value is None for row in rows):
         raise typer.Exit(1)
 
 

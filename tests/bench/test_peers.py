@@ -69,6 +69,8 @@ def test_cycles_are_counted_here_and_at_the_published_clock() -> None:
     assert here.value == pytest.approx(tsc_hz() / 50e6)
     assert there.value == pytest.approx(40.0)
     assert here.goal == 55
+    assert rows[f"{name} headrace time"].value == pytest.approx(20.0)
+    assert rows[f"{name} headrace time"].note == "VPP: 75 at 2.0 GHz, 37.5 ns"
     assert here.met is (tsc_hz() / 50e6 <= 55)
 
 
@@ -78,6 +80,19 @@ def test_a_peer_that_is_missing_fails_its_ratio() -> None:
     rows = _rows(name, [50e6], Outcome("ovs-dpdk", "", [], "not installed"))
     assert rows[f"{name} headrace/ovs-dpdk"].met is False
     assert "not installed" in str(rows[f"{name} headrace/l3fwd"].skipped)
+
+
+def test_a_switch_that_fails_has_no_ratio() -> None:
+    """Its rows say why, and the command's exit code goes by them."""
+    outcomes = {
+        "headrace": Outcome("headrace", "", [], "no packets came out"),
+        "ovs-dpdk": Outcome("ovs-dpdk", "emc off", [1e6]),
+    }
+    rows = {row.name: row for row in figures.rows_of(_case("l2-100macs-100flows"), outcomes)}
+    ratio = rows["l2-100macs-100flows headrace/ovs-dpdk"]
+    assert ratio.value is None
+    assert ratio.skipped == "headrace: no packets came out"
+    assert not any("l3fwd" in name for name in rows)
 
 
 def test_flatness_is_from_one_flow_to_half_a_million() -> None:

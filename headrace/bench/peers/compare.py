@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from headrace.bench.peers import frames
 from headrace.bench.peers.cases import Case
-from headrace.bench.peers.systems import Missing, Place, System
+from headrace.bench.peers.systems import PeerError, Place, System
 
 
 @dataclass(frozen=True)
@@ -73,15 +73,18 @@ def compare(
     plan: Plan,
     say: Callable[[str], None],
 ) -> list[Outcome]:
-    """Runs one case on all systems, window by window in turn.
+    """Runs one case on all systems that can take part, window by window in turn.
 
-    Every system's first window is thrown away.
+    Every system's first window is thrown away. One that can't be set up, or lets nothing through,
+    is skipped with the reason.
     """
     path = place.flow_dir / f"{case.device}.frames"
     frames.write(path, case.make_frames())
     ready: list[tuple[System, str]] = []
     outcomes: list[Outcome] = []
     for system in systems:
+        if not system.takes(case):
+            continue
         try:
             if system.children:
                 system.resume()
@@ -92,8 +95,11 @@ def compare(
                 system.apply(setting)
             system.park()
             ready.append((system, setting))
-        except Missing as reason:
+        except PeerError as reason:
             outcomes.append(Outcome(system.name, "", [], str(reason)))
+            say(f"{case.name}: {system.name} can't be measured: {reason}")
+            if system.children:
+                system.park()
     # One window that does not count: starting l3fwd takes seconds, in which the others were parked.
     for system, _ in ready:
         measure(system, plan.settle_s, plan.probe_s)
@@ -104,6 +110,9 @@ def compare(
     path.unlink()
     for system, setting in ready:
         pps = windows[system.name]
+        if min(pps) <= 0:
+            outcomes.append(Outcome(system.name, setting, [], "no packets came out"))
+            continue
         outcomes.append(Outcome(system.name, setting, pps))
         say(f"{case.name}: {system.name} {statistics.median(pps) / 1e6:.2f} Mpps {setting}")
     return outcomes
@@ -111,4 +120,4 @@ def compare(
 
 def ratios(ours: Outcome, theirs: Outcome) -> list[float]:
     """Pair by pair, in the order of the windows."""
-    return [a / b for a, b in zip(ours.pps, theirs.pps, strict=True) if b > 0]
+    return [a / b for a, b in zip(ours.pps, theirs.pps, strict=True)]

@@ -29,7 +29,7 @@ CYCLES = (
 
 
 def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
-    """Every system's rate, our cycles, our ratio to each peer."""
+    """Every system's rate, our cycles and time per packet, our ratio to each peer."""
     for outcome in outcomes.values():
         name = f"{case.name} {outcome.system}"
         if outcome.skipped is not None:
@@ -39,22 +39,28 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
             note = f"best setting: {outcome.setting}" if outcome.setting else None
             yield row(name, mpps, "Mpps", note=note)
     ours = outcomes["headrace"]
-    yield from _cycles(case.name, ours.pps, case.published)
+    yield from _cycles(case.name, ours, case.published)
     goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
     for peer, goal in goals.items():
         name = f"{case.name} headrace/{peer}"
-        if outcomes[peer].skipped is None:
+        if peer not in outcomes:
+            continue
+        missing = [o for o in (ours, outcomes[peer]) if o.skipped is not None]
+        if missing:
+            yield skipped(name, "ratio", f"{missing[0].system}: {missing[0].skipped}", goal=goal)
+        else:
             yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
-        elif case.routes is not None or peer != "l3fwd":
-            yield skipped(name, "ratio", f"{peer}: {outcomes[peer].skipped}", goal=goal)
 
 
-def _cycles(case: str, pps: Sequence[float], published: Published | None) -> Iterator[Row]:
-    counted = [tsc_hz() / rate for rate in pps if rate > 0]
-    if not counted:
-        yield skipped(f"{case} headrace cycles", "cycles", "no packets came out")
+def _cycles(case: str, ours: Outcome, published: Published | None) -> Iterator[Row]:
+    if ours.skipped is not None:
+        yield skipped(f"{case} headrace cycles", "cycles", ours.skipped)
         return
-    note = None if published is None else f"VPP: {published.vpp_cycles:g} at 2.0 GHz"
+    counted = [tsc_hz() / rate for rate in ours.pps]
+    note = None
+    if published is not None:
+        nanoseconds = published.vpp_cycles / PUBLISHED_TSC_HZ * 1e9
+        note = f"VPP: {published.vpp_cycles:g} at 2.0 GHz, {nanoseconds:.1f} ns"
     yield row(
         f"{case} headrace cycles",
         counted,
@@ -65,6 +71,7 @@ def _cycles(case: str, pps: Sequence[float], published: Published | None) -> Ite
     )
     same_time = [cycles * PUBLISHED_TSC_HZ / tsc_hz() for cycles in counted]
     yield row(f"{case} headrace cycles at 2.0 GHz", same_time, "cycles", note=note)
+    yield row(f"{case} headrace time", [1e9 / rate for rate in ours.pps], "ns", note=note)
 
 
 def flatness(rows: Sequence[Row], *, whole: bool) -> Iterator[Row]:

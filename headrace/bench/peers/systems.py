@@ -134,6 +134,10 @@ class System(ABC):
     def sent(self) -> int:
         """Packets that reached the sink so far."""
 
+    def takes(self, case: Case) -> bool:
+        """Whether the case is of a kind that this system is made for."""
+        return True
+
     def settings(self) -> list[str]:
         """The settings among which the best is looked for; one unnamed where there is no choice."""
         return [""]
@@ -319,6 +323,10 @@ class L3fwd(System):
 
     name = "l3fwd"
 
+    def takes(self, case: Case) -> bool:
+        """It routes, and nothing else."""
+        return case.routes is not None
+
     def build(self) -> Path:
         """Builds the example in the run directory."""
         if not L3FWD_SOURCE.exists():
@@ -341,8 +349,7 @@ class L3fwd(System):
 
     def load(self, case: Case) -> None:
         """Starts l3fwd anew with the case's routes: it reads them only at its start."""
-        if case.routes is None:
-            raise Missing("l3fwd only routes")
+        assert case.routes is not None
         self.stop()
         rules = self.rundir / "ipv4.rules"
         # Port 1 of l3fwd is the sink.
