@@ -32,17 +32,35 @@ class DeployFailed(NodeError):
     """The switch or an engine failed; everything was undone: answered with 500."""
 
 
+_WORDS = {
+    "missing": "is missing",
+    "model_type": "must be an object",
+    "dict_type": "must be an object",
+    "list_type": "must be a list",
+    "string_type": "must be a string",
+    "int_type": "must be an integer",
+    "bool_type": "must be true or false",
+    "extra_forbidden": "there is no such key",
+}
+_SHOWN = 60
+
+
 def describe(error: ValidationError, whole: str) -> str:
     """A validation error as `place: what`, in the words of the document; the first of several.
 
     `whole` is the place of what is wrong with the document as a whole.
     """
     first = error.errors()[0]
-    text = first["msg"].removeprefix("Value error, ")
-    if first["type"] in ("missing",):
-        text = "is missing"
-    elif first["type"] not in ("value_error",) and not isinstance(first["input"], (dict, list)):
-        text += f" (found {first['input']!r})"
+    kind, found = first["type"], first["input"]
+    text = _WORDS.get(kind, first["msg"].removeprefix("Value error, "))
+    limits = first.get("ctx", {})
+    if kind in ("too_short", "string_too_short") and isinstance(found, str):
+        text = f"must have at least {limits['min_length']} character"
+    elif kind in ("too_long", "string_too_long") and isinstance(found, str):
+        text = f"must have at most {limits['max_length']} characters"
+    if kind not in ("missing", "value_error") and not isinstance(found, (dict, list)):
+        shown = repr(found)
+        text += f" (found {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '...'})"
     more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
     return f"{place_of(first['loc']) or whole}: {text}{more}"
 
@@ -51,5 +69,7 @@ def place_of(location: tuple[int | str, ...]) -> str:
     """`big-switch.flow-rules[2].match` from pydantic's location."""
     text = ""
     for part in location:
+        if isinstance(part, str) and "[" in part:
+            continue  # which member of a union was tried
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
     return text

@@ -89,7 +89,8 @@ async def test_unknown_graphs_are_404(api: Api) -> None:
         ("GET", "/node/vnfs/x/v0/cycles"),
         ("GET", "/nonsense"),
     ):
-        assert (await api(method, path)).status_code == 404, path
+        answer = await api(method, path)
+        assert answer.status_code == 404 and answer.json()["message"], path
 
 
 async def test_slashes_do_not_matter(api: Api) -> None:
@@ -104,8 +105,16 @@ async def test_slashes_do_not_matter(api: Api) -> None:
         (b"{", "json", "the body is no JSON"),
         (b"\xff", "json", "the body is no UTF-8"),
         (b"[]", "json", "the body is no JSON object"),
+        (b"[" * 100_000, "json", "nested too deeply"),
+        (b'{"forwarding-graph": {"VNFs": [], "VNFs": []}}', "json", "the key 'VNFs' twice"),
+        ({"forwarding-graph": None}, "nffg", "forwarding-graph: must be an object (found None)"),
+        (
+            graphs.document([], [], [{"id": "v" * 65}]),
+            "nffg",
+            "VNFs[0].id: must have at most 64 characters (found 'vvv",
+        ),
         ({"flow-graph": {}}, "nffg", "dialect of before 2016"),
-        ({"forwarding-graph": {"VNFs": {}}}, "nffg", "VNFs: Input should be a valid list"),
+        ({"forwarding-graph": {"VNFs": {}}}, "nffg", "VNFs: must be a list"),
         (
             {"forwarding-graph": {"end-points": [{"id": "a"}]}},
             "nffg",

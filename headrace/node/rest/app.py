@@ -12,6 +12,7 @@ from importlib.metadata import version
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
@@ -73,6 +74,11 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         return answer(400, NodeError("rest", f"{place}: {first['msg']}"))
+
+    @app.exception_handler(HTTPException)
+    async def no_such_path(request: Request, error: HTTPException) -> JSONResponse:
+        text = f"{request.method} {request.url.path}: {error.detail}; the paths are at /docs"
+        return answer(error.status_code, NodeError("rest", text))
 
     @app.exception_handler(SwitchError)
     async def switch_error(_: Request, error: SwitchError) -> JSONResponse:

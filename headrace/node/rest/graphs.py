@@ -24,16 +24,28 @@ Wait = Annotated[bool, Query(description="answer only when the graph is in its n
 _RESERVED = ("status",)
 
 
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    made = dict(pairs)
+    if len(made) < len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in made if keys.count(key) > 1)
+        raise GraphRefused("json", f"an object of the body has the key {twice!r} twice")
+    return made
+
+
 async def document_of(request: Request) -> dict[str, Any]:
     """The JSON body, whatever content type the client says.
 
     Raises:
-        GraphRefused: it is no JSON; says where.
+        GraphRefused: it is no JSON; says where. Or an object has a key twice, of which a parser
+            keeps only one.
     """
     try:
-        document = json.loads(await request.body())
+        document = json.loads(await request.body(), object_pairs_hook=_object)
     except UnicodeDecodeError as error:
         raise GraphRefused("json", f"the body is no UTF-8: {error}") from error
+    except RecursionError:
+        raise GraphRefused("json", "the body is nested too deeply for a graph") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise GraphRefused("json", f"the body is no JSON: {error.msg} at {place}") from error
