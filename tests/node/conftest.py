@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A directory for a node, and nodes that are torn down whatever happens in the test."""
 
-import os
 import shutil
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,7 +18,7 @@ StartNode = Callable[..., Awaitable[Node]]
 @pytest.fixture
 def rundir() -> Iterator[Path]:
     """A new directory with a short name, as Unix sockets need."""
-    directory = Path(tempfile.mkdtemp(prefix=f"hr{os.getpid()}-", dir="/tmp"))
+    directory = Path(tempfile.mkdtemp(prefix="hr-"))
     yield directory
     shutil.rmtree(directory, ignore_errors=True)
 

@@ -169,7 +169,7 @@ def test_end_point_tag() -> None:
         ({"ether_type": "ip"}, "match.ether_type: 'ip' is no number"),
         ({"vlan_id": "4095"}, "match.vlan_id: VLAN id 4095 is reserved"),
         ({"source_mac": "02:00:00:00:00"}, "match.source_mac: '02:00:00:00:00' is no MAC address"),
-        ({"source_ip": "10.0.0"}, "match.source_ip: '10.0.0' is no IPV4 address"),
+        ({"source_ip": "10.0.0"}, "match.source_ip: '10.0.0' is no IPv4 address"),
         ({"protocol": "6"}, "match: ip_proto needs ether_type 0x800 or 0x86dd"),
         ({**IPV4, "source_port": "1"}, 'match.source_port: needs "protocol": "6" (TCP)'),
         ({"ipv4_src_mask": "255.0.0.0"}, "match.ipv4_src_mask: a mask without a value"),
