@@ -20,6 +20,7 @@ from headrace.machine.processes import ProcessId, Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.keeper import Patience
 from headrace.node.node import prefix_of
+from tests.docs.pages import block
 from tests.node import graphs
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -248,9 +249,10 @@ def test_starts_again_what_has_ended(headrace: Run, rundir: Path, tmp_path: Path
     except ProgramMissing as error:
         pytest.skip(str(error))
     file = tmp_path / "graph.json"
-    file.write_text(json.dumps(graphs.chain("pass", 1)))
+    file.write_text(block("docs/graphs.md", "json"))  # the page's example, as a person copies it
     up(headrace, "headrace")
-    assert headrace("graph", "deploy", str(file), "--id", "g").returncode == 0
+    deployed = headrace("graph", "deploy", str(file), "--id", "g")
+    assert (deployed.returncode, deployed.stderr) == (0, ""), deployed.stderr
     supervisor = Supervisor(rundir)
     client = NodeClient.of(rundir)
 

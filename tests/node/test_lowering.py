@@ -5,48 +5,25 @@
 the graph's LSI, following links. Both are small and know nothing of each other.
 """
 
-import json
 from collections import Counter
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.node import templates
-from headrace.node.config import from_dict
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.lowering import assign_links
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
-from headrace.node.planning.ports import port_spec
 from headrace.node.planning.resources import EMPTY_PLAN, LinkResource, Plan
-from headrace.node.planning.surroundings import Surroundings
-from headrace.switches.base import Capabilities, PortKind
 from headrace.switches.rules import Output, PopVlan, PushVlan, Rule, SetField
 from tests.node import graphs
 from tests.node.graphs import out, rule
+from tests.node.surroundings import surroundings
 
 MACS = [f"02:00:00:00:00:0{n}" for n in range(3)]
 TAGS = [31, 32]
-
-
-def surroundings(others: dict[str, Plan] | None = None, **settings_: Any) -> Surroundings:
-    rundir = Path("/run/test")
-    kind = PortKind.MEMIF
-    return Surroundings(
-        config=from_dict({"oversubscribe": True, "memory_mb": 4096, **settings_}),
-        capabilities=Capabilities(port_kinds=(kind,), vnf_kinds=(kind,)),
-        switch="fake",
-        rundir=rundir,
-        prefix="hr",
-        templates=templates.load([]),
-        engine_kinds={"process": (kind,)},
-        ports={name: port_spec(name, kind, {}, rundir, {}) for name in ("p0", "p1")},
-        others=others or {},
-    )
 
 
 def plan_of(
@@ -348,12 +325,3 @@ def test_port_in_use_by_another_graph() -> None:
     for entry in divided["forwarding-graph"]["big-switch"]["flow-rules"]:
         entry["priority"] = 5  # below a rule that takes everything: it would never match
     assert "port p0 is in use" in refused(divided, {"first": other})
-
-
-def test_the_example_of_the_documentation() -> None:
-    text = (Path(__file__).resolve().parents[2] / "docs" / "graphs.md").read_text()
-    document = json.loads(text.split("```json\n")[1].split("```")[0])
-    plan = plan_of(document)
-    assert len(plan.rules()) == 8 and not plan.warnings
-    meaning = Meaning(document).send("endpoint:in", Packet(eth_dst=1))
-    assert set(meaning) == {("vnf:v:port:0", Packet(eth_dst=1))}
