@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from headrace.model.cycles import CycleFit, CyclePoint, fit_cycles
-from headrace.model.fit import FitError, Point, fit
+from headrace.model.fit import Point, fit
+from headrace.model.least_squares import FitError
 from headrace.results import Case, Fit, Placement, Trial
 from headrace.results.store import Store
 

@@ -14,9 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headrace.model.fit import FitError
-
-PARAMETERS = 3
+from headrace.model.least_squares import least_squares
 
 
 @dataclass(frozen=True)
@@ -49,25 +47,21 @@ def fit_cycles(switch: str, points: Sequence[CyclePoint]) -> CycleFit:
     Raises:
         FitError: too few points, or sizes or hops do not vary.
     """
-    if len(points) <= PARAMETERS:
-        raise FitError(f"{len(points)} points, the fit needs at least {PARAMETERS + 1}")
     design = np.array([[1.0, point.frame_bytes, float(point.hops)] for point in points])
-    if np.linalg.matrix_rank(design) < PARAMETERS:
-        raise FitError("the fit needs at least two frame sizes and two numbers of hops")
     target = np.array([point.cycles for point in points])
-    coefficients = np.linalg.lstsq(design, target, rcond=None)[0]
-    residuals = target - design @ coefficients
-    variance = float(residuals @ residuals) / (len(points) - PARAMETERS)
-    errors = np.sqrt(np.diag(variance * np.linalg.inv(design.T @ design)))
-    total = float(((target - target.mean()) ** 2).sum())
+    fitted = least_squares(
+        design.reshape(len(points), 3), target, "it takes two frame sizes and two numbers of hops"
+    )
+    per_packet, per_byte, per_hop = (float(value) for value in fitted.coefficients)
+    per_packet_se, per_byte_se, per_hop_se = (float(value) for value in fitted.errors)
     return CycleFit(
         switch=switch,
-        per_packet=float(coefficients[0]),
-        per_byte=float(coefficients[1]),
-        per_hop=float(coefficients[2]),
-        per_packet_se=float(errors[0]),
-        per_byte_se=float(errors[1]),
-        per_hop_se=float(errors[2]),
-        r2=1.0 - float(residuals @ residuals) / total if total > 0 else 1.0,
+        per_packet=per_packet,
+        per_byte=per_byte,
+        per_hop=per_hop,
+        per_packet_se=per_packet_se,
+        per_byte_se=per_byte_se,
+        per_hop_se=per_hop_se,
+        r2=fitted.r2,
         points=len(points),
     )

@@ -15,13 +15,11 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from headrace.model.cost import server_cost
+from headrace.model.least_squares import FitError, least_squares, solve
 from headrace.results import Fit, Placement
 
-PARAMETERS = 3
-
-
-class FitError(Exception):
-    """The points cannot carry the fit; says what is missing."""
+_PARAMETERS = 3
+_NEEDED = "the fit needs at least two loads and two chain lengths"
 
 
 @dataclass(frozen=True)
@@ -43,25 +41,14 @@ class Prediction:
     extrapolated: bool
 
 
-def _design(points: Sequence[Point]) -> NDArray[np.float64]:
-    return np.column_stack(
-        [
-            np.log([point.pps for point in points]),
-            np.log([float(point.length) for point in points]),
-            np.ones(len(points)),
-        ]
-    )
-
-
-def _solve(points: Sequence[Point]) -> NDArray[np.float64]:
-    design = _design(points)
-    if np.linalg.matrix_rank(design) < PARAMETERS:
-        raise FitError(
-            "the points do not tell packets from length: the fit needs at least two loads and two "
-            "chain lengths"
-        )
-    target = np.log([point.cpu_percent for point in points])
-    return np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], dtype=np.float64)
+def _rows(points: Sequence[Point]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The logarithms that the fit is linear in: of packets, length and one; of the cost."""
+    columns = [
+        np.log([point.pps for point in points]),
+        np.log([float(point.length) for point in points]),
+        np.ones(len(points)),
+    ]
+    return np.column_stack(columns), np.log([point.cpu_percent for point in points])
 
 
 def _cross_validated(points: Sequence[Point]) -> float:
@@ -70,7 +57,7 @@ def _cross_validated(points: Sequence[Point]) -> float:
     for held in sorted({(point.pps, point.length) for point in points}):
         rest = [point for point in points if (point.pps, point.length) != held]
         try:
-            alpha, beta, gamma = _solve(rest)
+            alpha, beta, gamma = solve(*_rows(rest), _NEEDED)
         except (FitError, np.linalg.LinAlgError):
             continue
         for point in points:
@@ -86,35 +73,26 @@ def fit(switch: str, placement: Placement, packet_bytes: int, points: Sequence[P
     Raises:
         FitError: fewer than four points, loads or lengths do not vary, or a cost is not positive.
     """
-    if len(points) <= PARAMETERS:
-        raise FitError(f"{len(points)} points, the fit needs at least {PARAMETERS + 1}")
     if any(point.cpu_percent <= 0 or point.pps <= 0 for point in points):
         raise FitError("a point with no packets or no cost has no logarithm")
-    coefficients = _solve(points)
-    design = _design(points)
-    target = np.log([point.cpu_percent for point in points])
-    residuals = target - design @ coefficients
-    freedom = len(points) - PARAMETERS
-    variance = float(residuals @ residuals) / freedom
-    covariance = variance * np.linalg.inv(design.T @ design)
-    total = float(((target - target.mean()) ** 2).sum())
-    r2 = 1.0 - float(residuals @ residuals) / total if total > 0 else 1.0
-    errors = np.sqrt(np.diag(covariance))
+    fitted = least_squares(*_rows(points), _NEEDED)
+    alpha, beta, gamma = (float(value) for value in fitted.coefficients)
+    alpha_se, beta_se, gamma_se = (float(value) for value in fitted.errors)
     return Fit(
         switch=switch,
         placement=placement,
         packet_bytes=packet_bytes,
-        alpha=float(coefficients[0]),
-        beta=float(coefficients[1]),
-        gamma=float(coefficients[2]),
-        alpha_se=float(errors[0]),
-        beta_se=float(errors[1]),
-        gamma_se=float(errors[2]),
-        r2=r2,
+        alpha=alpha,
+        beta=beta,
+        gamma=gamma,
+        alpha_se=alpha_se,
+        beta_se=beta_se,
+        gamma_se=gamma_se,
+        r2=fitted.r2,
         cv_error=_cross_validated(points),
-        residual_s=float(np.sqrt(variance)),
+        residual_s=float(np.sqrt(fitted.variance)),
         points=len(points),
-        covariance=[[float(value) for value in row] for row in covariance],
+        covariance=[[float(value) for value in row] for row in fitted.covariance],
     )
 
 
@@ -125,7 +103,7 @@ def predict(fitted: Fit, pps: float, length: int, measured: Sequence[Point] = ()
     """
     cost = server_cost(fitted, pps, length)
     row = np.array([np.log(pps), np.log(length), 1.0])
-    freedom = max(1, fitted.points - PARAMETERS)
+    freedom = max(1, fitted.points - _PARAMETERS)
     variance = fitted.residual_s**2 + float(row @ np.array(fitted.covariance) @ row)
     factor = float(np.exp(float(stats.t.ppf(0.975, freedom)) * np.sqrt(variance)))
     outside = bool(measured) and not (

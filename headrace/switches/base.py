@@ -6,7 +6,7 @@ repeat any step after a crash without knowing how far the last attempt came. A d
 over a switch that already runs (the node was restarted): it adopts it and loses no packet.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -82,6 +82,10 @@ class PortStatistics(_Frozen):
     tx_dropped: int
 
 
+COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped")
+"""The counters of PortStatistics, by the names that OpenFlow and the kernel also give them."""
+
+
 class RuleStatistics(_Frozen):
     """Packets and bytes that a rule has matched, told apart by its cookie."""
 
@@ -134,6 +138,11 @@ class SwitchSettings(_Frozen):
     memory_mb: int
     hugepages: bool
     pci: bool = False
+
+
+def mask_of(cores: Iterable[int]) -> str:
+    """Cores as a mask in hexadecimal, as DPDK and OVS want them."""
+    return hex(sum(1 << core for core in cores))
 
 
 class SwitchDriver(Protocol):

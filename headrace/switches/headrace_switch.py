@@ -18,6 +18,7 @@ from headrace.switches.base import (
     SwitchError,
     SwitchSettings,
     WorkerCycles,
+    mask_of,
 )
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
 
@@ -57,7 +58,7 @@ class HeadraceDriver(OvsFamilyDriver):
             "--ctl",
             str(self.control),
             "--cpu-mask",
-            hex(sum(1 << core for core in self.settings.cores)),
+            mask_of(self.settings.cores),
             "--control-cpu",
             str(self.settings.control_cores[0]),
             "--mem",
@@ -70,7 +71,7 @@ class HeadraceDriver(OvsFamilyDriver):
         return command if self.settings.hugepages else [*command, "--no-huge"]
 
     def _other_config(self) -> dict[str, str]:
-        return {"pmd-cpu-mask": hex(sum(1 << core for core in self.settings.cores))}
+        return {"pmd-cpu-mask": mask_of(self.settings.cores)}
 
     def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
         match port.kind:

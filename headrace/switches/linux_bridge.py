@@ -25,6 +25,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 from headrace.machine.processes import Supervisor, write_atomically
 from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
+    COUNTERS,
     Attach,
     Capabilities,
     LinkSpec,
@@ -270,15 +271,7 @@ class LinuxBridgeDriver:
             if not counters.is_dir():
                 continue
             values: dict[str, Any] = {
-                field: int((counters / field).read_text())
-                for field in (
-                    "rx_packets",
-                    "tx_packets",
-                    "rx_bytes",
-                    "tx_bytes",
-                    "rx_dropped",
-                    "tx_dropped",
-                )
+                field: int((counters / field).read_text()) for field in COUNTERS
             }
             found.append(
                 PortStatistics(lsi=self._state.lsi_of[name], port=name, ofport=0, **values)

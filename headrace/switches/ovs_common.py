@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.switches.base import (
+    COUNTERS,
     Attach,
     LinkSpec,
     PortKind,
@@ -261,15 +262,5 @@ def _port_statistics(lsi: str, name: str, counters: object) -> PortStatistics:
         lsi=lsi,
         port=name,
         ofport=count("port_no"),
-        **{
-            field: count(field)
-            for field in (
-                "rx_packets",
-                "tx_packets",
-                "rx_bytes",
-                "tx_bytes",
-                "rx_dropped",
-                "tx_dropped",
-            )
-        },
+        **{field: count(field) for field in COUNTERS},
     )

@@ -24,6 +24,7 @@ from headrace.switches.base import (
     SwitchError,
     SwitchSettings,
     WorkerCycles,
+    mask_of,
 )
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
@@ -64,8 +65,8 @@ class OvsDpdkDriver(OvsFamilyDriver):
         megabytes = self.settings.memory_mb
         common = {
             "dpdk-init": "true",
-            "pmd-cpu-mask": hex(sum(1 << core for core in self.settings.cores)),
-            "dpdk-lcore-mask": hex(sum(1 << core for core in self.settings.control_cores)),
+            "pmd-cpu-mask": mask_of(self.settings.cores),
+            "dpdk-lcore-mask": mask_of(self.settings.control_cores),
         }
         no_pci = "" if self.settings.pci else " --no-pci"
         prefix = f"--file-prefix={self.settings.prefix}{no_pci}"

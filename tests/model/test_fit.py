@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 
 from headrace.model.cost import server_cost
 from headrace.model.cycles import CyclePoint, fit_cycles
-from headrace.model.fit import FitError, Point, fit, predict
+from headrace.model.fit import Point, fit, predict
+from headrace.model.least_squares import FitError
 
 LOADS = (50e3, 100e3, 200e3, 400e3)
 
