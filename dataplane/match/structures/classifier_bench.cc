@@ -2,9 +2,12 @@
 // Cycles per packet of every classifier, by rules and flows; changes per second.
 //
 // Packets are drawn at random from `flows` prepared ones, so that caches see what they would see.
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <tuple>
 #include <vector>
 
 #include "match/fields/bench_cycles.h"
@@ -160,6 +163,48 @@ void tuples_missed(benchmark::State& state) {
 }
 BENCHMARK(tuples_missed)->Arg(3)->Arg(4)->Arg(24);
 
+/// Arguments: tuples of pairs of prefixes; one packet in so many is an attacker's, which no rule
+/// matches (0: none is). All others hit one rule above the tuples.
+void tuples_attacked(benchmark::State& state) {
+  TupleSpace table(defer_not);
+  const Match honest = five_tuple(0);
+  (void)table.insert(honest, 1000, 0);
+  const auto octets = [](uint32_t value) {
+    std::array<uint8_t, 4> bytes;
+    store_be32(bytes.data(), value);
+    return bytes;
+  };
+  for (uint32_t t = 0; t < state.range(0); ++t) {
+    Match match = route(0xad000000, 4 + t % 8 * 4);
+    const uint32_t mask = ~uint32_t{0} << (28 - t / 8 * 4);
+    match.add(Field::ipv4_src, octets(0xac000000 & mask).data(), octets(mask).data());
+    (void)table.insert(match, static_cast<uint16_t>(10 + t), t + 1);
+  }
+  std::mt19937 random(5);
+  std::vector<FieldValues> hostile;
+  for (int i = 0; i < 8192; ++i) {
+    FieldValues packet = five_tuple(static_cast<uint32_t>(random())).value;
+    packet.ipv4_dst = 0xc0a80001;
+    hostile.push_back(packet);
+  }
+  FieldValues burst[kBurst];
+  uint8_t active[kBurst];
+  uint32_t results[kBurst];
+  std::iota(active, active + kBurst, uint8_t{0});
+  CycleMeter meter(kBurst);
+  const int64_t share = state.range(1);
+  int64_t packets = 0;
+  for (auto _ : state) {
+    for (FieldValues& each : burst) {
+      each =
+          share != 0 && ++packets % share == 0 ? hostile[random() % hostile.size()] : honest.value;
+    }
+    meter.measure([&] { table.lookup(burst, active, results); });
+  }
+  meter.report(state);
+}
+BENCHMARK(tuples_attacked)->ArgsProduct({{3, 16, 64}, {0, 32, 8}});
+
 // --- changes -----------------------------------------------------------------------------------
 
 void hash_changes(benchmark::State& state) {
@@ -191,6 +236,31 @@ void prefix_changes(benchmark::State& state) {
   state.SetItemsProcessed(changes);
 }
 BENCHMARK(prefix_changes)->Arg(10000)->Arg(500000)->Unit(benchmark::kMillisecond);
+
+/// A table filled at once, as after a bundle; sorted beforehand.
+void prefix_load(benchmark::State& state) {
+  std::mt19937 random(3);
+  const PrefixShape shape = shape_of(route(0, 0), Field::ipv4_dst);
+  std::vector<PrefixRef> rules;
+  for (uint32_t i = 0; i < state.range(0); ++i) {
+    const uint32_t length = mixed_length(random);
+    const Match match = route(static_cast<uint32_t>(random()), length);
+    rules.push_back({shape.prefix_of(match)->key(), static_cast<uint16_t>(length), i});
+  }
+  const auto place = [](const PrefixRef& each) {
+    return std::tuple(each.key.high, each.key.length);
+  };
+  std::sort(rules.begin(), rules.end(),
+            [&](const PrefixRef& a, const PrefixRef& b) { return place(a) < place(b); });
+  const auto twice = [&](const PrefixRef& a, const PrefixRef& b) { return a.key == b.key; };
+  rules.erase(std::unique(rules.begin(), rules.end(), twice), rules.end());
+  for (auto _ : state) {
+    PrefixTable<2> table(shape, defer_not);
+    benchmark::DoNotOptimize(table.load(rules));
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(rules.size()));
+}
+BENCHMARK(prefix_load)->Arg(10000)->Arg(100000)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace headrace::match

@@ -5,9 +5,11 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 #include "match/fields/simd.h"
 #include "match/structures/direct_table.h"
@@ -349,6 +351,52 @@ TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
   Random random(0);
   PrefixTable<2> table(shape_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
   compare(table, {"ipv6_prefix", ipv6_prefix, length_priority}, 300, 6000, 5);
+}
+
+/// Fills a table at once, compares, takes half of the rules away again one by one, and then all.
+template <size_t kRootOctets>
+void compare_loaded(const Shape& shape, Field field, int rules, unsigned seed) {
+  Random random(seed);
+  const PrefixShape prefixes = shape_of(shape.match(random), field);
+  NaiveTable naive;
+  std::vector<PrefixRef> ordered;
+  for (int i = 0; i < rules; ++i) {
+    const Match match = shape.match(random);
+    const uint16_t priority = shape.priority(random, match);
+    if (naive.has(match, priority)) continue;
+    const auto index = static_cast<uint32_t>(i + 1);
+    naive.insert(match, priority, index);
+    ordered.push_back({prefixes.prefix_of(match)->key(), priority, index});
+  }
+  std::sort(ordered.begin(), ordered.end(), [](const PrefixRef& a, const PrefixRef& b) {
+    return std::tie(a.key.high, a.key.low, a.key.length) <
+           std::tie(b.key.high, b.key.low, b.key.length);
+  });
+  PrefixTable<kRootOctets> table(prefixes, defer_not);
+  table.set_default(4000000);
+  ASSERT_TRUE(table.load(ordered));
+  ASSERT_EQ(table.size(), naive.rules.size());
+  size_t hits = 0;
+  while (!naive.rules.empty()) {
+    hits += hits_of_burst(random, table, naive, shape, 4000000);
+    if (::testing::Test::HasFailure()) return;
+    const size_t victim = below(random, static_cast<uint32_t>(naive.rules.size()));
+    const NaiveTable::Rule rule = naive.rules[victim];
+    ASSERT_TRUE(table.erase(rule.match, rule.priority));
+    naive.erase(victim);
+  }
+  EXPECT_GT(hits, ordered.size());
+  EXPECT_EQ(hits_of_burst(random, table, naive, shape, 4000000), 0u);
+}
+
+TEST_P(TwinTest, PrefixTablesFilledAtOnceAgreeWithNaive) {
+  const Shape ipv4{"ipv4_prefix", ipv4_prefix, length_priority};
+  const Shape ipv6{"ipv6_prefix", ipv6_prefix, length_priority};
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    compare_loaded<2>(ipv4, Field::ipv4_dst, 500, seed);
+    compare_loaded<2>(ipv6, Field::ipv6_dst, 500, seed);
+  }
+  compare_loaded<3>(ipv4, Field::ipv4_dst, 500, 6);
 }
 
 TEST(PrefixTableTest, RandomPrioritiesAreRefusedRatherThanWrong) {

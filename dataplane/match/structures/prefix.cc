@@ -64,8 +64,8 @@ bool PrefixSet::admits(const Prefix& prefix, uint16_t priority) const {
          });
 }
 
-void PrefixSet::insert(const Prefix& prefix, Rule rule) {
-  rules_.insert(prefix.key(), rule);
+void PrefixSet::insert(const PrefixKey& prefix, Rule rule) {
+  rules_.insert(prefix, rule);
   ++priorities_[prefix.length][rule.priority];
   lengths_.set(prefix.length);
 }

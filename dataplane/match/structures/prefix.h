@@ -23,6 +23,13 @@ struct Prefix {
   [[nodiscard]] PrefixKey key() const;
 };
 
+/// A rule of a prefix table.
+struct PrefixRef {
+  PrefixKey key;
+  uint16_t priority;
+  uint32_t index;
+};
+
 /// What all rules of a prefix table share: the field with the prefix, and the exact rest.
 struct PrefixShape {
   Field field{Field::ipv4_dst};
@@ -48,7 +55,9 @@ class PrefixSet {
   [[nodiscard]] bool admits(const Prefix& prefix, uint16_t priority) const;
 
   /// The prefix must not be there.
-  void insert(const Prefix& prefix, Rule rule);
+  void insert(const PrefixKey& prefix, Rule rule);
+  /// Makes room for so many prefixes in all; while there are none.
+  void reserve(size_t prefixes) { rules_.reserve(prefixes); }
   void erase(const Prefix& prefix);
   [[nodiscard]] Rule* find(const Prefix& prefix);
   [[nodiscard]] const Rule* find(const Prefix& prefix) const;

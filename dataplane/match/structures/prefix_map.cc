@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "match/structures/prefix_map.h"
 
+#include <bit>
+#include <cassert>
+
 #include "match/structures/fold.h"
 
 namespace headrace::match {
@@ -75,6 +78,14 @@ void PrefixMap::erase(const PrefixKey& key) {
   }
   tags_[gap] = kEmpty;
   --size_;
+}
+
+void PrefixMap::reserve(size_t prefixes) {
+  assert(size_ == 0);
+  if (2 * prefixes <= tags_.size()) return;
+  const size_t capacity = std::bit_ceil(2 * prefixes);
+  tags_.assign(capacity, kEmpty);
+  slots_.assign(capacity, Slot{});
 }
 
 void PrefixMap::grow() {

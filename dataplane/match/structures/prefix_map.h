@@ -22,6 +22,10 @@ struct PrefixKey {
 
   bool operator==(const PrefixKey&) const = default;
 
+  /// Octet i of the address.
+  [[nodiscard]] uint8_t octet(size_t i) const {
+    return static_cast<uint8_t>(i < 8 ? high >> (56 - 8 * i) : low >> (120 - 8 * i));
+  }
   /// This prefix cut to `bits`, at most its length.
   [[nodiscard]] PrefixKey cut(size_t bits) const;
   /// True if `other` lies in this prefix (or is it).
@@ -47,6 +51,8 @@ class PrefixMap {
   void insert(const PrefixKey& key, PrefixRule rule);
   /// The prefix must be there.
   void erase(const PrefixKey& key);
+  /// Makes room for so many prefixes in all; while there are none.
+  void reserve(size_t prefixes);
   [[nodiscard]] size_t size() const { return size_; }
 
   /// True if `predicate(key, rule)` is, for any of all.

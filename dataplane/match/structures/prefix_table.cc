@@ -169,6 +169,18 @@ void PrefixTable<kRootOctets>::repaint(uint32_t* entries, size_t count, uint32_t
   }
 }
 
+/// The number of the ply below an entry; it is made where it is missing.
+template <size_t kRootOctets>
+uint32_t PrefixTable<kRootOctets>::open_ply(uint32_t& entry) {
+  if ((entry & kPly) != 0) return entry & ~kPly;
+  const uint32_t number = plies_->arena.take();
+  if (number >= plies_->ends.size()) plies_->ends.resize(number + 1);
+  plies_->ends[number] = 0;
+  plies_->arena[number].fill(entry);
+  store_entry(entry, number | kPly);
+  return number;
+}
+
 /// Repaints the range of `prefix`; plies on the way are made where they are missing.
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::paint(const Prefix& prefix, uint32_t from, uint32_t to) {
@@ -176,16 +188,7 @@ void PrefixTable<kRootOctets>::paint(const Prefix& prefix, uint32_t from, uint32
   size_t index = root_entry<kRootOctets>(prefix.bytes.data());
   size_t bits = kRootBits;
   while (prefix.length > bits) {
-    uint32_t entry = entries[index];
-    if ((entry & kPly) == 0) {
-      const uint32_t number = plies_->arena.take();
-      if (number >= plies_->ends.size()) plies_->ends.resize(number + 1);
-      plies_->ends[number] = 0;
-      plies_->arena[number].fill(entry);
-      entry = number | kPly;
-      store_entry(entries[index], entry);
-    }
-    entries = plies_->arena[entry & ~kPly].data();
+    entries = plies_->arena[open_ply(entries[index])].data();
     index = prefix.bytes[bits / 8];
     bits += 8;
   }
@@ -239,7 +242,34 @@ bool PrefixTable<kRootOctets>::insert(const Match& match, uint16_t priority, uin
       entry = plies_->arena[entry & ~kPly][prefix->bytes[bits / 8]];
     }
   }
-  set_.insert(*prefix, {priority, index});
+  set_.insert(prefix->key(), {priority, index});
+  return true;
+}
+
+template <size_t kRootOctets>
+bool PrefixTable<kRootOctets>::load(std::span<const PrefixRef> in_order) {
+  assert(set_.size() == 0);
+  set_.reserve(in_order.size());
+  for (const PrefixRef& each : in_order) {
+    if (!plies_->arena.has_room(sizeof(Prefix::bytes))) return false;
+    set_.insert(each.key, {each.priority, each.index});
+    if (each.key.length == 0) {
+      whole_ = each.index;
+      continue;
+    }
+    uint32_t* entries = root_;
+    size_t index = 0;
+    for (size_t i = 0; i < kRootOctets; ++i) index = index << 8 | each.key.octet(i);
+    size_t bits = kRootBits;
+    for (; each.key.length > bits; bits += 8) {
+      const uint32_t number = open_ply(entries[index]);
+      ++plies_->ends[number];
+      entries = plies_->arena[number].data();
+      index = each.key.octet(bits / 8);
+    }
+    // What lies in it comes later, so that nothing of its range is another's yet.
+    std::fill_n(entries + index, size_t{1} << (bits - each.key.length), each.index);
+  }
   return true;
 }
 

@@ -50,6 +50,10 @@ class PrefixTable final : public Classifier {
               uint32_t* results) const noexcept override;
   /// False for another shape, a priority out of order, a second rule of the prefix, or no room.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
+  /// Fills an empty table that no worker has seen, each prefix right before those in it: many times
+  /// faster than one by one. What the planner checks for is not checked again: one shape, no prefix
+  /// twice, longest is highest. False without room for all.
+  [[nodiscard]] bool load(std::span<const PrefixRef> in_order);
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
 
@@ -68,6 +72,7 @@ class PrefixTable final : public Classifier {
   [[nodiscard]] bool exact_part_matches(const FieldValues& values) const;
 
   void repaint(uint32_t* entries, size_t count, uint32_t from, uint32_t to);
+  [[nodiscard]] uint32_t open_ply(uint32_t& entry);
   void paint(const Prefix& prefix, uint32_t from, uint32_t to);
   void fold(const Prefix& prefix, uint32_t parent);
   [[nodiscard]] uint32_t parent_of(const Prefix& prefix) const;

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 #include <array>
-#include <bit>
+#include <utility>
 #include <vector>
 
 #include "match/structures/direct_table.h"
@@ -53,36 +53,33 @@ bool is_default(const Plan& plan, const RuleRef& rule) {
   return plan.default_rule.has_value() && rule.index == plan.default_rule->index;
 }
 
-/// True if all rules have the shape, each prefix occurs once, and longest is highest: along a chain
-/// of prefixes, no parent is of a higher priority than its child.
-bool fits_prefix(std::span<const RuleRef> rules, const PrefixShape& shape) {
-  struct Ranked {
-    PrefixKey key;
-    uint16_t priority;
-  };
-  std::vector<Ranked> ranked;
-  ranked.reserve(rules.size());
+/// The rules as prefixes, each right before those in it; nothing unless all rules have the shape,
+/// each prefix occurs once, and longest is highest: along a chain of prefixes, no parent is of a
+/// higher priority than its child.
+std::optional<std::vector<PrefixRef>> in_order(std::span<const RuleRef> rules,
+                                               const PrefixShape& shape) {
+  std::vector<PrefixRef> ordered;
+  ordered.reserve(rules.size());
   for (const RuleRef& rule : rules) {
     const std::optional<Prefix> prefix = shape.prefix_of(*rule.match);
-    if (!prefix.has_value()) return false;
-    ranked.push_back({prefix->key(), rule.priority});
+    if (!prefix.has_value()) return std::nullopt;
+    ordered.push_back({prefix->key(), rule.priority, rule.index});
   }
-  // In this order a prefix comes right before those in it: what covers the next is on a stack.
-  std::sort(ranked.begin(), ranked.end(), [](const Ranked& a, const Ranked& b) {
+  std::sort(ordered.begin(), ordered.end(), [](const PrefixRef& a, const PrefixRef& b) {
     if (a.key.high != b.key.high) return a.key.high < b.key.high;
     if (a.key.low != b.key.low) return a.key.low < b.key.low;
     return a.key.length < b.key.length;
   });
-  std::vector<const Ranked*> parents;
-  for (const Ranked& each : ranked) {
+  std::vector<const PrefixRef*> parents;  // what covers the next
+  for (const PrefixRef& each : ordered) {
     while (!parents.empty() && !parents.back()->key.covers(each.key)) parents.pop_back();
     if (!parents.empty()) {
-      const Ranked& parent = *parents.back();
-      if (parent.key == each.key || parent.priority > each.priority) return false;
+      const PrefixRef& parent = *parents.back();
+      if (parent.key == each.key || parent.priority > each.priority) return std::nullopt;
     }
     parents.push_back(&each);
   }
-  return true;
+  return ordered;
 }
 
 std::vector<RuleRef> others_of(const Plan& plan, std::span<const RuleRef> rules) {
@@ -93,23 +90,12 @@ std::vector<RuleRef> others_of(const Plan& plan, std::span<const RuleRef> rules)
   return others;
 }
 
-size_t bits_of(const FieldValues& mask) {
-  size_t bits = 0;
-  for (size_t i = 0; i < kFieldWords; ++i) {
-    bits += static_cast<size_t>(std::popcount(word(mask, i)));
-  }
-  return bits;
-}
-
-/// Orders rules by the length of their masks. A prefix table filled in this order never has to look
-/// for longer prefixes inside a new one.
-void short_first(std::vector<RuleRef>& rules) {
-  std::array<std::vector<RuleRef>, kFieldWords * 64 + 1> by_length;
-  for (const RuleRef& rule : rules) by_length[bits_of(rule.match->mask)].push_back(rule);
-  rules.clear();
-  for (const std::vector<RuleRef>& same : by_length) {
-    rules.insert(rules.end(), same.begin(), same.end());
-  }
+template <size_t kRootOctets>
+std::unique_ptr<Classifier> build_prefixes(Plan& plan, const Defer& defer) {
+  auto built = std::make_unique<PrefixTable<kRootOctets>>(plan.shape, defer);
+  const std::vector<PrefixRef> prefixes = std::exchange(plan.prefixes, {});
+  if (!built->load(prefixes)) return nullptr;
+  return built;
 }
 
 /// "eth_type=0x800": a field's value as a number.
@@ -138,7 +124,9 @@ bool has_short_prefix(const Match& match) {
 bool plan_prefix(Plan& plan, std::span<const RuleRef> others) {
   for (const Field field : kPrefixFields) {
     const PrefixShape shape = shape_of(*others.front().match, field);
-    if (!fits_prefix(others, shape)) continue;
+    std::optional<std::vector<PrefixRef>> prefixes = in_order(others, shape);
+    if (!prefixes.has_value()) continue;
+    plan.prefixes = std::move(*prefixes);
     std::string exact;
     for (const MatchField& each : others.front().match->fields) {
       if (each.field == field) continue;
@@ -185,31 +173,27 @@ Plan plan(std::span<const RuleRef> rules) {
   return plan;
 }
 
-std::unique_ptr<Classifier> build(const Plan& plan, std::span<const RuleRef> rules,
-                                  const Defer& defer) {
-  std::vector<RuleRef> others = others_of(plan, rules);
+std::unique_ptr<Classifier> build(Plan& plan, std::span<const RuleRef> rules, const Defer& defer) {
   std::unique_ptr<Classifier> built;
   switch (plan.structure) {
     case Structure::direct:
       built = std::make_unique<DirectTable>(defer);
       break;
     case Structure::hash:
-      built = std::make_unique<HashTable>(plan.mask, others.size(), defer);
+      built = std::make_unique<HashTable>(plan.mask, rules.size(), defer);
       break;
     case Structure::prefix:
-      short_first(others);
-      if (plan.wide_root) {
-        built = std::make_unique<PrefixTable<3>>(plan.shape, defer);
-      } else {
-        built = std::make_unique<PrefixTable<2>>(plan.shape, defer);
-      }
+      built = plan.wide_root ? build_prefixes<3>(plan, defer) : build_prefixes<2>(plan, defer);
+      if (built == nullptr) return nullptr;
       break;
     case Structure::tuple_space:
       built = std::make_unique<TupleSpace>(defer);
       break;
   }
   if (plan.default_rule.has_value()) built->set_default(plan.default_rule->index);
-  for (const RuleRef& rule : others) {
+  if (plan.structure == Structure::prefix) return built;
+  for (const RuleRef& rule : rules) {
+    if (is_default(plan, rule)) continue;
     if (!built->insert(*rule.match, rule.priority, rule.index)) return nullptr;
   }
   return built;

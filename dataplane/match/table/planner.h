@@ -18,6 +18,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "match/fields/match.h"
 #include "match/structures/classifier.h"
@@ -44,6 +45,8 @@ struct Plan {
   FieldValues mask{};     ///< hash: the mask of all rules
   PrefixShape shape{};    ///< prefix
   bool wide_root{false};  ///< prefix: DIR-24-8 instead of 16-8-8
+  /// Prefix: the rules, each right before those in it; build() takes them.
+  std::vector<PrefixRef> prefixes{};
   std::optional<DefaultRule> default_rule{};
   WordSet words{0};  ///< all words that any rule matches
 };
@@ -53,7 +56,7 @@ struct Plan {
 
 /// Builds the structure of `plan` and fills it with `rules`, those that plan() was given. Null if
 /// they do not fit it (a plan made for other rules, or a prefix table out of nodes).
-[[nodiscard]] std::unique_ptr<Classifier> build(const Plan& plan, std::span<const RuleRef> rules,
+[[nodiscard]] std::unique_ptr<Classifier> build(Plan& plan, std::span<const RuleRef> rules,
                                                 const Defer& defer);
 
 }  // namespace headrace::match
