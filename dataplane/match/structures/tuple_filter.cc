@@ -75,6 +75,8 @@ TupleFilter::TupleFilter(std::span<const TupleProfile* const> tuples)
     : chosen_for_(tuples.size()),
       words_(std::clamp<size_t>((2 * tuples.size() + 63) / 64, 1, kMaxWords)),
       offsets_(chosen_octets(tuples)),
+      classes_(offsets_.size() * 256),
+      n_classes_(offsets_.size(), 1),
       rows_(offsets_.size() * 256 * words_) {
   for (const TupleProfile* tuple : tuples) {
     if (!add(*tuple)) break;
@@ -89,14 +91,36 @@ std::optional<uint16_t> TupleFilter::add(const TupleProfile& profile) {
 }
 
 void TupleFilter::widen(uint16_t tuple, const TupleProfile& profile) {
-  const uint64_t bit = uint64_t{1} << (tuple % 64);
+  const std::bitset<256> all = ~std::bitset<256>{};
   for (size_t i = 0; i < offsets_.size(); ++i) {
     const std::bitset<256>* values = profile.values_at(offsets_[i]);
-    for (size_t value = 0; value < 256; ++value) {
-      if (values != nullptr && !(*values)[value]) continue;
-      uint64_t& word = rows_[(i * 256 + value) * words_ + tuple / 64];
-      if ((word & bit) == 0) __atomic_store_n(&word, word | bit, __ATOMIC_RELEASE);
+    widen_octet(i, tuple, values == nullptr ? all : *values);
+  }
+}
+
+/// Adds the tuple to the sets of some values of the chosen octet.
+void TupleFilter::widen_octet(size_t chosen, uint16_t tuple, const std::bitset<256>& values) {
+  uint8_t* const classes = &classes_[chosen * 256];
+  uint64_t* const rows = &rows_[chosen * 256 * words_];
+  const uint64_t bit = uint64_t{1} << (tuple % 64);
+  std::array<uint16_t, 256> others{};  // members of a class that do not get the bit
+  for (size_t value = 0; value < 256; ++value) others[classes[value]] += values[value] ? 0 : 1;
+  std::array<uint16_t, 256> parted{};  // the new class of those that do; 0: none
+  for (size_t value = 0; value < 256; ++value) {
+    if (!values[value]) continue;
+    const uint8_t old = classes[value];
+    uint64_t& word = rows[old * words_ + tuple / 64];
+    if ((word & bit) != 0) continue;
+    if (others[old] == 0) {
+      __atomic_store_n(&word, word | bit, __ATOMIC_RELEASE);
+      continue;
     }
+    if (parted[old] == 0) {
+      parted[old] = n_classes_[chosen]++;
+      std::copy_n(&rows[old * words_], words_, &rows[parted[old] * words_]);
+      rows[parted[old] * words_ + tuple / 64] |= bit;
+    }
+    __atomic_store_n(&classes[value], static_cast<uint8_t>(parted[old]), __ATOMIC_RELEASE);
   }
 }
 

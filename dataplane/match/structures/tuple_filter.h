@@ -1,21 +1,28 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tuples of a tuple space can hold a rule for a packet, by a few octets of it.
 //
-// For each of up to eight octets of FieldValues there is an array of 256 sets of tuples: those with
-// a rule that allows that value of the octet. The sets of a packet's octets intersected are the
-// tuples to search. A rule that does not match an octet allows all its values. So a tuple is never
-// left out wrongly, and is searched in vain only for packets that agree with rules of it in every
-// chosen octet. For 64 tuples that is eight loads per packet instead of 64 hash look-ups, whatever
-// the packet: traffic made to miss every tuple finds the sets empty.
+// For each of up to eight octets of FieldValues every value has a set of tuples: those with a rule
+// that allows that value of the octet. The sets of a packet's octets intersected are the tuples to
+// search. A rule that does not match an octet allows all its values. So a tuple is never left out
+// wrongly, and is searched in vain only for packets that agree with rules of it in every chosen
+// octet. For 64 tuples that is eight loads per packet at most instead of 64 hash look-ups, whatever
+// the packet: traffic made to miss every tuple finds the set empty, mostly after one octet.
+//
+// Values that the same tuples allow are of one class and share a set. That makes the filter small:
+// a few cache lines, not hundreds. Packets that are rare among others, an attack's, meet it when
+// the others have driven it out of the near caches, and then each line that they touch counts.
 //
 // The octets are chosen when the filter is built, those first that fewest values of the rules
 // allow. Octets that only say what kind of packet it is (eth_type, ip_proto) are left out: the
 // traffic that meets a table is mostly of the kind of its rules.
 //
-// Change. Rules and tuples are added in place: a bit is set before the rule can be found. Nothing
-// is ever cleared; a filter that has no numbers left for tuples is built anew, from profiles.
+// Change. Rules and tuples are added in place: a bit is set before the rule can be found; a class
+// of which only some values get it is parted, the new class being complete before a value says that
+// it is of it. Nothing is ever cleared, no class is ever empty, so there are 256 at most; a filter
+// that has no numbers left for tuples is built anew, from profiles.
 //
-// Source: the bit vectors are Lakshman and Stiliadis's (SIGCOMM 1998), of tuples instead of rules.
+// Source: the bit vectors are Lakshman and Stiliadis's (SIGCOMM 1998), of tuples instead of rules;
+// classes of values are from Gupta and McKeown's recursive flow classification (SIGCOMM 1999).
 //
 // Thread safety: workers may be in candidates() while one control thread changes it.
 #pragma once
@@ -71,21 +78,33 @@ class TupleFilter {
     const auto* octets = reinterpret_cast<const uint8_t*>(&packet);
     for (size_t w = 0; w < words_; ++w) set[w] = ~uint64_t{0};
     for (size_t i = 0; i < offsets_.size(); ++i) {
-      const uint64_t* row = &rows_[(i * 256 + octets[offsets_[i]]) * words_];
-      for (size_t w = 0; w < words_; ++w) set[w] &= __atomic_load_n(&row[w], __ATOMIC_RELAXED);
+      const uint8_t number =
+          __atomic_load_n(&classes_[i * 256 + octets[offsets_[i]]], __ATOMIC_ACQUIRE);
+      const uint64_t* row = &rows_[(i * 256 + number) * words_];
+      uint64_t any = 0;
+      for (size_t w = 0; w < words_; ++w) {
+        any |= set[w] &= __atomic_load_n(&row[w], __ATOMIC_RELAXED);
+      }
+      if (any == 0) return;
     }
   }
   [[nodiscard]] size_t words() const { return words_; }
   /// The tuples that its octets were chosen for.
   [[nodiscard]] size_t chosen_for() const { return chosen_for_; }
-  [[nodiscard]] size_t memory_bytes() const { return rows_.size() * sizeof(uint64_t); }
+  [[nodiscard]] size_t memory_bytes() const {
+    return rows_.size() * sizeof(uint64_t) + classes_.size();
+  }
 
  private:
+  void widen_octet(size_t chosen, uint16_t tuple, const std::bitset<256>& values);
+
   size_t chosen_for_;
   size_t words_;
-  size_t used_{0};                ///< numbers given
-  std::vector<uint8_t> offsets_;  ///< of the chosen octets
-  std::vector<uint64_t> rows_;    ///< by chosen octet, value, word
+  size_t used_{0};                   ///< numbers given
+  std::vector<uint8_t> offsets_;     ///< of the chosen octets
+  std::vector<uint8_t> classes_;     ///< by chosen octet, value
+  std::vector<uint16_t> n_classes_;  ///< by chosen octet
+  std::vector<uint64_t> rows_;       ///< by chosen octet, class, word; those in use come first
 };
 
 }  // namespace headrace::match

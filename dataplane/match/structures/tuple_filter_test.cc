@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <random>
+#include <vector>
 
 #include "match/fields/match.h"
 #include "packet/bytes.h"
@@ -64,6 +65,51 @@ TEST(TupleFilter, RulesOutOnlyWhatNoRuleAllows) {
   EXPECT_FALSE(has(filter, packet(0x0a777777, 99), 1));
   EXPECT_FALSE(has(filter, packet(0x0c000001, 53), 0));
   EXPECT_FALSE(has(filter, packet(0x0c000001, 53), 1));
+}
+
+/// Against the profiles themselves: tuples of random rules, half of them there when the octets are
+/// chosen and half added later, each widened rule by rule.
+TEST(TupleFilter, AgreesWithTheProfilesWhateverComesInWhichOrder) {
+  std::mt19937 random(7);
+  const auto below = [&random](uint32_t limit) { return static_cast<uint32_t>(random() % limit); };
+  const auto rule = [&](uint32_t mask) {
+    return source_and_port(random() & mask, mask, static_cast<uint16_t>(1 + below(700)));
+  };
+  size_t forbidden = 0;
+  size_t ruled_out = 0;
+  for (int round = 0; round < 20; ++round) {
+    std::vector<uint32_t> masks;
+    std::vector<TupleProfile> profiles;
+    for (int i = 0; i < 40; ++i) {
+      masks.push_back(~uint32_t{0} << below(30));
+      profiles.push_back(profile_of({rule(masks.back())}));
+    }
+    std::vector<const TupleProfile*> first;
+    for (size_t i = 0; i < 20; ++i) first.push_back(&profiles[i]);
+    TupleFilter filter(first);
+    for (size_t i = 20; i < 40; ++i) ASSERT_EQ(filter.add(profiles[i]), i);
+    for (int change = 0; change < 400; ++change) {
+      const uint32_t tuple = below(40);
+      if (profiles[tuple].add(rule(masks[tuple]).value)) {
+        filter.widen(static_cast<uint16_t>(tuple), profiles[tuple]);
+      }
+      const FieldValues packet =
+          source_and_port(random(), ~uint32_t{0}, static_cast<uint16_t>(1 + below(700))).value;
+      for (size_t each = 0; each < 40; ++each) {
+        bool allowed = true;
+        for (size_t offset = 0; offset < sizeof(FieldValues); ++offset) {
+          const std::bitset<256>* values = profiles[each].values_at(offset);
+          const uint8_t octet = reinterpret_cast<const uint8_t*>(&packet)[offset];
+          allowed = allowed && (values == nullptr || (*values)[octet]);
+        }
+        ASSERT_TRUE(!allowed || has(filter, packet, each)) << "left out wrongly";
+        forbidden += allowed ? 0 : 1;
+        ruled_out += has(filter, packet, each) ? 0 : 1;
+      }
+    }
+  }
+  // Octets that few masks touch are not asked.
+  EXPECT_GT(ruled_out, forbidden * 9 / 10);
 }
 
 TEST(TupleFilter, TakesRulesAndTuplesInPlaceUntilItIsFull) {
