@@ -53,6 +53,16 @@ Sum pseudo(const uint8_t* ip, bool ipv6, uint32_t l4_length) {
                      static_cast<uint16_t>(l4_length));
 }
 
+/// True if the checksum of an IPv4 header is right.
+inline bool ipv4_checksum_holds(const uint8_t* ip) {
+  const size_t size = (ip[0] & 0xfu) * 4u;
+  // Of a constant size it is five loads.
+  if (size == sizeof(Ipv4Header)) [[likely]] {
+    return checksum({ip, sizeof(Ipv4Header)}) == 0;
+  }
+  return checksum({ip, size}) == 0;
+}
+
 /// Sum of a packet's octets from an offset, over all segments; nothing if it is shorter.
 bool sum_packet(const rte_mbuf* packet, uint32_t offset, uint32_t length, Sum& sum) {
   uint16_t part = 0;
@@ -137,6 +147,11 @@ TunnelHeader::TunnelHeader(const TunnelSpec& spec) : spec_(spec) {
     }
   }
   size_ = static_cast<uint8_t>(at - bytes_.data());
+  plain_ = spec_.kind == TunnelKind::vxlan && !spec_.ipv6 && spec_.dont_fragment &&
+           !spec_.checksum && !spec_.inherit_tos && !spec_.inherit_ttl;
+  if (plain_) {
+    ip_sum_ = fold(sum_of({bytes_.data() + kEthernet, sizeof(Ipv4Header)}));
+  }
 }
 
 uint16_t TunnelHeader::ipv4_checksum(const uint8_t* ip) const {
@@ -175,8 +190,8 @@ void TunnelHeader::add_checksum(rte_mbuf* packet, uint8_t* frame) const {
               udp_nonzero(static_cast<uint16_t>(~fold(sum))));
 }
 
-TunnelResult TunnelHeader::push(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,
-                                uint32_t entropy, uint32_t max_frame) const noexcept {
+TunnelResult TunnelHeader::push_any(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,
+                                    uint32_t entropy, uint32_t max_frame) const noexcept {
   const auto* inner = rte_pktmbuf_mtod(packet, const uint8_t*);
   uint32_t carried = packet->pkt_len;
   uint16_t strip = 0;
@@ -358,7 +373,7 @@ TunnelFound find_tunnel(const rte_mbuf* packet, const ParsedPacket& parsed, Tunn
     found.result = TunnelResult::absent;
     return found;
   }
-  if (four && checksum({ip, (ip[0] & 0xfu) * 4u}) != 0) {
+  if (four && !ipv4_checksum_holds(ip)) {
     found.result = TunnelResult::checksum;
     return found;
   }

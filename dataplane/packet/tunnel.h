@@ -21,7 +21,10 @@
 
 #include <array>
 #include <cstdint>
+#include <cstring>
 
+#include "packet/checksum.h"
+#include "packet/headers.h"
 #include "packet/parse.h"
 
 namespace headrace::packet {
@@ -84,24 +87,62 @@ class TunnelHeader {
   /// tunnel id, host order. `entropy`: any number that is the same for all packets of a flow.
   /// `max_frame`: octets of the result allowed, without FCS.
   [[nodiscard]] TunnelResult push(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,
-                                  uint32_t entropy, uint32_t max_frame = UINT32_MAX) const noexcept;
+                                  uint32_t entropy,
+                                  uint32_t max_frame = UINT32_MAX) const noexcept {
+    if (plain_) return push_plain(packet, id, entropy, max_frame);
+    return push_any(packet, parsed, id, entropy, max_frame);
+  }
 
   [[nodiscard]] const TunnelSpec& spec() const { return spec_; }
   /// Octets, Ethernet header included.
   [[nodiscard]] size_t size() const { return size_; }
 
  private:
+  /// Ethernet, IPv4, UDP, VXLAN.
+  static constexpr size_t kPlainSize =
+      sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader) + sizeof(VxlanHeader);
+
+  [[nodiscard]] TunnelResult push_plain(rte_mbuf* packet, uint64_t id, uint32_t entropy,
+                                        uint32_t max_frame) const noexcept;
+  [[nodiscard]] TunnelResult push_any(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,
+                                      uint32_t entropy, uint32_t max_frame) const noexcept;
   [[nodiscard]] uint16_t ipv4_checksum(const uint8_t* ip) const;
   void inherit(uint8_t* ip, const uint8_t* inner, const ParsedPacket& parsed) const;
   void add_checksum(rte_mbuf* packet, uint8_t* frame) const;
 
-  TunnelSpec spec_;
+  // First all that a plain push needs, in one cache line.
+  alignas(64) uint32_t ip_sum_{0};  ///< of the IPv4 header without length and checksum
+  bool plain_{false};  ///< VXLAN over IPv4, not to be fragmented, the same for all packets
   uint8_t size_{0};
   uint8_t l4_{0};        ///< offset of UDP or GRE
   uint8_t id_at_{0};     ///< offset of the 32-bit word that holds the id; 0: none
   uint8_t id_shift_{0};  ///< of the id in that word
-  alignas(16) std::array<uint8_t, kMaxSize> bytes_{};
+  std::array<uint8_t, kMaxSize> bytes_{};
+  static_assert(sizeof(ip_sum_) + 5 + kPlainSize <= 64);
+  TunnelSpec spec_;
 };
+
+/// The straight way: one copy of prepared bytes, then lengths, checksum, source port and id.
+inline TunnelResult TunnelHeader::push_plain(rte_mbuf* packet, uint64_t id, uint32_t entropy,
+                                             uint32_t max_frame) const noexcept {
+  constexpr size_t kIp = sizeof(EthernetHeader);
+  constexpr size_t kUdp = kIp + sizeof(Ipv4Header);
+  constexpr size_t kVni = kUdp + sizeof(UdpHeader) + offsetof(VxlanHeader, vni);
+  const uint32_t total = kPlainSize + packet->pkt_len;
+  if (total > max_frame || total - kIp > UINT16_MAX) return TunnelResult::too_long;
+  auto* frame = reinterpret_cast<uint8_t*>(rte_pktmbuf_prepend(packet, kPlainSize));
+  if (frame == nullptr) return TunnelResult::no_headroom;
+  std::memcpy(frame, bytes_.data(), kPlainSize);
+  const uint16_t ip_size = swap16(static_cast<uint16_t>(total - kIp));
+  store_raw16(frame + kIp + offsetof(Ipv4Header, total_length), ip_size);
+  store_raw16(frame + kIp + offsetof(Ipv4Header, checksum),
+              static_cast<uint16_t>(~fold(Sum{ip_sum_} + ip_size)));
+  store_be16(frame + kUdp + offsetof(UdpHeader, src_port),
+             static_cast<uint16_t>(0xc000 | entropy >> 18));
+  store_be16(frame + kUdp + offsetof(UdpHeader, length), static_cast<uint16_t>(total - kUdp));
+  store_be32(frame + kVni, static_cast<uint32_t>(id << 8));
+  return TunnelResult::done;
+}
 
 /// A tunnel header that was found, or why there is none.
 struct TunnelFound {

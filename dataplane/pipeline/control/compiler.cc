@@ -181,6 +181,8 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
   uint8_t edits = 0;
   for (const Op& op : ops) {
     if (rule.out != nullptr) return false;  // something follows the output
+    // What follows a tunnel would edit the outer header.
+    if ((edits & kEditTunnel) != 0 && op.code != OpCode::output) return false;
     switch (op.code) {
       case OpCode::set_field: {
         if (op.field != Field::eth_dst && op.field != Field::eth_src) return false;
@@ -193,6 +195,11 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
       case OpCode::dec_nw_ttl:
         if ((edits & kEditTtl) != 0) return false;
         edits |= kEditTtl;
+        break;
+      case OpCode::push_tunnel:
+        rule.tunnel = op.tunnel.get();
+        edits |= kEditTunnel;
+        if (op.argument != 0) edits |= kEditTunnelId;
         break;
       case OpCode::output:
         rule.out = op.port;
@@ -218,7 +225,13 @@ void choose_shape(Rule& rule) {
     return;
   }
   if (rule.next_table != kNoTable) {
-    if (body.apply.empty() && body.write.empty()) rule.shape = RuleShape::go;
+    if (!body.write.empty()) return;
+    if (body.apply.empty()) {
+      rule.shape = RuleShape::go;
+    } else if (body.apply.size() == 1 && body.apply[0].code == OpCode::pop_tunnel) {
+      rule.shape = RuleShape::pop;
+      rule.popped = static_cast<packet::TunnelKind>(body.apply[0].argument);
+    }
     return;
   }
   if (body.apply.empty() && body.write.empty()) {
@@ -230,6 +243,11 @@ void choose_shape(Rule& rule) {
   std::vector<Op> all = body.apply;
   const std::vector<Op> set = as_action_set(body.write);
   all.insert(all.end(), set.begin(), set.end());
+  if (all.size() == 1 && all[0].code == OpCode::group) {
+    rule.shape = RuleShape::select;
+    rule.group = all[0].group;
+    return;
+  }
   Rule fused = rule;
   if (fuse_forward(all, fused)) rule = fused;
 }
@@ -298,6 +316,15 @@ match::WordSet words_of(const std::vector<Op>& ops) {
     }
   }
   return words;
+}
+
+Rule compile_bucket(const std::vector<Op>& ops, CounterIndex counter) {
+  Rule rule{};
+  rule.shape = RuleShape::general;
+  rule.next_table = kNoTable;
+  rule.counter = counter;
+  Rule fused = rule;
+  return fuse_forward(ops, fused) ? fused : rule;
 }
 
 OfResult<CompiledRule> compile_rule(const FlowMod& mod, Resolver& resolver) {

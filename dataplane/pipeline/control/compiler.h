@@ -44,6 +44,10 @@ struct CompiledRule {
   match::WordSet words{0};         ///< what its match and its actions need extracted
 };
 
+/// A group's bucket that does `ops`, as the forward shape if that is all that they are. They must
+/// outlive it.
+[[nodiscard]] Rule compile_bucket(const std::vector<Op>& ops, CounterIndex counter);
+
 /// Compiles a flow's instructions, checking them against its table.
 OfResult<CompiledRule> compile_rule(const FlowMod& mod, Resolver& resolver);
 

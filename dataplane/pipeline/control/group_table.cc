@@ -119,11 +119,12 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
       failed = tl::unexpected(of_error::kGroupOutOfBuckets);
       break;
     }
-    made.counter = *index;
+    made.rule = compile_bucket(made.ops, *index);
+    program->watched |= made.watch_port != nullptr || made.watch_group != nullptr;
     program->buckets.push_back(std::move(made));
   }
   if (!failed) {
-    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
+    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.rule.counter);
     return tl::unexpected(failed.error());
   }
   if (mod.type == GroupMod::Type::select) {
@@ -175,7 +176,7 @@ void GroupTable::count_chained(const GroupMod& mod, int change) {
 
 void GroupTable::retire(const Entry& entry, bool with_counter) {
   reclaimer_.defer([this, program = entry.program, counter = entry.counter, with_counter] {
-    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.counter);
+    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.rule.counter);
     if (with_counter) counters_.release(counter);
   });
 }
@@ -263,7 +264,7 @@ std::optional<GroupStats> GroupTable::stats(uint32_t group_id, uint64_t now) con
   stats.bytes = total.bytes;
   stats.duration = to_duration(now - found->second.created, hz_);
   for (const BucketProgram& bucket : found->second.program->buckets) {
-    const Count count = counters_.sum(bucket.counter);
+    const Count count = counters_.sum(bucket.rule.counter);
     stats.buckets.push_back({count.packets, count.bytes});
   }
   const auto chained = chained_.find(group_id);

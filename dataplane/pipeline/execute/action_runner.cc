@@ -334,8 +334,7 @@ void ActionRunner::punt(const BurstContext& burst, PacketView view, const RuleBo
 }
 
 bool ActionRunner::meter(const BurstContext& burst, PacketView view,
-                         const MeterCell& cell) noexcept {
-  const MeterProgram* meter = cell.meter.load(std::memory_order_acquire);
+                         const MeterProgram* meter) noexcept {
   if (meter == nullptr) {
     drop(burst, view.packet, DropReason::meter_missing);
     return false;

@@ -66,8 +66,13 @@ class ActionRunner {
   void run_set(const BurstContext& burst, PacketView view, ActionSet& set, const RuleBody& rule,
                bool had_output) noexcept;
 
-  /// Charges the packet to a meter. False: it was dropped.
-  bool meter(const BurstContext& burst, PacketView view, const MeterCell& cell) noexcept;
+  /// Charges the packet to a meter; null: there is none any more. False: it was dropped.
+  bool meter(const BurstContext& burst, PacketView view, const MeterProgram* meter) noexcept;
+
+  /// The bucket of a select, indirect or fast-failover group that a flow goes by; null if there is
+  /// none, or if the group is of another type.
+  [[nodiscard]] const BucketProgram* choose(const GroupProgram& group,
+                                            uint64_t hash) const noexcept;
 
   /// Outputs since the last call, to tell packets that went nowhere.
   [[nodiscard]] bool take_any_output() { return std::exchange(any_output_, false); }
@@ -121,13 +126,19 @@ class ActionRunner {
 /// Of time in a group's memory: 2^29 TSC cycles, about 0.2 s.
 inline constexpr unsigned kSelectTickShift = 29;
 
-/// A number that is the same for all packets of a flow: from the Ethernet addresses, and from the
-/// addresses, protocol and ports of IP, the addresses of ARP, or the type.
+/// A number that is the same for all packets of a flow: from the addresses, protocol and ports of
+/// IP; without IP, from the Ethernet addresses, and the addresses of ARP or the type. So an IP
+/// packet keeps it when its MAC addresses are rewritten.
 [[nodiscard]] uint64_t flow_hash64(const rte_mbuf* packet,
                                    const packet::ParsedPacket& parsed) noexcept;
-/// Its upper half.
+/// Its upper half, by which a select group goes.
 [[nodiscard]] uint32_t flow_hash(const rte_mbuf* packet,
                                  const packet::ParsedPacket& parsed) noexcept;
+/// Its lower half, which a tunnel shows as its source port: were it the same half, all packets of a
+/// bucket would look alike.
+[[nodiscard]] inline uint32_t entropy_of(uint64_t flow_hash64) {
+  return static_cast<uint32_t>(flow_hash64);
+}
 
 /// True if something can go out there now (section 5.6.1, fast failover).
 [[nodiscard]] bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept;

@@ -7,90 +7,25 @@
 #include <array>
 
 #include "packet/edit.h"
-#include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/context.h"
 #include "pipeline/execute/defragmenter.h"
 #include "pipeline/execute/edit_inline.h"
-#include "pipeline/execute/forward.h"
 #include "pipeline/execute/tunnel_port.h"
-#include "pipeline/execute/tx_buffers.h"
-#include "pipeline/program/program.h"
 #include "pipeline/program/published_program.h"
 
 namespace headrace::pipeline {
 namespace {
 
-using match::FieldValues;
-using packet::ParsedPacket;
+/// Some packets, by their positions in a list.
+struct Positions {
+  size_t count{0};
+  std::array<uint8_t, kBurst> at;
 
-/// Packets of a burst, by position.
-using PacketSet = uint32_t;
-static_assert(kBurst <= 32);
-
-constexpr PacketSet first_packets(size_t count) {
-  return count >= 32 ? ~PacketSet{0} : (PacketSet{1} << count) - 1;
-}
-
-constexpr std::array<uint8_t, kBurst> make_identity() {
-  std::array<uint8_t, kBurst> identity{};
-  for (uint8_t i = 0; i < kBurst; ++i) identity[i] = i;
-  return identity;
-}
-constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
+  void add(size_t position) { at[count++] = static_cast<uint8_t>(position); }
+  [[nodiscard]] std::span<const uint8_t> span() const { return {at.data(), count}; }
+};
 
 }  // namespace
-
-struct Executor::Context {
-  Context(unsigned worker, PuntQueue& punts)
-      : worker(worker), tx(worker), runner(worker, punts, tx) {}
-
-  void run_burst(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
-                 std::span<rte_mbuf*> packets, bool received) noexcept;
-  void run_tables() noexcept;
-  void run_table(uint8_t table, PacketSet members) noexcept;
-  void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
-  void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
-  void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
-  void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
-  void run_alike(const ForwardBurst& alike) noexcept;
-  void run_mixed(std::span<const uint8_t> active, bool sets) noexcept;
-  [[nodiscard]] DropReason refusal_of(const Port* port) const noexcept {
-    return port == nullptr         ? DropReason::port_missing
-           : port == burst.in_port ? DropReason::input_port
-                                   : port->send_refusal.load(std::memory_order_relaxed);
-  }
-  void run_rule(uint8_t i, const Rule& rule) noexcept;
-  void begin(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
-             packet::Depth parse_depth) noexcept;
-  void run_patches() noexcept;
-  void terminate(const TunnelIngress& tunnels) noexcept;
-  void reassemble(Defragmenter& defragmenter) noexcept;
-  void wait_at(uint8_t table, PacketSet members) noexcept {
-    waiting[table] |= members;
-    tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
-  }
-
-  unsigned worker;
-  TxBuffers tx;
-  ActionRunner runner;
-  uint32_t tick{1};
-  uint64_t tsc{0};
-
-  // The burst that is being run.
-  BurstContext burst;
-  size_t count{0};
-  uint64_t burst_bytes{0};  ///< of all its packets, as they are now
-  rte_mbuf* const* packets{nullptr};
-  PacketSet with_set{0};    ///< whose action set is not empty
-  PacketSet had_output{0};  ///< that went somewhere already
-  std::array<uint64_t, 4> tables_waiting{};
-  alignas(64) std::array<uint32_t, kBurst> rules;  ///< by position in `active`
-  alignas(64) std::array<uint32_t, kBurst> lengths;
-  alignas(64) std::array<ParsedPacket, kBurst> parsed;
-  alignas(64) std::array<FieldValues, kBurst> values;
-  std::array<PacketSet, 256> waiting{};
-  std::array<ActionSet, kBurst> sets;
-  PatchBurst patch;
-};
 
 void Executor::Context::begin(const LsiProgram& program, const Port* in_port, PortNo number,
                               unsigned depth, packet::Depth parse_depth) noexcept {
@@ -191,7 +126,17 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
   if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
   if (rule.shape == RuleShape::go) {
     wait_at(rule.next_table, members);
-  } else if (rule.shape == RuleShape::forward && (with_set & members) == 0) {
+  } else if (rule.shape == RuleShape::meter) {
+    run_meters(active, {kIdentity.data(), active.size()});
+  } else if (rule.shape == RuleShape::pop) {
+    run_pops(active, {kIdentity.data(), active.size()});
+  } else if ((with_set & members) != 0) {
+    for (uint8_t i : active) run_rule(i, rule);
+  } else if (rule.shape == RuleShape::select) {
+    run_selects(active, {kIdentity.data(), active.size()});
+  } else if (rule.shape == RuleShape::forward && (rule.edits & kEditTunnel) != 0) {
+    run_pushes(active, {kIdentity.data(), active.size()});
+  } else if (rule.shape == RuleShape::forward) {
     run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
                nullptr});
   } else {
@@ -250,24 +195,33 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
   size_t n_run = 0;
   uint64_t run_bytes = 0;
   // Packets of other shapes, by position in `active`, while what they need is on its way.
-  std::array<uint8_t, kBurst> metered;
-  size_t n_metered = 0;
-  std::array<uint8_t, kBurst> others;
-  size_t n_others = 0;
+  Positions metered;
+  Positions popped;
+  Positions grouped;
+  Positions pushed;
+  Positions others;
   for (size_t k = 0; k < active.size(); ++k) {
     const uint8_t i = active[k];
     const Rule* rule = &all_rules[rules[k]];
     add(counts[rule->counter], 1, lengths[i]);
     if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
-    if (rule->shape != RuleShape::forward || sets) {
+    if (rule->shape != RuleShape::forward || sets || (rule->edits & kEditTunnel) != 0) {
       if (rule->shape == RuleShape::go) {
         wait_at(rule->next_table, PacketSet{1} << i);
       } else if (rule->shape == RuleShape::meter) {
         rte_prefetch0(rule->meter);
-        metered[n_metered++] = static_cast<uint8_t>(k);
+        metered.add(k);
+      } else if (rule->shape == RuleShape::pop) {
+        popped.add(k);
+      } else if (rule->shape == RuleShape::select && !sets) {
+        rte_prefetch0(rule->group);
+        grouped.add(k);
+      } else if (rule->shape == RuleShape::forward && !sets) {
+        rte_prefetch0(rule->tunnel);
+        pushed.add(k);
       } else {
         rte_prefetch0(rule->body);
-        others[n_others++] = static_cast<uint8_t>(k);
+        others.add(k);
       }
       continue;
     }
@@ -306,27 +260,11 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
   if (n_run != 0) {
     tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
   }
-  if (n_metered != 0) run_meters(active, {metered.data(), n_metered});
-  for (size_t j = 0; j < n_others; ++j) {
-    run_rule(active[others[j]], all_rules[rules[others[j]]]);
-  }
-}
-
-/// Charges packets to the meters of their rules, then sends them on to the next tables. Step by
-/// step for all of them, so that the meters' cache misses overlap.
-void Executor::Context::run_meters(std::span<const uint8_t> active,
-                                   std::span<const uint8_t> positions) noexcept {
-  const Rule* all_rules = burst.program->rules;
-  for (uint8_t k : positions) {
-    rte_prefetch0(all_rules[rules[k]].meter->meter.load(std::memory_order_acquire));
-  }
-  for (uint8_t k : positions) {
-    const Rule& rule = all_rules[rules[k]];
-    const uint8_t i = active[k];
-    if (runner.meter(burst, {packets[i], &values[i], &parsed[i]}, *rule.meter)) {
-      wait_at(rule.next_table, PacketSet{1} << i);
-    }
-  }
+  if (metered.count != 0) run_meters(active, metered.span());
+  if (popped.count != 0) run_pops(active, popped.span());
+  if (grouped.count != 0) run_selects(active, grouped.span());
+  if (pushed.count != 0) run_pushes(active, pushed.span());
+  for (uint8_t k : others.span()) run_rule(active[k], all_rules[rules[k]]);
 }
 
 /// Runs any rule on one packet, in the order of instructions (section 5.9).
@@ -338,7 +276,10 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
     runner.drop(burst, view.packet, DropReason::table_miss);
     return;
   }
-  if (body.meter != nullptr && !runner.meter(burst, view, *body.meter)) return;
+  if (body.meter != nullptr &&
+      !runner.meter(burst, view, body.meter->meter.load(std::memory_order_acquire))) {
+    return;
+  }
   const bool final = rule.next_table == kNoTable;
   ActionSet& set = sets[i];
   if (!body.apply.empty()) {
@@ -346,8 +287,7 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
     const Outcome outcome = runner.run(burst, view, body.apply, body, final && !set_follows);
     if (runner.take_any_output()) had_output |= self;
     if (outcome == Outcome::consumed) return;
-    burst_bytes += uint64_t{view.packet->pkt_len} - lengths[i];
-    lengths[i] = view.packet->pkt_len;
+    resize(i);
   }
   if (body.clear_actions) with_set &= ~self;
   if (!body.write.empty()) {

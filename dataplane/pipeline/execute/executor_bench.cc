@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a packet costs in the pipeline, in TSC cycles, with a source and a sink in the same process.
 //
-// Source: takes mbufs from a pool and copies prepared frames of 60 bytes into them, as net_pcap's
-// infinite_rx does. Sink: puts them back. Their own cost is measured alone and shown as "source and
-// sink"; every other row includes it. Each row is the least of its repeats, as the machine's other
-// work only ever adds; the median is shown beside it.
+// Source: takes mbufs from a pool and copies prepared frames into them (60 bytes; with a tunnel
+// around them 110), as net_pcap's infinite_rx does. Sink: puts them back. Their own cost is
+// measured alone and shown as "source and sink"; every other row includes it. Each row is the least
+// of its repeats, as the machine's other work only ever adds; the median is shown beside it.
 #include <fmt/format.h>
 #include <rte_cycles.h>
 #include <rte_eal.h>
@@ -21,6 +21,7 @@
 #include <random>
 #include <set>
 
+#include "packet/test_packet.h"
 #include "pipeline/control/lsi.h"
 #include "pipeline/execute/executor.h"
 #include "pipeline/testing/test_support.h"
@@ -40,33 +41,42 @@ class NullSink final : public PortIo {
 };
 
 constexpr size_t kFrameRoom = 64;
+using Frame = std::array<uint8_t, kFrameRoom>;
 
 class Source {
  public:
-  Source(rte_mempool* pool, std::vector<std::array<uint8_t, kFrameRoom>> frames)
-      : pool_(pool), frames_(std::move(frames)) {}
+  /// `lines`: how many of `frames` make one packet of `size` octets.
+  Source(rte_mempool* pool, std::vector<Frame> frames, size_t lines, uint16_t size)
+      : pool_(pool), frames_(std::move(frames)), lines_(lines), size_(size) {}
 
   void fill(std::span<rte_mbuf*> packets) {
     if (rte_pktmbuf_alloc_bulk(pool_, packets.data(), static_cast<unsigned>(packets.size())) != 0) {
       std::abort();
     }
     for (rte_mbuf* packet : packets) {
-      std::memcpy(rte_pktmbuf_mtod(packet, void*), frames_[next_].data(), kFrameRoom);
-      packet->data_len = 60;
-      packet->pkt_len = 60;
-      if (++next_ == frames_.size()) next_ = 0;
+      auto* to = rte_pktmbuf_mtod(packet, uint8_t*);
+      std::memcpy(to, frames_[next_].data(), kFrameRoom);
+      for (size_t line = 1; line < lines_; ++line) {
+        std::memcpy(to + line * kFrameRoom, frames_[next_ + line].data(), kFrameRoom);
+      }
+      packet->data_len = size_;
+      packet->pkt_len = size_;
+      next_ += lines_;
+      if (next_ == frames_.size()) next_ = 0;
     }
   }
 
  private:
   rte_mempool* pool_;
-  std::vector<std::array<uint8_t, kFrameRoom>> frames_;
+  std::vector<Frame> frames_;
+  size_t lines_;
+  uint16_t size_;
   size_t next_{0};
 };
 
-std::array<uint8_t, kFrameRoom> frame(const FrameSpec& spec) {
+Frame frame(const FrameSpec& spec) {
   const Bytes bytes = make_frame(spec);
-  std::array<uint8_t, kFrameRoom> made{};
+  Frame made{};
   std::copy(bytes.begin(), bytes.end(), made.begin());
   return made;
 }
@@ -74,8 +84,11 @@ std::array<uint8_t, kFrameRoom> frame(const FrameSpec& spec) {
 struct Case {
   std::string name;
   std::vector<FlowMod> flows;
-  std::vector<std::array<uint8_t, kFrameRoom>> frames;
+  std::vector<Frame> frames;
   std::vector<MeterMod> meters{};
+  std::vector<GroupMod> groups{};
+  size_t lines{1};  ///< of `frames` that make one packet
+  uint16_t size{60};
 };
 
 MacAddress mac(uint64_t number) {
@@ -155,7 +168,7 @@ std::vector<Prefix> mixed(size_t count) {
   return made;
 }
 
-/// Router MAC; per user a meter that never fills; prefixes. Three tables, `users` rules in two.
+/// Router MAC; per user a meter that never fills; policy; prefixes. Four tables.
 Case access(size_t users) {
   Case made{fmt::format("access gateway, {} users with meters", users), {}, {}};
   made.flows.push_back(add_flow(
@@ -176,14 +189,120 @@ Case access(size_t users) {
     spec.ip_dst = prefixes[user % prefixes.size()].address + user % 200;
     made.frames.push_back(frame(spec));
   }
+  for (const auto& [proto, port, value] :
+       {std::tuple{6u, Field::tcp_dst, 25u}, std::tuple{17u, Field::udp_dst, 19u}}) {
+    made.flows.push_back(add_flow(
+        2, 20, make_match({{Field::eth_type, 0x0800}, {Field::ip_proto, proto}, {port, value}}),
+        {}));
+  }
+  made.flows.push_back(add_flow(2, 1, {}, {GotoTable{3}}));
   for (const Prefix& prefix : prefixes) {
     made.flows.push_back(add_flow(
-        2, 24,
+        3, 24,
         make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, prefix.address, 0xffffff00}}),
         {ApplyActions{{set_field(Field::eth_dst, 0x020000bb0000),
                        SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
   }
   std::shuffle(made.frames.begin(), made.frames.end(), std::mt19937(7));
+  return made;
+}
+
+constexpr uint32_t kHosts = 100;     ///< behind tunnels
+constexpr uint32_t kVirtuals = 100;  ///< IP addresses
+constexpr uint32_t kBackends = 8;    ///< of each
+constexpr uint32_t kGatewayIp = 0xac1fff01;
+
+packet::TunnelAddress ipv4(uint32_t address) {
+  packet::TunnelAddress made{};
+  for (size_t i = 0; i < 4; ++i) made[i] = static_cast<uint8_t>(address >> 8 * (3 - i));
+  return made;
+}
+
+PushTunnelAction vxlan(uint32_t host, uint32_t vni) {
+  PushTunnelAction push;
+  push.spec.kind = packet::TunnelKind::vxlan;
+  push.spec.id = vni;
+  push.spec.src_mac = mac(0x02000000fe01);
+  push.spec.dst_mac = mac(0x020000030000 + host);
+  push.spec.local = ipv4(kGatewayIp);
+  push.spec.remote = ipv4(kGatewayIp + 1 + host);
+  return push;
+}
+
+/// Virtual IP, select group, MAC rewrite and VXLAN push.
+Case gateway_up(size_t flows) {
+  Case made{"gateway up", {}, {}};
+  for (uint32_t number = 0; number < kVirtuals; ++number) {
+    GroupMod group;
+    group.type = GroupMod::Type::select;
+    group.group_id = number;
+    for (uint32_t backend = 0; backend < kBackends; ++backend) {
+      const uint32_t machine = number * kBackends + backend;
+      Bucket bucket;
+      bucket.weight = 1;
+      bucket.actions = {set_field(Field::eth_dst, 0x020000020000 + machine),
+                        vxlan(machine % kHosts, 5000 + number), OutputAction{2}};
+      group.buckets.push_back(bucket);
+    }
+    made.groups.push_back(group);
+    made.flows.push_back(add_flow(0, 10,
+                                  make_match({{Field::in_port, 1},
+                                              {Field::eth_type, 0x0800},
+                                              {Field::ipv4_dst, 0x0a000000 + number}}),
+                                  {ApplyActions{{GroupAction{number}}}}));
+  }
+  std::mt19937 random(7);
+  for (uint32_t i = 0; i < flows; ++i) {
+    FrameSpec spec;
+    spec.ip_src = 0xc0000000 + random() % 0xffffff;
+    spec.ip_dst = 0x0a000000 + i % kVirtuals;
+    made.frames.push_back(frame(spec));
+  }
+  return made;
+}
+
+/// VXLAN pop, then VNI, MAC rewrite and TTL.
+Case gateway_down(size_t flows) {
+  constexpr uint32_t kTenants = 100;
+  Case made{"gateway down", {}, {}};
+  made.flows.push_back(
+      add_flow(0, 10,
+               make_match({{Field::in_port, 1},
+                           {Field::eth_type, 0x0800},
+                           {Field::ip_proto, 17},
+                           {Field::ipv4_dst, kGatewayIp},
+                           {Field::udp_dst, 4789}}),
+               {ApplyActions{{PopTunnelAction{packet::TunnelKind::vxlan}}}, GotoTable{1}}));
+  for (uint32_t tenant = 0; tenant < kTenants; ++tenant) {
+    made.flows.push_back(
+        add_flow(1, 10, make_match({{Field::tunnel_id, 5000 + tenant}, {Field::eth_type, 0x0800}}),
+                 {ApplyActions{{set_field(Field::eth_src, kRouterMac),
+                                set_field(Field::eth_dst, 0x020000040000 + tenant),
+                                SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
+  }
+  std::mt19937 random(7);
+  for (uint32_t i = 0; i < flows; ++i) {
+    FrameSpec spec;
+    spec.ip_src = 0x0a000000 + random() % 0xfffff;
+    spec.ip_dst = 0xc0000000 + random() % 0xffffff;
+    packet::TestPacket packet(make_frame(spec));
+    PushTunnelAction push = vxlan(0, 5000 + i % kTenants);
+    push.spec.local = ipv4(kGatewayIp + 1 + i / kTenants % kHosts);
+    push.spec.remote = ipv4(kGatewayIp);
+    if (packet::TunnelHeader(push.spec).push(packet.mbuf(), {}, push.spec.id, random()) !=
+        packet::TunnelResult::done) {
+      std::abort();
+    }
+    const Bytes bytes = packet.frame();
+    made.size = static_cast<uint16_t>(bytes.size());
+    made.lines = (bytes.size() + kFrameRoom - 1) / kFrameRoom;
+    for (size_t at = 0; at < made.lines * kFrameRoom; at += kFrameRoom) {
+      Frame line{};
+      std::copy_n(bytes.begin() + static_cast<long>(at), std::min(kFrameRoom, bytes.size() - at),
+                  line.begin());
+      made.frames.push_back(line);
+    }
+  }
   return made;
 }
 
@@ -236,13 +355,16 @@ class Bench {
     for (const MeterMod& mod : test.meters) {
       if (!lsi.meter_mod(mod)) throw std::runtime_error("meter refused");
     }
+    for (const GroupMod& mod : test.groups) {
+      if (!lsi.group_mod(mod)) throw std::runtime_error("group refused");
+    }
     const uint64_t start = rte_rdtsc();
     for (const FlowMod& mod : test.flows) {
       if (!lsi.flow_mod(mod)) throw std::runtime_error("flow refused");
     }
     const double seconds =
         static_cast<double>(rte_rdtsc() - start) / static_cast<double>(rte_get_tsc_hz());
-    Source source(pool_, test.frames);
+    Source source(pool_, test.frames, test.lines, test.size);
     Executor executor(0, punts);
     const std::vector<double> windows = measure(pipeline ? &lsi : nullptr, executor, source);
     if (pipeline && lsi.port_stats(2)->at(0).tx_packets != lsi.port_stats(1)->at(0).rx_packets) {
@@ -297,6 +419,8 @@ int run(bool json, unsigned milliseconds, const std::string& only) {
       routes("mixed prefixes", mixed, 10'000, 10'000),
       routes("mixed prefixes", mixed, 10'000, 500'000),
       {"access gateway", [] { return access(10'000); }},
+      {"gateway up", [] { return gateway_up(10'000); }},
+      {"gateway down", [] { return gateway_down(10'000); }},
   };
 
   Bench bench(milliseconds);

@@ -131,7 +131,10 @@ Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
 
 bool alike(const ForwardBurst& burst) noexcept {
   const Rule& first = burst.all_rules[burst.rules[0]];
-  if (first.shape != RuleShape::forward || first.track_idle != 0) return false;
+  if (first.shape != RuleShape::forward || first.track_idle != 0 ||
+      (first.edits & kEditTunnel) != 0) {
+    return false;
+  }
   const uint32_t kind = kind_of(first);
   const PortCell* out = first.out;
   uint32_t kinds = 0;

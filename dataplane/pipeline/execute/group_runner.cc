@@ -21,17 +21,18 @@ uint32_t flow_hash(const rte_mbuf* packet, const packet::ParsedPacket& parsed) n
 uint64_t flow_hash64(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
   const uint8_t* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
   if (packet->data_len < 14) return 0;
-  uint64_t hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
+  uint64_t hash = parsed.ip_proto;
   if (parsed.has(packet::kIpv4)) {
-    hash = mix(hash ^ parsed.ip_proto, packet::load_raw64(frame + parsed.l3 + 12));
+    hash = mix(hash, packet::load_raw64(frame + parsed.l3 + 12));
   } else if (parsed.has(packet::kIpv6)) {
-    hash ^= parsed.ip_proto;
     for (size_t i = 0; i < 32; i += 8)
       hash = mix(hash, packet::load_raw64(frame + parsed.l3 + 8 + i));
   } else if (parsed.has(packet::kArp)) {
+    hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
     const uint64_t sender = packet::load_raw32(frame + parsed.l3 + 14);
     hash = mix(hash, sender << 32 | packet::load_raw32(frame + parsed.l3 + 24));
   } else {
+    hash = mix(packet::load_raw64(frame), packet::load_raw32(frame + 8));
     hash = mix(hash, parsed.eth_type);
   }
   const bool ports =
@@ -63,7 +64,7 @@ const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noe
   if (places == 0) return nullptr;
   size_t place = uint64_t{hash} * places >> 32;
   const BucketProgram* bucket = &group.buckets[group.wheel[place]];
-  if (is_live(*bucket, 0)) [[likely]]
+  if (!group.watched || is_live(*bucket, 0)) [[likely]]
     return bucket;
   // Flows of a dead bucket spread over the living ones; the others' flows stay where they are.
   for (size_t tried = 0; tried < places; ++tried) {
@@ -88,6 +89,26 @@ const BucketProgram* select_stateful(const GroupProgram& group, uint64_t hash,
   return bucket;
 }
 
+const BucketProgram* ActionRunner::choose(const GroupProgram& group, uint64_t hash) const noexcept {
+  switch (group.type) {
+    case GroupMod::Type::select:
+      if (group.memory != nullptr) {
+        return select_stateful(group, hash, static_cast<uint32_t>(tsc_ >> kSelectTickShift));
+      }
+      return select_bucket(group, static_cast<uint32_t>(hash >> 32));
+    case GroupMod::Type::indirect:
+      return &group.buckets.front();
+    case GroupMod::Type::fast_failover:
+      for (const BucketProgram& each : group.buckets) {
+        if (is_live(each, 0)) return &each;
+      }
+      break;
+    case GroupMod::Type::all:
+      break;
+  }
+  return nullptr;
+}
+
 void ActionRunner::group(const BurstContext& burst, PacketView view, const GroupCell& cell,
                          const RuleBody& rule, bool consume, unsigned nesting) noexcept {
   any_output_ = true;
@@ -110,21 +131,11 @@ void ActionRunner::group(const BurstContext& burst, PacketView view, const Group
         if (refusal == DropReason::none) return;
         break;
       case GroupMod::Type::select:
-        bucket = group->memory == nullptr
-                     ? select_bucket(*group, flow_hash(view.packet, *view.parsed))
-                     : select_stateful(*group, flow_hash64(view.packet, *view.parsed),
-                                       static_cast<uint32_t>(tsc_ >> kSelectTickShift));
+        bucket = choose(*group, flow_hash64(view.packet, *view.parsed));
         break;
       case GroupMod::Type::indirect:
-        bucket = &group->buckets.front();
-        break;
       case GroupMod::Type::fast_failover:
-        for (const BucketProgram& each : group->buckets) {
-          if (is_live(each, 0)) {
-            bucket = &each;
-            break;
-          }
-        }
+        bucket = choose(*group, 0);
         break;
     }
     if (bucket == nullptr && refusal == DropReason::none) refusal = DropReason::no_live_bucket;
@@ -140,7 +151,7 @@ void ActionRunner::group(const BurstContext& burst, PacketView view, const Group
 void ActionRunner::run_bucket(const BurstContext& burst, PacketView view,
                               const BucketProgram& bucket, const RuleBody& rule, bool consume,
                               unsigned nesting) noexcept {
-  add(burst.counts[bucket.counter], 1, view.packet->pkt_len);
+  add(burst.counts[bucket.rule.counter], 1, view.packet->pkt_len);
   if (consume) {
     if (run_ops(burst, view, bucket.ops, rule, true, nesting + 1) == Outcome::kept) {
       drop(burst, view.packet, DropReason::no_output);

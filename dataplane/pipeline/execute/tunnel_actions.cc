@@ -34,8 +34,8 @@ DropReason drop_reason(TunnelResult result) noexcept {
 DropReason push_tunnel(const PacketView& view, const Op& op) noexcept {
   const packet::TunnelHeader& header = *op.tunnel;
   const uint64_t id = op.argument != 0 ? packet::swap64(view.values->tunnel_id) : header.spec().id;
-  return drop_reason(
-      header.push(view.packet, *view.parsed, id, flow_hash(view.packet, *view.parsed)));
+  return drop_reason(header.push(view.packet, *view.parsed, id,
+                                 entropy_of(flow_hash64(view.packet, *view.parsed))));
 }
 
 DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind) noexcept {

@@ -77,7 +77,8 @@ DropReason TunnelEgress::push(rte_mbuf* packet, const packet::ParsedPacket& pars
   }
   if (header == nullptr) return DropReason::tunnel_unresolved;
   const uint64_t id = id_from_flow ? packet::swap64(values.tunnel_id) : header->spec().id;
-  return drop_reason(header->push(packet, parsed, id, flow_hash(packet, parsed), max_frame));
+  return drop_reason(
+      header->push(packet, parsed, id, entropy_of(flow_hash64(packet, parsed)), max_frame));
 }
 
 // --- ingress -----------------------------------------------------------------------------------

@@ -14,6 +14,7 @@
 
 #include "pipeline/program/action_program.h"
 #include "pipeline/program/counters.h"
+#include "pipeline/program/rule.h"
 #include "pipeline/program/select_memory.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/port_io.h"
@@ -66,16 +67,18 @@ inline constexpr uint16_t kNoBucket = 0xffff;
 
 /// A bucket of a group.
 struct BucketProgram {
+  /// What it counts under and, if its shape is forward, all that it does; else it is general.
+  Rule rule{};
   std::vector<Op> ops;  ///< an action set, in its order of execution
   uint16_t weight{0};
   const PortCell* watch_port{nullptr};    ///< null: none
   const GroupCell* watch_group{nullptr};  ///< null: none
-  CounterIndex counter{0};
-  uint16_t id{0};  ///< stays while the group has a bucket with these actions
+  uint16_t id{0};                         ///< stays while the group has a bucket with these actions
 };
 
 struct GroupProgram {
   GroupMod::Type type{};
+  bool watched{false};  ///< some bucket's life depends on a port or a group
   CounterIndex counter{0};
   std::vector<BucketProgram> buckets;
   /// Of a select group: bucket indices in proportion to the weights; the flow hash picks.

@@ -27,61 +27,13 @@
 
 #include "match/fields/extract.h"
 #include "match/table/compiled_table.h"
-#include "pipeline/program/action_program.h"
 #include "pipeline/program/cells.h"
 #include "pipeline/program/counters.h"
+#include "pipeline/program/rule.h"
 
 namespace headrace::pipeline {
 
 class MacTable;
-
-using RuleIndex = uint32_t;
-inline constexpr RuleIndex kNoRule = 0;
-inline constexpr uint8_t kNoTable = 0xff;
-
-/// The forms of rules that have their own code in the executor.
-enum class RuleShape : uint8_t {
-  go,       ///< nothing but goto
-  meter,    ///< a meter, then goto
-  forward,  ///< rewrite the Ethernet header, maybe dec_ttl; output to one port; end
-  drop,     ///< end without any action
-  general,  ///< anything else: see RuleBody
-};
-
-/// What a rule of the forward shape does to a packet.
-enum RuleEdit : uint8_t {
-  kEditTtl = 1 << 0,  ///< the TTL goes down
-  kEditL2 = 1 << 1,   ///< MAC addresses are replaced: l2_value under l2_mask
-};
-
-/// What a rule of any shape does, in full.
-struct RuleBody {
-  const MeterCell* meter{nullptr};
-  std::vector<Op> apply;
-  bool clear_actions{false};
-  std::vector<Op> write;  ///< into the action set
-  uint64_t metadata{0};   ///< as in FieldValues
-  uint64_t metadata_mask{0};
-  uint64_t cookie{0};
-  uint8_t table_id{0};
-  bool table_miss{false};  ///< priority 0, no match: its packet-ins say "no match"
-};
-
-/// One rule: a cache line, all that the usual shapes need.
-struct alignas(64) Rule {
-  RuleShape shape;
-  uint8_t next_table;  ///< kNoTable: none
-  uint8_t edits;       ///< forward: RuleEdit bits
-  uint8_t track_idle;  ///< 1 if its last use is to be noted
-  CounterIndex counter;
-  const PortCell* out;  ///< forward
-  const RuleBody* body;
-  const MeterCell* meter;  ///< meter
-  alignas(
-      16) uint8_t l2_value[16];  ///< forward: the first 16 bytes are set to value where mask is set
-  alignas(16) uint8_t l2_mask[16];
-};
-static_assert(sizeof(Rule) == 64);
 
 struct LsiProgram {
   uint32_t lsi_id{0};

@@ -75,18 +75,20 @@ PushTunnelAction choose_push_tunnel(const Choose& choose) {
   PushTunnelAction push;
   packet::TunnelSpec& spec = push.spec;
   spec.kind = choose_kind(choose);
-  spec.ipv6 = choose(4) == 0;
-  spec.has_key = choose(3) != 0;
-  spec.checksum = choose(3) == 0;
-  spec.layer3 = choose(3) == 0;
-  spec.inherit_tos = choose(4) == 0;
-  spec.inherit_ttl = choose(4) == 0;
   spec.id = choose(4);
   spec.src_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(choose(5))};
   spec.dst_mac = {2, 0, 0, 0, 0, static_cast<uint8_t>(choose(5))};
   spec.local = {10, 0, 0, static_cast<uint8_t>(choose(6))};
   spec.remote = {10, 1, 0, static_cast<uint8_t>(choose(6))};
   push.id_from_field = choose(3) == 0;
+  // Often nothing special: that has a path of its own.
+  if (choose(2) == 0) return push;
+  spec.ipv6 = choose(4) == 0;
+  spec.has_key = choose(3) != 0;
+  spec.checksum = choose(3) == 0;
+  spec.layer3 = choose(3) == 0;
+  spec.inherit_tos = choose(4) == 0;
+  spec.inherit_ttl = choose(4) == 0;
   return push;
 }
 
@@ -145,12 +147,13 @@ Action choose_output(const Choose& choose, size_t n_groups) {
 
 ActionList choose_actions(const Choose& choose, size_t n_groups, size_t most) {
   ActionList actions;
-  // The shape of a router's rule, often: it has a path of its own.
+  // The shape of a router's rule, often, and of a gateway's: they have paths of their own.
   if (choose(3) == 0) {
     actions = {set_field(Field::eth_src, choose_mac(choose)),
-               set_field(Field::eth_dst, choose_mac(choose)),
-               SimpleAction{SimpleAction::Kind::dec_nw_ttl},
-               OutputAction{static_cast<PortNo>(1 + choose(kRandomPorts))}};
+               set_field(Field::eth_dst, choose_mac(choose))};
+    if (choose(4) != 0) actions.emplace_back(SimpleAction{SimpleAction::Kind::dec_nw_ttl});
+    if (choose(3) == 0) actions.emplace_back(choose_push_tunnel(choose));
+    actions.emplace_back(OutputAction{static_cast<PortNo>(1 + choose(kRandomPorts))});
     return actions;
   }
   for (size_t left = choose(most + 1); left > 0; --left) {
@@ -300,12 +303,20 @@ Bytes make_ipv6_frame(const Choose& choose, const Bytes& ethernet) {
 
 InstructionList make_instructions(const Choose& choose, uint8_t table, size_t n_groups) {
   InstructionList instructions;
+  const auto go = [&] { return GotoTable{static_cast<uint8_t>(table + 1 + choose(3u - table))}; };
+  // Nothing but a group, or a tunnel's end: these have paths of their own.
+  if (choose(6) == 0) {
+    return {ApplyActions{{GroupAction{static_cast<uint32_t>(choose(n_groups))}}}};
+  }
+  if (table < 3 && choose(8) == 0) {
+    return {ApplyActions{{PopTunnelAction{choose_kind(choose)}}}, go()};
+  }
   if (choose(3) != 0) instructions.emplace_back(ApplyActions{choose_actions(choose, n_groups, 4)});
   if (choose(8) == 0) instructions.emplace_back(ClearActions{});
   if (choose(3) == 0) instructions.emplace_back(WriteActions{choose_actions(choose, n_groups, 3)});
   if (choose(4) == 0) instructions.emplace_back(WriteMetadata{choose(4), choose(4)});
   if (table < 3 && choose(5) < 3) {
-    instructions.emplace_back(GotoTable{static_cast<uint8_t>(table + 1 + choose(3u - table))});
+    instructions.emplace_back(go());
   }
   return instructions;
 }

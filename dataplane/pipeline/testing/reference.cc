@@ -202,8 +202,9 @@ bool Reference::run(Packet& packet, const Action& action, const Flow& flow) {
   }
   if (const auto* a = std::get_if<PushTunnelAction>(&action)) {
     const uint64_t id = a->id_from_field ? __builtin_bswap64(packet.values.tunnel_id) : a->spec.id;
-    done = packet::TunnelHeader(a->spec).push(mbuf, parsed, id, flow_hash(mbuf, parsed)) ==
-           packet::TunnelResult::done;
+    done =
+        packet::TunnelHeader(a->spec).push(
+            mbuf, parsed, id, entropy_of(flow_hash64(mbuf, parsed))) == packet::TunnelResult::done;
   } else if (const auto* a = std::get_if<PopTunnelAction>(&action)) {
     done = pop_tunnel(packet, a->kind);
   }
