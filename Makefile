@@ -5,8 +5,10 @@
 SHELL := /bin/bash
 BUILD ?= build
 PYTHON := .venv/bin/python
+COMPILER := ccache g++
 
-.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean conformance-openflow fuzz
+.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean \
+  conformance-openflow fuzz
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -24,7 +26,7 @@ setup:
 
 ## make build        the C++ programs into build/ and the headrace command into .venv/bin
 build: setup
-	@[ -f $(BUILD)/build.ninja ] || CXX='ccache g++' meson setup $(BUILD)
+	@[ -f $(BUILD)/build.ninja ] || CXX='$(COMPILER)' meson setup $(BUILD)
 	@meson compile -C $(BUILD)
 
 ## make lint         formatters, linters, types
@@ -43,7 +45,7 @@ test-cpp: build
 
 ## make test-asan    the C++ tests under AddressSanitizer and UBSan
 test-asan: setup
-	@[ -f build-asan/build.ninja ] || CXX='ccache g++' meson setup build-asan --buildtype=custom \
+	@[ -f build-asan/build.ninja ] || CXX='$(COMPILER)' meson setup build-asan --buildtype=custom \
 	    -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
 	@meson compile -C build-asan
 	meson test -C build-asan --no-rebuild --suite headrace --print-errorlogs --timeout-multiplier 3
@@ -60,10 +62,13 @@ test-py: build
 conformance-openflow: build
 	$(PYTHON) -m tests.conformance_openflow.run $(ARGS)
 
-format:
+## make format       formatters and the linters' own repairs
+format: setup
 	$(PYTHON) -m ruff check --fix headrace tests setup
 	$(PYTHON) -m ruff format headrace tests setup
 	find dataplane -name '*.h' -o -name '*.cc' | xargs clang-format-14 -i
 
+## make clean        removes what was built; the Python environment stays (rm -rf .venv .guest removes it)
 clean:
-	rm -rf build build-asan
+	rm -rf build build-asan build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find headrace tests setup -name __pycache__ -prune -exec rm -rf {} +
