@@ -3,6 +3,8 @@
 
 import importlib
 import pkgutil
+from importlib.metadata import version
+from typing import Annotated
 
 import typer
 
@@ -15,8 +17,21 @@ app = typer.Typer(
 )
 
 
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {version('headrace')}")
+        raise typer.Exit
+
+
 @app.callback()
-def root() -> None:
+def root(
+    _: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
+) -> None:
     """An NFV node that forwards fast and knows what it costs."""
 
 

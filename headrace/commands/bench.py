@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
 
     @room.command("list")
     def list_command(folder: FolderOption = SCENARIOS) -> None:
-        """Lists the scenarios and what each asks."""
+        """List the scenarios and what each asks."""
         try:
             Console().print(_list(folder))
         except ScenarioError as error:
@@ -103,7 +103,7 @@ def register(app: typer.Typer) -> None:
         folder: FolderOption = SCENARIOS,
         as_json: JsonOption = False,
     ) -> None:
-        """Measures scenarios and stores every trial. See `headrace run` for the whole tour."""
+        """Measure scenarios and store every trial. See `headrace run` for the whole tour."""
         from headrace.bench.console import ConsoleProgress, make_console
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure
@@ -136,7 +136,7 @@ def register(app: typer.Typer) -> None:
         results: ResultsOption = RESULTS,
         as_json: JsonOption = False,
     ) -> None:
-        """Says for everything that both campaigns measured whether they differ."""
+        """Say for everything that both campaigns measured whether they differ."""
         from headrace.bench.compare import compare
 
         try:

@@ -12,7 +12,7 @@ from rich.table import Table
 from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 
 Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 GraphId = Annotated[str, typer.Argument(help="The id of the graph.")]
 File = Annotated[Path, typer.Argument(help="The NF-FG as JSON.")]
 

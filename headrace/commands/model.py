@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
         campaign: CampaignOption = None,
         as_json: JsonOption = False,
     ) -> None:
-        """Fits the cost functions of a campaign and prints them beside Luizelli's Table I."""
+        """Fit the cost functions of a campaign and print them beside Luizelli's Table I."""
         from headrace.model.campaign import model_of
         from headrace.model.cost import READING
 
@@ -156,7 +156,7 @@ def register(app: typer.Typer) -> None:
         campaign: CampaignOption = None,
         as_json: JsonOption = False,
     ) -> None:
-        """Predicts the switch's cost of a chain on one server, and which placement is cheaper."""
+        """Predict the switch's cost of a chain on one server, and which placement is cheaper."""
         from headrace.model.campaign import PLACEMENTS, model_of
         from headrace.model.cost import READING, advise, select
         from headrace.model.fit import predict

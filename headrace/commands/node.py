@@ -27,13 +27,18 @@ def register(app: typer.Typer) -> None:
 
 def up(
     config: Annotated[Path | None, typer.Option(help="node.yaml; see docs/node.md.")] = None,
-    switch: Annotated[SwitchName | None, typer.Option(help="Which switch to run.")] = None,
+    switch: Annotated[
+        SwitchName | None,
+        typer.Option(help="Which switch to run; default: node.yaml's, else headrace."),
+    ] = None,
     rundir: Rundir = DEFAULT_RUNDIR,
     rest: Annotated[str | None, typer.Option(help="HOST:PORT of the REST API.")] = None,
     oversubscribe: Annotated[
-        bool, typer.Option("--oversubscribe", help="Let VNFs share a core.")
+        bool, typer.Option("--oversubscribe", help="Let several VNFs poll on one core; reported.")
     ] = False,
-    foreground: Annotated[bool, typer.Option("--foreground", help="Stay, log here.")] = False,
+    foreground: Annotated[
+        bool, typer.Option("--foreground", help="Stay in the foreground and log to this terminal.")
+    ] = False,
 ) -> None:
     """Start a node, or go on with what a former one left."""
     try:
@@ -77,7 +82,7 @@ def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
 
 def status(
     rundir: Rundir = DEFAULT_RUNDIR,
-    as_json: Annotated[bool, typer.Option("--json", help="For programs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
 ) -> None:
     """Show the node: switch, ports, cores, graphs."""
     client = NodeClient.of(rundir)

@@ -23,7 +23,7 @@ def register(app: typer.Typer) -> None:
             int | None, typer.Option("--campaign", help="Number; the newest by default.")
         ] = None,
     ) -> None:
-        """Writes the report of a campaign: one HTML file that needs nothing else."""
+        """Write the report of a campaign: one HTML file that needs nothing else."""
         # Late: matplotlib takes half a second that no other command should pay.
         from headrace.report.html import write
 

@@ -48,7 +48,7 @@ def register(app: typer.Typer) -> None:
         folder: Annotated[Path, typer.Option("--scenarios", help="Scenario files.")] = SCENARIOS,
         as_json: Annotated[bool, typer.Option("--json", help="Print rows as JSON.")] = False,
     ) -> None:
-        """Measures this machine: all scenarios, the cost model, the report.
+        """Measure this machine: all scenarios, the cost model, the report.
 
         What cannot run here is a skipped row with its reason. Nothing is left running.
         """

@@ -16,7 +16,7 @@ from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 from headrace.protocols.control import ControlError, call
 
 Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
-AsJson = Annotated[bool, typer.Option("--json", help="For programs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
 
 switch = typer.Typer(no_args_is_help=True, help="The switch from inside.")

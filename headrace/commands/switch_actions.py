@@ -35,7 +35,7 @@ def push(
     layer3: Annotated[bool, typer.Option(help="GRE: carry IP without Ethernet.")] = False,
     key: Annotated[bool, typer.Option(help="GRE: with the key field.")] = True,
 ) -> None:
-    """Prints the action that encapsulates, for `ovs-ofctl add-flow ... actions=<this>,output:2`."""
+    """Print the action that encapsulates, for `ovs-ofctl add-flow ... actions=<this>,output:2`."""
     try:
         action = PushTunnel(
             kind=Kind.named(kind),
@@ -55,7 +55,7 @@ def push(
 
 
 def pop(kind: KindArgument) -> None:
-    """Prints the action that decapsulates; go on with goto_table to match what was inside."""
+    """Print the action that decapsulates; go on with goto_table to match what was inside."""
     try:
         typer.echo(PopTunnel(Kind.named(kind)).note())
     except ValueError as error:
@@ -65,7 +65,7 @@ def pop(kind: KindArgument) -> None:
 def remember(
     idle: Annotated[int, typer.Option(help="Seconds after which a quiet flow is forgotten.")] = 60,
 ) -> None:
-    """Prints the action that, in any bucket of a select group, makes the group stateful."""
+    """Print the action that, in any bucket of a select group, makes the group stateful."""
     try:
         typer.echo(Remember(idle).note())
     except ValueError as error:
