@@ -8,6 +8,8 @@ from typing import Any, NoReturn
 
 import httpx
 
+from headrace.machine.processes import ProcessId
+
 DEFAULT_RUNDIR = Path("/run/headrace")
 _TIMEOUT_S = 120.0
 
@@ -29,9 +31,16 @@ class NodeClient:
         """The client of the node that serves `rundir`."""
         try:
             said = json.loads((rundir / "node.json").read_text())
-        except (OSError, ValueError):
+            process = ProcessId(int(said["pid"]), int(said["start_ticks"]))
+            url = str(said["url"])
+        except (OSError, ValueError, KeyError, TypeError):
             fail(f"no node serves {rundir}; start one with `headrace up`")
-        return NodeClient(str(said["url"]))
+        if not process.alive():
+            fail(
+                f"the node of {rundir} has ended without a word (see {rundir}/log/node.log); "
+                f"`headrace up` goes on with what it left, `headrace down` ends that"
+            )
+        return NodeClient(url)
 
     def get(self, path: str) -> Any:
         """The JSON answer to GET `path`."""

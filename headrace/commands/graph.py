@@ -71,7 +71,10 @@ def list_graphs(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
     if as_json:
         typer.echo(json.dumps(graphs, indent=2))
         return
-    table = Table("id", "name", "status", "VNFs", "end-points", "rules")
+    table = Table()
+    table.add_column("id", no_wrap=True, min_width=36)  # to be copied: never shortened
+    for column in ("name", "status", "VNFs", "end-points", "rules"):
+        table.add_column(column)
     for entry in graphs:
         content = entry["forwarding-graph"]
         table.add_row(

@@ -58,6 +58,8 @@ def up(
         url = daemon.up(settings, rundir)
     except (NodeError, SwitchError) as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}; run as root, or choose another --rundir")
     note = NodeClient(url).get("/node")["hugepages_note"]
     if note:
         typer.echo(f"note: running without hugepages: {note}", err=True)
@@ -77,6 +79,8 @@ def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
         ended = daemon.down(rundir)
     except NodeError as error:
         fail(str(error))
+    except OSError as error:
+        fail(f"{error.filename}: {error.strerror}; run as root, as the node was started")
     typer.echo(f"ended: {', '.join(ended)}" if ended else f"no node in {rundir}")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.node.errors import ConfigError, describe
+from headrace.node.errors import ConfigError, describe, one_line
 from headrace.switches.base import PortKind
 
 
@@ -104,7 +104,7 @@ def load(path: Path | None) -> NodeConfig:
     except OSError as error:
         raise ConfigError("config", f"{path}: {error.strerror}") from error
     except yaml.YAMLError as error:
-        raise ConfigError("config", f"{path}: no YAML: {error}") from error
+        raise ConfigError("config", f"{path}: no YAML: {one_line(error)}") from error
     except ConfigError as error:
         raise ConfigError("config", f"{path}: {error}") from error
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's own failures, each with the module that found it: `{"module", "message"}` outside."""
 
+import yaml
 from pydantic import ValidationError
 
 
@@ -73,3 +74,10 @@ def place_of(location: tuple[int | str, ...]) -> str:
             continue  # which member of a union was tried
         text += f"[{part}]" if isinstance(part, int) else f"{'.' if text else ''}{part}"
     return text
+
+
+def one_line(error: yaml.YAMLError) -> str:
+    """What a YAML parser says, with the place, without its drawing of the text."""
+    mark = getattr(error, "problem_mark", None)
+    problem = getattr(error, "problem", None) or str(error).splitlines()[0]
+    return f"{problem} at line {mark.line + 1} column {mark.column + 1}" if mark else problem

@@ -140,7 +140,7 @@ class Node:
                     f"it has: {kinds}",
                 )
             if port.kind == "dpdk" and "devargs" not in port.options:
-                text = f"ports[{number}].options: a dpdk port needs devargs"
+                text = f"ports[{number}].options: a dpdk port needs devargs (PCI address or vdev)"
                 raise ConfigError("config", text)
             # A switch knows an existing interface by the interface's own name.
             name = port.options.get("iface", port.name) if port.kind == "system" else port.name
@@ -179,7 +179,7 @@ class Node:
         if used not in (None, self.driver.name):
             raise ConfigError(
                 "config",
-                f"{self.rundir} holds a node with switch {used}; "
+                f"{self.rundir} holds a node with switch {used}; go on with it (--switch {used}), "
                 f"run `headrace down` first, or choose another --rundir",
             )
         self.store.set_meta("switch", self.driver.name)

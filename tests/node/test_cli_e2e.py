@@ -120,6 +120,8 @@ def test_one_clear_line_for_each_mistake(headrace: Run, rundir: Path, tmp_path: 
     config = tmp_path / "node.yaml"
     config.write_text("switch: cisco\n")
     assert complaint("up", "--config", str(config)).startswith(f"{config}: switch: Input should be")
+    config.write_text("ports:\n\t- p0\n")
+    assert "no YAML: found character" in complaint("up", "--config", str(config))
     config.write_text("ports: [{name: p0, kind: memif}]\n")
     wrong = complaint("up", "--config", str(config), "--switch", "linux-bridge")
     assert "ports[0].kind: switch linux-bridge has no memif ports" in wrong
@@ -200,6 +202,8 @@ def test_killed_while_deploying(
         ProcessId(said["pid"], said["start_ticks"]).signal(signal.SIGKILL)
     finally:
         deploy.wait(timeout=60)
+    orphaned = headrace("graph", "list")
+    assert orphaned.returncode == 1 and "`headrace up` goes on" in orphaned.stderr
     up(headrace)
     listed = json.loads(headrace("graph", "list", "--json").stdout)
     assert [entry["nffg-uuid"] for entry in listed] == ["g"]

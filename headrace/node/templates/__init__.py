@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from headrace.node.errors import ConfigError, describe
+from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
 
 _LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "kvm"}
@@ -123,7 +123,7 @@ def load(paths: Iterable[Path]) -> TemplateStore:
             except OSError as error:
                 raise ConfigError("templates", f"{file}: {error.strerror}") from error
             except yaml.YAMLError as error:
-                raise ConfigError("templates", f"{file}: no YAML: {error}") from error
+                raise ConfigError("templates", f"{file}: no YAML: {one_line(error)}") from error
             except ValidationError as error:
                 text = f"{file}: {describe(error, 'template')}"
                 raise ConfigError("templates", text) from None
