@@ -87,10 +87,6 @@ constexpr bool is_vlan_type(uint16_t type) {
   return type == kTypeVlan || type == kTypeQinQ;
 }
 
-constexpr bool is_mpls_type(uint16_t type) {
-  return type == kTypeMpls || type == kTypeMplsMulticast;
-}
-
 /// The fixed part of an L4 header that must be there for its fields to exist; 0 for protocols
 /// without one that Headrace knows.
 constexpr size_t l4_header_size(uint8_t proto) {

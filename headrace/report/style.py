@@ -34,8 +34,6 @@ MARKERS = {
 }
 _SPARE = ("#5a8f4e", "#b0413e", "#3d5a98", "#8c6d46")
 
-FONTS = ["Inter", "Segoe UI", "Helvetica Neue", "Arial", "Liberation Sans", "DejaVu Sans"]
-
 RC = {
     "svg.fonttype": "none",
     "font.family": "sans-serif",

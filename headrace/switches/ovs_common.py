@@ -25,7 +25,7 @@ from headrace.switches.base import (
 )
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_life import OvsLife
-from headrace.switches.ovsdb import Row, as_map, from_map, from_set, named
+from headrace.switches.ovsdb import Row, as_map, from_set, named
 from headrace.switches.rules import Rule
 
 _LOCAL_PORT = 65534  # OpenFlow's LOCAL as OVS numbers it
@@ -216,11 +216,6 @@ class OvsFamilyDriver(OvsLife):
         row = (await self._select("Open_vSwitch", columns))[0]
         parts = [str(part) for column in columns for part in from_set(row[column])]
         return f"{self.name} {', '.join(part for part in parts if part and part != 'none')}"
-
-    async def interface_status(self, name: str) -> dict[str, str]:
-        """The status map that the switch reports for a port."""
-        rows = await self._select("Interface", ["status"], [["name", "==", name]])
-        return from_map(rows[0]["status"]) if rows else {}
 
     def attach(self, port: PortSpec) -> Attach:
         """See SwitchDriver."""

@@ -30,11 +30,6 @@ def named(name: str) -> list[str]:
     return ["named-uuid", name]
 
 
-def from_map(value: Any) -> dict[str, Any]:
-    """A Python dictionary from an OVSDB map."""
-    return {key: item for key, item in value[1]}
-
-
 def from_set(value: Any) -> list[Any]:
     """The members of an OVSDB set; a set of one may be written as the bare member."""
     return value[1] if isinstance(value, list) and value and value[0] == "set" else [value]

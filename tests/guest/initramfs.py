@@ -27,10 +27,6 @@ class Initramfs:
             self._entries.setdefault(str(parent), (stat.S_IFDIR | 0o755, b""))
         self._entries[path] = (stat.S_IFREG | mode, data)
 
-    def add_directory(self, path: str) -> None:
-        """An empty directory."""
-        self.add(f"{path}/.keep", b"")
-
     def add_link(self, path: str, target: str) -> None:
         """A symbolic link."""
         self.add(path, target.encode())
