@@ -86,11 +86,8 @@ Result<> read_addresses(const PortConfig& config, Options& options, TunnelOption
   if (read.local && read.remote && read.local->ipv6 != read.remote->ipv6) {
     return fail("{}: options:local_ip and remote_ip are of different IP versions", config.name);
   }
-  if (read.spec.ipv6 && !read.remote_mac) {
-    return fail(
-        "{}: an IPv6 tunnel needs options:remote_mac, the next hop's address: neighbours "
-        "are asked for by ARP only",
-        config.name);
+  if (read.gateway && read.gateway->ipv6 != read.spec.ipv6) {
+    return fail("{}: options:gateway is not of the IP version of the tunnel", config.name);
   }
   return {};
 }

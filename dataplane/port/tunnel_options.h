@@ -4,6 +4,7 @@
 // ttl, csum, df_default, packet_type. And Headrace's own: underlay, remote_mac, gateway.
 #pragma once
 
+#include <compare>
 #include <optional>
 
 #include "packet/tunnel.h"
@@ -15,7 +16,7 @@ namespace headrace::port {
 struct IpAddress {
   packet::TunnelAddress octets{};
   bool ipv6{false};
-  bool operator==(const IpAddress&) const = default;
+  auto operator<=>(const IpAddress&) const = default;
 };
 
 struct TunnelOptions {
@@ -27,7 +28,7 @@ struct TunnelOptions {
   std::optional<uint32_t> out_key;       ///< absent: flow
   bool has_in_key{false};                ///< GRE: packets have the key field
   std::string underlay;                  ///< a bridge; "": the one with the address
-  std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: asked for by ARP
+  std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: asked for by ARP or ND
   std::optional<IpAddress> gateway;      ///< the next hop; absent: the remote address itself
 };
 

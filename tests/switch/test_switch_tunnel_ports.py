@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tunnel ports: against the kernel's own VXLAN in a namespace, and against crafted packets."""
+"""Tunnel ports: against the kernel's own tunnels in a namespace, and against crafted packets."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 import pytest
 
@@ -30,6 +31,7 @@ from tests.switch.test_switch_tunnel_actions import (
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
 OVER, UNDER = unique_bridge(), unique_bridge()
+NEAR6, FAR6 = "fd00:7::1", "fd00:7::2"
 TUNNEL = f"tun{os.getpid() % 100000}"
 _numbers = itertools.count()
 
@@ -121,23 +123,60 @@ def drops(switch: Switch, bridge: str) -> dict[str, int]:
     return dict(found["drops"])
 
 
-@pytest.mark.parametrize("stock", [False, True], ids=["underlay", "stock"])
-def test_talk_to_a_kernels_vxlan(switch: Switch, bridges: tuple[str, str], stock: bool) -> None:
-    """`underlay`: nobody's kernel has our address, the switch answers ARP; `stock`: as with OVS."""
+def add_kernel_end(name: str, device: str, *words: str) -> None:
+    """A tunnel device `tun` in a namespace; a skip where the kernel has none of this type."""
+    made = subprocess.run(
+        ["ip", "-n", name, "link", "add", "tun", "type", device, *words],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if "Unknown device type" in made.stderr:
+        pytest.skip(f"this kernel has no {device} devices")
+    assert made.returncode == 0, made.stderr
+    ip("-n", name, "addr", "add", "10.9.0.2/24", "dev", "tun")
+    ip("-n", name, "link", "set", "tun", "mtu", "1400", "up")
+
+
+@dataclass(frozen=True)
+class KernelTunnel:
+    """A kernel's tunnel device, and our port that talks to it."""
+
+    kind: str
+    device: str
+    ipv6: bool
+    stock: bool  # our address is the kernel's, as with OVS; else nobody's, and the switch answers
+
+    def __str__(self) -> str:
+        version = "ipv6" if self.ipv6 else "ipv4"
+        return f"{self.device}-{version}-{'stock' if self.stock else 'underlay'}"
+
+
+KERNEL_TUNNELS = [
+    *(KernelTunnel("vxlan", "vxlan", v6, stock) for v6 in (False, True) for stock in (False, True)),
+    KernelTunnel("gre", "gretap", ipv6=False, stock=False),
+    KernelTunnel("gre", "ip6gretap", ipv6=True, stock=False),
+]
+
+
+@pytest.mark.parametrize("tunnel", KERNEL_TUNNELS, ids=str)
+def test_talk_to_the_kernel(switch: Switch, bridges: tuple[str, str], tunnel: KernelTunnel) -> None:
     inside, below = bridges
-    with namespace(inside, "10.9.0.1/24") as near, namespace(below, f"{FAR}/24") as far:
-        vxlan = ("vxlan", "id", "42", "local", FAR, "remote", NEAR, "dstport", "4789")
-        ip("-n", far, "link", "add", "vx", "type", *vxlan)
-        ip("-n", far, "addr", "add", "10.9.0.2/24", "dev", "vx")
-        ip("-n", far, "link", "set", "vx", "up")
-        if stock:
-            ip("addr", "add", f"{NEAR}/24", "dev", UNDER)
+    ours, theirs, width = (NEAR6, FAR6, 64) if tunnel.ipv6 else (NEAR, FAR, 24)
+    no_dad = ("nodad",) if tunnel.ipv6 else ()
+    with namespace(inside, "10.9.0.1/24") as near, namespace(below, "10.8.0.1/24") as far:
+        ip("-n", far, "addr", "add", f"{theirs}/{width}", "dev", below, *no_dad)
+        own = ("id", "42", "dstport", "4789") if tunnel.kind == "vxlan" else ("key", "42")
+        add_kernel_end(far, tunnel.device, *own, "local", theirs, "remote", ours)
+        # Over IPv6 the kernel takes no UDP without a checksum unless told to.
+        options = ["key=42", *(["csum=true"] if tunnel.ipv6 else [])]
+        if tunnel.stock:
+            ip("addr", "add", f"{ours}/{width}", "dev", UNDER, *no_dad)
             ip("link", "set", UNDER, "up")
-            add_tunnel(switch, "vxlan", f"remote_ip={FAR}", "key=42")
         else:
-            options = (f"local_ip={NEAR}", f"underlay={UNDER}")
-            add_tunnel(switch, "vxlan", f"remote_ip={FAR}", "key=42", *options)
-        for name, interface in ((near, inside), (far, below), (far, "vx")):
+            options += [f"local_ip={ours}", f"underlay={UNDER}"]
+        add_tunnel(switch, tunnel.kind, f"remote_ip={theirs}", *options)
+        for name, interface in ((near, inside), (far, below), (far, "tun")):
             run_in(name, "ethtool", "-K", interface, "tx", "off")
         assert echo_answers(near, far, "10.9.0.2"), switch.call("drops")
         status = switch.interface(TUNNEL, "status")
@@ -226,6 +265,7 @@ def test_remote_and_key_by_flow(switch: Switch, bridges: tuple[str, str]) -> Non
         ("key=16777216", "it must be `flow` or a number to 16777215"),
         ("ttl=0", "it must be a number from 1 to 255"),
         ("exts=gbp", "exts"),
+        ("gateway=fd00::1", "not of the IP version of the tunnel"),
     ],
 )
 def test_bad_options_are_named(

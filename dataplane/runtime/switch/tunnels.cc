@@ -19,15 +19,23 @@ using port::TunnelOptions;
 /// Tunnel ports with `remote_ip=flow` remember this many far ends.
 constexpr size_t kMaxFlowRemotes = 65536;
 
-RawIpv4 raw(const packet::TunnelAddress& address) {
-  return packet::load_raw32(address.data());
-}
-
 /// An address of a kernel interface with its subnet.
 struct KernelAddress {
   std::string interface;
   IpAddress address;
-  RawIpv4 mask{0};  ///< IPv4 only
+  packet::TunnelAddress mask{};
+
+  /// True if `other` is in its subnet.
+  [[nodiscard]] bool is_near(const IpAddress& other) const {
+    if (other.ipv6 != address.ipv6) return false;
+    for (size_t i = 0; i < mask.size(); ++i) {
+      if (((other.octets[i] ^ address.octets[i]) & mask[i]) != 0) return false;
+    }
+    return true;
+  }
+  [[nodiscard]] bool is_link_local() const {
+    return address.ipv6 && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
+  }
 };
 
 std::vector<KernelAddress> kernel_addresses() {
@@ -41,11 +49,14 @@ std::vector<KernelAddress> kernel_addresses() {
       const auto* in = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
       const auto* mask = reinterpret_cast<const sockaddr_in*>(each->ifa_netmask);
       std::memcpy(found.address.octets.data(), &in->sin_addr, 4);
-      found.mask = mask == nullptr ? ~0u : mask->sin_addr.s_addr;
+      packet::store_raw32(found.mask.data(), mask == nullptr ? ~0u : mask->sin_addr.s_addr);
     } else if (each->ifa_addr->sa_family == AF_INET6) {
       const auto* in = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
+      const auto* mask = reinterpret_cast<const sockaddr_in6*>(each->ifa_netmask);
       std::memcpy(found.address.octets.data(), &in->sin6_addr, 16);
       found.address.ipv6 = true;
+      found.mask.fill(0xff);
+      if (mask != nullptr) std::memcpy(found.mask.data(), &mask->sin6_addr, 16);
     } else {
       continue;
     }
@@ -86,10 +97,9 @@ Tunnels::Route Tunnels::route_of(SwitchLsi& own, const TunnelOptions& options) c
   for (const KernelAddress& have : kernel_addresses()) {
     const auto bridge = lsis_.find(have.interface);
     if (bridge == lsis_.end() || have.address.ipv6 != options.spec.ipv6) continue;
-    const bool near =
-        hop && !hop->ipv6 && ((raw(hop->octets) ^ raw(have.address.octets)) & have.mask) == 0;
+    const bool near = hop && have.is_near(*hop);
     const bool ours = options.local == have.address;
-    const bool named = options.underlay == have.interface;
+    const bool named = options.underlay == have.interface && !have.is_link_local();
     if (!(ours || (!options.local && (near || named)))) continue;
     if (options.underlay.empty() && route.underlay == nullptr) use(*bridge->second);
     if (!route.local && route.underlay == bridge->second.get()) route.local = have.address;
@@ -110,7 +120,8 @@ std::optional<packet::TunnelSpec> Tunnels::spec_for(const TunnelOptions& options
     spec.dst_mac = *options.remote_mac;
     return spec;
   }
-  const RawIpv4 hop = options.gateway ? raw(options.gateway->octets) : raw(remote);
+  const IpAddress hop =
+      options.gateway.value_or(IpAddress{.octets = remote, .ipv6 = options.spec.ipv6});
   ask(*route.underlay, route, hop);
   const auto mac = neighbors_.find(route.underlay->id(), hop);
   if (!mac) return std::nullopt;
@@ -118,13 +129,13 @@ std::optional<packet::TunnelSpec> Tunnels::spec_for(const TunnelOptions& options
   return spec;
 }
 
-void Tunnels::ask(SwitchLsi& underlay, const Route& route, RawIpv4 next_hop) {
+void Tunnels::ask(SwitchLsi& underlay, const Route& route, const IpAddress& next_hop) {
   if (!neighbors_.should_ask(underlay.id(), next_hop, Neighbors::Clock::now())) return;
   auto through = underlay.lsi().compile({pipeline::OutputAction{.port = pipeline::kPortTable}});
   if (!through) return;
-  const std::vector<uint8_t> request = arp_request(route.mac, raw(route.local->octets), next_hop);
+  const std::vector<uint8_t> request = neighbor_request(route.mac, *route.local, next_hop);
   if (!underlay.packet_out(pipeline::kPortLocal, std::move(*through), request)) {
-    log::warn("{}: an ARP request could not be sent", underlay.config().name);
+    log::warn("{}: a request for a neighbour could not be sent", underlay.config().name);
   }
 }
 
@@ -198,7 +209,7 @@ void Tunnels::publish(bool all) {
       moved |= before[port_name].route != route;
       before.erase(port_name);
       if (route.underlay == nullptr) continue;
-      if (route.local && !route.local->ipv6) own_[route.underlay].insert(raw(route.local->octets));
+      if (route.local) own_[route.underlay].insert(*route.local);
       pipeline::TunnelIngress::Tunnel tunnel;
       tunnel.key.kind = options.spec.kind;
       tunnel.any_local = !options.local;
@@ -249,19 +260,19 @@ void Tunnels::punted(const pipeline::PuntInfo& info, std::span<const uint8_t> pa
     }
     return;
   }
-  if (neighbors_.learn(lsi->id(), packet, Neighbors::Clock::now())) publish(false);
-  const std::optional<RawIpv4> asked = arp_asks_for(packet);
-  if (!asked || !own_[lsi].contains(*asked)) return;
+  const std::optional<NeighborMessage> message = read_neighbor_message(packet);
+  if (!message) return;
+  if (neighbors_.learn(lsi->id(), *message, Neighbors::Clock::now())) publish(false);
+  if (!message->asks_for || !own_[lsi].contains(*message->asks_for)) return;
   for (const KernelAddress& have : kernel_addresses()) {
-    const bool answers = have.interface == lsi->config().name && !have.address.ipv6 &&
-                         raw(have.address.octets) == *asked;
+    const bool answers = have.interface == lsi->config().name && have.address == *message->asks_for;
     if (answers) return;
   }
   auto through = lsi->lsi().compile({pipeline::OutputAction{.port = pipeline::kPortTable}});
   const auto own = lsi->lsi().port_desc(pipeline::kPortLocal);
   if (!through || !own) return;
   (void)lsi->packet_out(pipeline::kPortLocal, std::move(*through),
-                        arp_reply(packet, own->mac, *asked));
+                        neighbor_reply(packet, own->mac, *message->asks_for));
 }
 
 }  // namespace headrace::runtime

@@ -6,7 +6,8 @@
 // whose own interface has options:local_ip, or an address in one subnet with the next hop (as OVS
 // finds it by the kernel's routes); else, with a local_ip, the port's own bridge. The outer source
 // is local_ip, or that interface's address. The outer MAC addresses are the bridge's own and the
-// next hop's: of options:remote_mac, or found by ARP through the underlay.
+// next hop's: of options:remote_mac, or found by ARP or
+// neighbour discovery through the underlay.
 //
 // Control thread only. refresh() is called after every change of bridges and ports, and tick() a
 // few times per second.
@@ -24,6 +25,9 @@
 #include "runtime/switch/switch_lsi.h"
 
 namespace headrace::runtime {
+
+/// An IPv4 address as it lies in memory of a packet.
+using RawIpv4 = uint32_t;
 
 class Tunnels {
  public:
@@ -66,7 +70,7 @@ class Tunnels {
   /// The header's values for one remote address; nothing while its next hop is unknown.
   std::optional<packet::TunnelSpec> spec_for(const port::TunnelOptions& options, const Route& route,
                                              const packet::TunnelAddress& remote);
-  void ask(SwitchLsi& underlay, const Route& route, RawIpv4 next_hop);
+  void ask(SwitchLsi& underlay, const Route& route, const port::IpAddress& next_hop);
   [[nodiscard]] SwitchLsi* by_id(uint32_t id) const;
 
   const Lsis& lsis_;
@@ -74,7 +78,8 @@ class Tunnels {
   std::map<std::string, Published> published_;             ///< by port name
   std::map<std::string, std::set<RawIpv4>> flow_remotes_;  ///< of ports with remote_ip=flow
   std::set<SwitchLsi*> with_ingress_;
-  std::map<SwitchLsi*, std::set<RawIpv4>> own_;  ///< addresses that tunnels have at an underlay
+  std::map<SwitchLsi*, std::set<port::IpAddress>>
+      own_;  ///< addresses that tunnels have at an underlay
 };
 
 }  // namespace headrace::runtime
