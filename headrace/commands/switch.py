@@ -4,11 +4,12 @@
 import asyncio
 import json
 import time
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
@@ -27,14 +28,14 @@ def register(app: typer.Typer) -> None:
     app.add_typer(switch, name="switch")
 
 
-def _ask(rundir: Path, method: str) -> Any:
+def _ask(rundir: Path, method: str, **params: Any) -> Any:
     """The answer of the switch's control socket."""
     socket = rundir / "switch" / "headrace-switch.ctl"
     if not socket.exists():
         NodeClient.of(rundir)  # says so if there is no node at all
         fail(f"the node of {rundir} does not run headrace-switch; use the tools of its own switch")
     try:
-        return asyncio.run(call(socket, method))
+        return asyncio.run(call(socket, method, params))
     except ControlError as error:
         fail(str(error))
 
@@ -89,71 +90,167 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
 def show_tables(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Show each flow table: its rules, what it is compiled to and why, its look-ups."""
     answer = _ask(rundir, "tables")
-    rows = [{"lsi": lsi["name"], **table} for lsi in answer["lsis"] for table in lsi["tables"]]
-    columns = ("lsi", "table_id", "rules", "structure", "reason", "lookups", "matched")
-    _print(answer, as_json, [table_of("flow tables", rows, columns)])
-
-
-@switch.command()
-def drops(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
-    """Show what was dropped, by reason and by port."""
-    answer = _ask(rundir, "drops")
     rows = [
-        {"lsi": lsi["name"], "where": where, "reason": reason, "packets": packets}
+        {
+            "lsi": lsi["name"],
+            **table,
+            "KiB": round(table["memory_bytes"] / 1024),
+            "missed": table["lookups"] - table["matched"],
+        }
         for lsi in answer["lsis"]
-        for where, reasons in (("pipeline", lsi["drops"]), *lsi["ports"].items())
-        for reason, packets in reasons.items()
+        for table in lsi["tables"]
     ]
-    table = table_of("drops", rows, ("lsi", "where", "reason", "packets"))
+    columns = ("lsi", "table_id", "rules", "structure", "masks", "KiB", "rebuilds", "lookups")
+    table = table_of("flow tables", rows, (*columns, "missed", "reason"))
     _print(answer, as_json, [table])
 
 
 @switch.command()
-def cycles(
-    rundir: Rundir = DEFAULT_RUNDIR, interval: Interval = 1.0, as_json: AsJson = False
-) -> None:
-    """Show what each worker spends, measured over an interval."""
-    before = _ask(rundir, "cycles")
-    begin = time.monotonic()
-    time.sleep(interval)
-    after = _ask(rundir, "cycles")
-    rows = spent(before, after, time.monotonic() - begin)
-    _print(rows, as_json, [_cycles_table(rows)])
+def drops(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
+    """Show what was dropped since the start, by reason, worker and port."""
+    answer = _ask(rundir, "drops")
+    table = table_of("drops", drop_rows(answer), ("lsi", "where", "reason", "packets"))
+    _print(answer, as_json, [table])
+
+
+def drop_rows(answer: Any) -> list[dict[str, Any]]:
+    """One row for each LSI, worker or port, and reason."""
+    return [
+        {"lsi": lsi["name"], "where": where, "reason": reason, "packets": packets}
+        for lsi in answer["lsis"]
+        for where, reasons in (
+            *((f"worker {number}", reasons) for number, reasons in lsi["workers"].items()),
+            *((f"port {name}", reasons) for name, reasons in lsi["ports"].items()),
+        )
+        for reason, packets in reasons.items()
+    ]
 
 
 @switch.command()
-def top(rundir: Rundir = DEFAULT_RUNDIR, interval: Interval = 1.0) -> None:
-    """Show the workers' load again and again, until Ctrl-C."""
-    before, begin = _ask(rundir, "cycles"), time.monotonic()
-    with Live(console=Console(), refresh_per_second=4) as live:
+def cycles(
+    rundir: Rundir = DEFAULT_RUNDIR,
+    interval: Interval = 1.0,
+    stages: Annotated[
+        bool, typer.Option(help="Time stages and tables meanwhile; costs some cycles per burst.")
+    ] = True,
+    as_json: AsJson = False,
+) -> None:
+    """Show what each worker spends, in all and per stage and table, measured over an interval."""
+    timed_before = _ask(rundir, "cycles")["stage_timing"]
+    before = _ask(rundir, "cycles", stages=stages)
+    begin = time.monotonic()
+    try:
+        time.sleep(interval)
+        after = _ask(rundir, "cycles")
+    finally:
+        _ask(rundir, "cycles", stages=timed_before)
+    workers = spent(before, after, time.monotonic() - begin)
+    by_table = spent_in_tables(before, after)
+    printed = [_cycles_table(workers)]
+    if stages:
+        columns = ("lsi", "table", "worker", "packets", "lookup", "actions")
+        printed.append(table_of("tables: cycles per packet", by_table, columns))
+    _print({"workers": workers, "tables": by_table}, as_json, printed)
+
+
+@switch.command()
+def top(
+    rundir: Rundir = DEFAULT_RUNDIR,
+    interval: Interval = 1.0,
+    count: Annotated[int, typer.Option(min=0, help="End after so many readings; 0: never.")] = 0,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for each reading.")
+    ] = False,
+) -> None:
+    """Show the load of workers, the rates of ports, and drops, again and again, until Ctrl-C."""
+    before, begin = _everything(rundir), time.monotonic()
+    console = Console()
+    taken = 0
+    with Live(console=console, refresh_per_second=4) if not as_json else nullcontext() as live:
         try:
-            while True:
+            while count == 0 or taken < count:
                 time.sleep(interval)
-                after, end = _ask(rundir, "cycles"), time.monotonic()
-                live.update(_cycles_table(spent(before, after, end - begin)))
-                before, begin = after, end
+                after, end = _everything(rundir), time.monotonic()
+                reading = rates(before, after, end - begin)
+                if live is None:
+                    print(json.dumps(reading), flush=True)
+                else:
+                    live.update(Group(*_top_tables(reading)))
+                before, begin, taken = after, end, taken + 1
         except KeyboardInterrupt:
             return
 
 
+def _everything(rundir: Path) -> dict[str, Any]:
+    return {method: _ask(rundir, method) for method in ("cycles", "show", "drops")}
+
+
+def _top_tables(reading: dict[str, list[dict[str, Any]]]) -> list[Table]:
+    ports = ("lsi", "port", "rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
+    return [
+        _cycles_table(reading["workers"]),
+        table_of("ports: per second", reading["ports"], ports),
+        table_of("drops: per second", reading["drops"], ("lsi", "where", "reason", "packets")),
+    ]
+
+
+def rates(before: Any, after: Any, seconds: float) -> dict[str, list[dict[str, Any]]]:
+    """Between two readings of everything: the workers' load, and what ports and drops grew by.
+
+    Ports and drops are per second; what did not grow is left out of the drops. A port or LSI that
+    is not in both is left out.
+    """
+    ports = []
+    old_ports = {
+        (lsi["name"], port["name"]): port["counters"]
+        for lsi in before["show"]["lsis"]
+        for port in lsi["ports"]
+    }
+    for lsi in after["show"]["lsis"]:
+        for port in lsi["ports"]:
+            old = old_ports.get((lsi["name"], port["name"]))
+            if old is None:
+                continue
+            grown = {
+                key: round((port["counters"].get(key, 0) - old.get(key, 0)) / seconds)
+                for key in ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes")
+            }
+            ports.append({"lsi": lsi["name"], "port": port["name"], **grown})
+    key = ("lsi", "where", "reason")
+    old_drops = {
+        tuple(row[part] for part in key): row["packets"] for row in drop_rows(before["drops"])
+    }
+    dropped = [
+        {**row, "packets": round((row["packets"] - was) / seconds)}
+        for row in drop_rows(after["drops"])
+        if row["packets"] > (was := old_drops.get(tuple(row[part] for part in key), 0))
+    ]
+    workers = spent(before["cycles"], after["cycles"], seconds)
+    return {"workers": workers, "ports": ports, "drops": dropped}
+
+
 def _cycles_table(rows: list[dict[str, Any]]) -> Table:
     columns = ("worker", "cpu", "busy_percent", "packets_per_s", "cycles_per_packet", "polls_per_s")
-    return table_of("workers", rows, columns)
+    timed = any("receive" in row for row in rows)
+    stages = ("receive", "pipeline", "transmit") if timed else ()
+    return table_of("workers", rows, (*columns, *stages))
 
 
 def spent(before: Any, after: Any, seconds: float) -> list[dict[str, Any]]:
     """What each worker did between two answers of `cycles`, `seconds` apart.
 
     A worker that is not in both (its core was added meanwhile) is left out. `cycles_per_packet` are
-    busy TSC cycles by packets received; None if there was no packet.
+    busy TSC cycles by packets received; None if there was no packet. `receive`, `pipeline` and
+    `transmit` are those of the stages, where they were timed.
     """
     old = {worker["number"]: worker for worker in before["workers"]}
     rows = []
     for worker in after["workers"]:
         if worker["number"] not in old:
             continue
+        was = old[worker["number"]]
         grown = {
-            key: worker[key] - old[worker["number"]][key]
+            key: worker[key] - was[key]
             for key in ("busy_cycles", "idle_cycles", "packets", "polls")
         }
         total = grown["busy_cycles"] + grown["idle_cycles"]
@@ -166,6 +263,49 @@ def spent(before: Any, after: Any, seconds: float) -> list[dict[str, Any]]:
                 "packets_per_s": round(packets / seconds),
                 "cycles_per_packet": grown["busy_cycles"] / packets if packets else None,
                 "polls_per_s": round(grown["polls"] / seconds),
+                **_stages(was.get("stages", {}), worker.get("stages", {})),
             }
         )
     return rows
+
+
+def _stages(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
+    packets = after.get("packets", 0) - before.get("packets", 0)
+    if packets == 0:
+        return {}
+    return {
+        stage: (after[stage] - before.get(stage, 0)) / packets
+        for stage in ("receive", "pipeline", "transmit")
+    }
+
+
+def spent_in_tables(before: Any, after: Any) -> list[dict[str, Any]]:
+    """Cycles per packet of each LSI, table and worker between two answers of `cycles`.
+
+    `lookup` is the classifier's, `actions` what its rules did, sending included. Tables that no
+    packet came to while timing was on are left out.
+    """
+    parts = ("packets", "lookup_cycles", "action_cycles")
+    old = {
+        (lsi["name"], table["table_id"], table["worker"]): table
+        for lsi in before["lsis"]
+        for table in lsi["tables"]
+    }
+    rows = []
+    for lsi in after["lsis"]:
+        for table in lsi["tables"]:
+            was = old.get((lsi["name"], table["table_id"], table["worker"]), {})
+            packets, lookup, actions = (table[part] - was.get(part, 0) for part in parts)
+            if packets <= 0:
+                continue
+            rows.append(
+                {
+                    "lsi": lsi["name"],
+                    "table": table["table_id"],
+                    "worker": table["worker"],
+                    "packets": packets,
+                    "lookup": lookup / packets,
+                    "actions": actions / packets,
+                }
+            )
+    return sorted(rows, key=lambda row: (row["lsi"], row["worker"], row["table"]))

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from headrace.client import NodeClient
-from headrace.commands.switch import spent
+from headrace.commands.switch import rates, spent, spent_in_tables
 from headrace.machine.processes import ProcessId, Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.keeper import Patience
@@ -240,7 +240,9 @@ def test_switch_commands(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     assert lsi0 in headrace("switch", "show").stdout
     assert by_lsi[lsi0][0]["structure"] in headrace("switch", "tables").stdout
     assert headrace("switch", "drops").returncode == 0
-    (worker,) = json.loads(headrace("switch", "cycles", "--interval", "0.3", "--json").stdout)
+    spent_now = json.loads(headrace("switch", "cycles", "--interval", "0.3", "--json").stdout)
+    (worker,) = spent_now["workers"]
+    assert spent_now["tables"] == []
     assert worker["polls_per_s"] > 0 and worker["packets_per_s"] == 0
     assert headrace("down").returncode == 0
     assert traces(rundir) == []
@@ -294,3 +296,40 @@ def test_spent_by_hand() -> None:
     (quiet,) = spent(reading(0, 0, 5), reading(0, 50, 5), 1.0)
     assert quiet["cycles_per_packet"] is None and quiet["busy_percent"] == 0.0
     assert spent({"workers": []}, reading(1, 1, 1), 1.0) == []
+
+
+def test_spent_in_tables_by_hand() -> None:
+    def reading(packets: int, lookup: int, actions: int) -> dict[str, list[dict[str, object]]]:
+        table = {"table_id": 3, "worker": 0, "packets": packets}
+        table |= {"lookup_cycles": lookup, "action_cycles": actions}
+        return {"lsis": [{"name": "br0", "tables": [table]}]}
+
+    (row,) = spent_in_tables(reading(10, 100, 100), reading(20, 150, 400))
+    assert row == {
+        "lsi": "br0",
+        "table": 3,
+        "worker": 0,
+        "packets": 10,
+        "lookup": 5.0,
+        "actions": 30.0,
+    }
+    assert spent_in_tables({"lsis": []}, reading(10, 40, 50))[0]["lookup"] == 4.0
+    assert spent_in_tables(reading(10, 1, 1), reading(10, 1, 1)) == []
+
+
+def test_rates_by_hand() -> None:
+    def reading(received: int, dropped: int) -> dict[str, dict[str, object]]:
+        counters = {"rx_packets": received, "tx_packets": 7, "rx_bytes": received * 60}
+        port = {"name": "p1", "counters": counters}
+        drops = {"name": "br0", "workers": {"0": {"table-miss": dropped, "no-output": 4}}}
+        return {
+            "show": {"lsis": [{"name": "br0", "ports": [port]}]},
+            "drops": {"lsis": [{**drops, "ports": {"p1": {"rx_dropped": 2}}}]},
+            "cycles": {"workers": []},
+        }
+
+    grown = rates(reading(100, 1), reading(300, 11), 2.0)
+    (port,) = grown["ports"]
+    assert (port["rx_packets"], port["tx_packets"], port["rx_bytes"]) == (100, 0, 6000)
+    (drop,) = grown["drops"]
+    assert (drop["where"], drop["reason"], drop["packets"]) == ("worker 0", "table-miss", 5)

@@ -234,6 +234,10 @@ def test_worker_tells_its_cycles(wired: Wired) -> None:
     after = cycles["workers"][0]
     assert after["packets"] - before["packets"] == 10
     assert after["stages"]["packets"] == 10
+    (table,) = next(lsi["tables"] for lsi in cycles["lsis"] if lsi["name"] == BR0)
+    assert (table["table_id"], table["packets"]) == (0, 10)
+    assert table["lookup_cycles"] > 0 and table["action_cycles"] > 0
+    assert table["lookup_cycles"] + table["action_cycles"] < after["stages"]["pipeline"]
     assert after["busy_cycles"] > before["busy_cycles"]
     assert after["idle_cycles"] > before["idle_cycles"]
     assert cycles["tsc_hz"] > 1e8

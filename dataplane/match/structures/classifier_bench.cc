@@ -187,7 +187,7 @@ void tuples_attacked(benchmark::State& state) {
     packet.ipv4_dst = 0xc0a80001;
     hostile.push_back(packet);
   }
-  FieldValues burst[kBurst];
+  static FieldValues burst[kBurst];
   uint8_t active[kBurst];
   uint32_t results[kBurst];
   std::iota(active, active + kBurst, uint8_t{0});

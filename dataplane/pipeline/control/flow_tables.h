@@ -80,7 +80,8 @@ class FlowTables {
   struct Table {
     FlowTable flows;
     std::shared_ptr<match::CompiledTable> compiled;  ///< null: none published
-    bool dirty{false};  ///< `compiled` is behind the books: build another
+    bool dirty{false};     ///< `compiled` is behind the books: build another
+    uint64_t rebuilds{0};  ///< of those before `compiled`
   };
   /// What a transaction has taken out of use.
   struct Retired {

@@ -17,6 +17,7 @@ void FlowTables::finish() {
     table->dirty = false;
     needs_publishing_ = true;
     // The old classifier is freed when its last program is.
+    if (table->compiled != nullptr) table->rebuilds += table->compiled->rebuilds();
     table->compiled.reset();
     if (table->flows.size() == 0) continue;
     FlowTable* flows = &table->flows;
@@ -207,6 +208,9 @@ std::vector<TableStats> FlowTables::table_stats() const {
     stats.active = static_cast<uint32_t>(tables_[id]->flows.size());
     stats.structure = std::string(match::name_of(tables_[id]->compiled->structure()));
     stats.reason = tables_[id]->compiled->reason();
+    stats.masks = tables_[id]->compiled->masks();
+    stats.memory_bytes = tables_[id]->compiled->memory_bytes();
+    stats.rebuilds = tables_[id]->rebuilds + tables_[id]->compiled->rebuilds();
   }
   return all;
 }

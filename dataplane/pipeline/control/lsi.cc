@@ -296,13 +296,37 @@ std::optional<PortDesc> Lsi::port_desc(PortNo port) const {
   return state_->ports.desc(port);
 }
 
+std::vector<TableTimes> Lsi::table_times() const {
+  std::vector<TableTimes> all;
+  for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
+    const WorkerCounts& counts = state_->counters.worker_counts(worker);
+    for (size_t id = 0; id < kTableCount; ++id) {
+      const TableTime& time = counts.times[id];
+      if (read(time.packets) == 0) continue;
+      all.push_back({.worker = worker,
+                     .table_id = static_cast<uint8_t>(id),
+                     .packets = read(time.packets),
+                     .lookup_cycles = read(time.lookup_cycles),
+                     .action_cycles = read(time.action_cycles)});
+    }
+  }
+  return all;
+}
+
+DropCounts Lsi::drops(unsigned worker) const {
+  const WorkerCounts& counts = state_->counters.worker_counts(worker);
+  DropCounts drops{};
+  for (size_t reason = 0; reason < kDropReasons; ++reason) {
+    drops[reason] = read(counts.drops[reason]);
+  }
+  return drops;
+}
+
 DropCounts Lsi::drops() const {
   DropCounts total{};
   for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
-    const WorkerCounts& counts = state_->counters.worker_counts(worker);
-    for (size_t reason = 0; reason < kDropReasons; ++reason) {
-      total[reason] += read(counts.drops[reason]);
-    }
+    const DropCounts own = drops(worker);
+    for (size_t reason = 0; reason < kDropReasons; ++reason) total[reason] += own[reason];
   }
   return total;
 }

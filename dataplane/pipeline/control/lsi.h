@@ -131,6 +131,8 @@ class Lsi : public PublishedProgram {
   [[nodiscard]] OfResult<AggregateStats> aggregate(const FlowFilter& filter) const;
   /// Of all kTableCount tables, empty ones included.
   [[nodiscard]] std::vector<TableStats> table_stats() const;
+  /// By worker and table, for those that were timed.
+  [[nodiscard]] std::vector<TableTimes> table_times() const;
   /// kGroupAll: all groups; an unknown group: none.
   [[nodiscard]] std::vector<GroupStats> group_stats(uint32_t group_id = kGroupAll) const;
   [[nodiscard]] std::vector<GroupDesc> group_descs() const;
@@ -143,6 +145,8 @@ class Lsi : public PublishedProgram {
   [[nodiscard]] std::vector<PortDesc> port_descs() const;
   [[nodiscard]] std::optional<PortDesc> port_desc(PortNo port) const;
   [[nodiscard]] DropCounts drops() const;
+  /// Those of one worker.
+  [[nodiscard]] DropCounts drops(unsigned worker) const;
   /// What NORMAL has learned and not forgotten.
   [[nodiscard]] std::vector<LearnedMac> learned_macs() const;
 

@@ -88,6 +88,7 @@ struct Executor::Context {
   unsigned worker;
   TxBuffers tx;
   ActionRunner runner;
+  bool timed{false};  ///< see set_timing()
   uint32_t tick{1};
   uint64_t tsc{0};
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/execute/executor.h"
 
+#include <rte_cycles.h>
 #include <rte_prefetch.h>
 
 #include <algorithm>
@@ -94,11 +95,13 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   TableCount& table_count = burst.worker->tables[table];
   add(table_count.lookups, n);
   const match::CompiledTable* compiled = burst.program->tables[table];
+  const uint64_t begun = timed ? rte_rdtsc() : 0;
   if (compiled == nullptr) {
     std::fill_n(rules.begin(), n, kNoRule);
   } else {
     compiled->lookup(values.data(), active, rules.data());
   }
+  const uint64_t looked_up = timed ? rte_rdtsc() : 0;
   uint32_t missed = 0;
   uint32_t differ = 0;
   const uint32_t first = rules[0];
@@ -111,6 +114,12 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
     run_one(burst.program->rules[first], active, members);
   } else {
     run_many(active, members);
+  }
+  if (timed) [[unlikely]] {
+    TableTime& time = burst.worker->times[table];
+    add(time.packets, n);
+    add(time.lookup_cycles, looked_up - begun);
+    add(time.action_cycles, rte_rdtsc() - looked_up);
   }
 }
 
@@ -394,6 +403,10 @@ void Executor::set_time(uint64_t tsc) noexcept {
   context_->tick = std::max<uint32_t>(1, static_cast<uint32_t>(tsc >> kTickShift));
   context_->tsc = tsc;
   context_->runner.set_time(tsc, context_->tick);
+}
+
+void Executor::set_timing(bool on) noexcept {
+  context_->timed = on;
 }
 
 void Executor::run(const LsiProgram& program, PortNo in_port,

@@ -39,6 +39,9 @@ class Executor {
   /// The time for meters and idle timeouts, in TSC cycles; set it once per poll round.
   void set_time(uint64_t tsc) noexcept;
 
+  /// Counts the cycles of each table, too; costs three time stamps per burst and table.
+  void set_timing(bool on) noexcept;
+
   /// Takes up to kBurst packets that came in by `in_port` through the LSI. Owns them afterwards.
   void run(const LsiProgram& program, PortNo in_port, std::span<rte_mbuf*> packets) noexcept;
 

@@ -71,10 +71,18 @@ struct TableCount {
   uint64_t matched;
 };
 
+/// TSC cycles of a table, while timing is on (Executor::set_timing()).
+struct TableTime {
+  uint64_t packets;  ///< looked up meanwhile
+  uint64_t lookup_cycles;
+  uint64_t action_cycles;  ///< of the rules' actions, sending included
+};
+
 /// What a worker counts per LSI beside the indexed counters.
 struct alignas(64) WorkerCounts {
   uint64_t drops[kDropReasons];
   TableCount tables[kTableCount];
+  TableTime times[kTableCount];
 };
 
 /// What a worker counts per port.

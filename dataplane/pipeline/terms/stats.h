@@ -71,6 +71,18 @@ struct TableStats {
   uint64_t matched{0};
   std::string structure;  ///< "empty", "direct", "hash", "prefix", "tuple-space"
   std::string reason;     ///< why this one, in words
+  size_t masks{0};        ///< structures that a look-up may have to search
+  size_t memory_bytes{0};
+  uint64_t rebuilds{0};  ///< times that it was planned and built from all its rules
+};
+
+/// What a worker spent on a table while timing was on, in TSC cycles.
+struct TableTimes {
+  unsigned worker{0};
+  uint8_t table_id{0};
+  uint64_t packets{0};
+  uint64_t lookup_cycles{0};
+  uint64_t action_cycles{0};  ///< of the rules' actions, sending included
 };
 
 inline constexpr uint32_t kPortConfigDown = 1 << 0;

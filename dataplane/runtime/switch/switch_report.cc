@@ -47,6 +47,15 @@ json queues_json(const WorkerPool& pool, std::optional<size_t> worker) {
   return queues;
 }
 
+json drops_json(const pipeline::DropCounts& counts) {
+  json drops = json::object();
+  for (size_t i = 1; i < counts.size(); ++i) {
+    if (counts[i] == 0) continue;
+    drops[std::string(pipeline::name(static_cast<pipeline::DropReason>(i)))] = counts[i];
+  }
+  return drops;
+}
+
 }  // namespace
 
 json report_show(const Switch& the_switch) {
@@ -95,6 +104,9 @@ json report_tables(const Switch& the_switch) {
                         {"rules", table.active},
                         {"structure", table.structure},
                         {"reason", table.reason},
+                        {"masks", table.masks},
+                        {"memory_bytes", table.memory_bytes},
+                        {"rebuilds", table.rebuilds},
                         {"lookups", table.lookups},
                         {"matched", table.matched}});
     }
@@ -106,11 +118,10 @@ json report_tables(const Switch& the_switch) {
 json report_drops(const Switch& the_switch) {
   json lsis = json::array();
   for (const auto& [name, lsi] : the_switch.lsis()) {
-    json drops = json::object();
-    const pipeline::DropCounts counts = lsi->lsi().drops();
-    for (size_t i = 1; i < counts.size(); ++i) {
-      if (counts[i] == 0) continue;
-      drops[std::string(pipeline::name(static_cast<pipeline::DropReason>(i)))] = counts[i];
+    json by_worker = json::object();
+    for (unsigned worker = 0; worker < pipeline::kMaxWorkers; ++worker) {
+      json own = drops_json(lsi->lsi().drops(worker));
+      if (!own.empty()) by_worker[std::to_string(worker)] = std::move(own);
     }
     json ports = json::object();
     for (const auto& [port_name, port] : lsi->ports()) {
@@ -123,7 +134,10 @@ json report_drops(const Switch& the_switch) {
       }
       if (!lost.empty()) ports[port_name] = std::move(lost);
     }
-    lsis.push_back({{"name", name}, {"drops", std::move(drops)}, {"ports", std::move(ports)}});
+    lsis.push_back({{"name", name},
+                    {"drops", drops_json(lsi->lsi().drops())},
+                    {"workers", std::move(by_worker)},
+                    {"ports", std::move(ports)}});
   }
   return {{"lsis", std::move(lsis)}};
 }
@@ -150,7 +164,20 @@ json report_cycles(const Switch& the_switch) {
     }
     workers.push_back(std::move(entry));
   }
-  return {{"tsc_hz", rte_get_tsc_hz()},
+  json lsis = json::array();
+  for (const auto& [name, lsi] : the_switch.lsis()) {
+    json tables = json::array();
+    for (const pipeline::TableTimes& time : lsi->lsi().table_times()) {
+      tables.push_back({{"table_id", time.table_id},
+                        {"worker", time.worker},
+                        {"packets", time.packets},
+                        {"lookup_cycles", time.lookup_cycles},
+                        {"action_cycles", time.action_cycles}});
+    }
+    lsis.push_back({{"name", name}, {"tables", std::move(tables)}});
+  }
+  return {{"lsis", std::move(lsis)},
+          {"tsc_hz", rte_get_tsc_hz()},
           {"stage_timing", the_switch.workers().stage_timing()},
           {"workers", std::move(workers)}};
 }

@@ -113,6 +113,7 @@ void Worker::loop() noexcept {
     executor_.set_time(begin);
     const PollPlan& plan = *plan_.load(std::memory_order_acquire);
     const bool timed = stage_timing_.load(std::memory_order_relaxed);
+    executor_.set_timing(timed);
     const unsigned received = timed ? poll<true>(plan, begin) : poll<false>(plan, begin);
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;

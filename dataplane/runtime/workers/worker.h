@@ -72,7 +72,7 @@ class Worker {
 
   /// Sleep when idle, at most this long at a time (other_config:pmd-maxsleep); 0: never.
   void set_max_sleep(uint32_t microseconds) { max_sleep_us_.store(microseconds); }
-  /// Measure the cycles of stages too; costs about two time stamps per burst.
+  /// Measure the cycles of stages and tables too; costs a few time stamps per burst.
   void set_stage_timing(bool on) { stage_timing_.store(on); }
 
   [[nodiscard]] unsigned number() const { return executor_.worker(); }
