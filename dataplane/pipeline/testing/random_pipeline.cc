@@ -5,6 +5,7 @@
 #include <map>
 #include <tuple>
 
+#include "packet/checksum.h"
 #include "packet/tunnel.h"
 
 namespace headrace::pipeline::test {
@@ -26,7 +27,53 @@ uint64_t choose_port(const Choose& choose) {
   return 1000 + choose(5);
 }
 
+/// Few interface identifiers, as choose_address().
+uint64_t choose_host(const Choose& choose) {
+  return 1 + choose(4);
+}
+
+/// Fields of ARP, ICMP, SCTP, IPv6 and its neighbour discovery.
+SetFieldAction choose_rare_set_field(const Choose& choose) {
+  switch (choose(17)) {
+    case 0:
+      return set_field(Field::arp_op, 1 + choose(2));
+    case 1:
+      return set_field(Field::arp_spa, choose_address(choose));
+    case 2:
+      return set_field(Field::arp_tpa, choose_address(choose));
+    case 3:
+      return set_field(Field::arp_sha, choose_mac(choose));
+    case 4:
+      return set_field(Field::arp_tha, choose_mac(choose));
+    case 5:
+      return set_field(Field::ipv6_src, choose_host(choose));
+    case 6:
+      return set_field(Field::ipv6_dst, choose_host(choose));
+    case 7:
+      return set_field(Field::ipv6_nd_target, choose_host(choose));
+    case 8:
+      return set_field(Field::ipv6_nd_sll, choose_mac(choose));
+    case 9:
+      return set_field(Field::ipv6_nd_tll, choose_mac(choose));
+    case 10:
+      return set_field(Field::icmpv4_type, choose(9));
+    case 11:
+      return set_field(Field::icmpv4_code, choose(2));
+    case 12:
+      return set_field(Field::icmpv6_type, 134 + choose(4));
+    case 13:
+      return set_field(Field::icmpv6_code, choose(2));
+    case 14:
+      return set_field(Field::sctp_dst, choose_port(choose));
+    case 15:
+      return set_field(Field::tun_src, choose_address(choose));
+    default:
+      return set_field(Field::ip_proto, choose(2) != 0 ? 17 : 132);
+  }
+}
+
 SetFieldAction choose_set_field(const Choose& choose) {
+  if (choose(3) == 0) return choose_rare_set_field(choose);
   switch (choose(18)) {
     case 0:
       return set_field(Field::eth_src, choose_mac(choose));
@@ -171,7 +218,12 @@ GroupMod choose_group(const Choose& choose, uint32_t id) {
     Bucket bucket;
     bucket.weight = static_cast<uint16_t>(choose(4));
     if (group.type == GroupMod::Type::fast_failover) {
-      bucket.watch_port = static_cast<PortNo>(1 + choose(kRandomPorts + 2));
+      if (choose(3) != 0) bucket.watch_port = static_cast<PortNo>(1 + choose(kRandomPorts + 2));
+      if (id != 0 && (bucket.watch_port == kPortAny || choose(3) == 0)) {
+        bucket.watch_group = static_cast<uint32_t>(choose(id));
+      } else if (bucket.watch_port == kPortAny) {
+        bucket.watch_port = 1;
+      }
     }
     bucket.actions = choose_actions(choose, id, 3);  // earlier groups only: no loops
     group.buckets.push_back(bucket);
@@ -204,8 +256,37 @@ match::Match choose_match(const Choose& choose) {
       fields.push_back({Field::ip_proto, 17});
       fields.push_back({Field::udp_dst, choose_port(choose)});
     }
-  } else if (choose(6) == 0) {
-    switch (choose(4)) {
+  } else if (choose(4) == 0) {
+    switch (choose(8)) {
+      case 4:
+        fields.push_back({Field::eth_type, 0x0806});
+        if (choose(2) == 0) fields.push_back({Field::arp_op, 1 + choose(2)});
+        if (choose(3) == 0) fields.push_back({Field::arp_tpa, choose_address(choose)});
+        if (choose(3) == 0) fields.push_back({Field::arp_sha, choose_mac(choose)});
+        break;
+      case 5: {
+        fields.push_back({Field::eth_type, 0x86dd});
+        const uint64_t mask = ~uint64_t{0} << choose(4);
+        fields.push_back({Field::ipv6_dst, choose_host(choose) & mask, mask});
+        if (choose(3) == 0) fields.push_back({Field::ipv6_src, choose_host(choose)});
+        break;
+      }
+      case 6:
+        fields.push_back({Field::eth_type, 0x86dd});
+        fields.push_back({Field::ip_proto, 58});
+        fields.push_back({Field::icmpv6_type, 135 + choose(2)});
+        if (choose(2) == 0) fields.push_back({Field::ipv6_nd_target, choose_host(choose)});
+        if (choose(3) == 0) fields.push_back({Field::ipv6_nd_sll, choose_mac(choose)});
+        break;
+      case 7:
+        fields.push_back({Field::eth_type, 0x0800});
+        fields.push_back({Field::ip_proto, choose(2) == 0 ? 1u : 132u});
+        if (fields.back().value == 1) {
+          fields.push_back({Field::icmpv4_type, choose(9)});
+        } else {
+          fields.push_back({Field::sctp_dst, choose_port(choose)});
+        }
+        break;
       case 0:
         fields.push_back({Field::eth_type, 0x86dd});
         if (choose(2) == 0) fields.push_back({Field::ipv6_exthdr, choose(512), choose(512)});
@@ -275,12 +356,53 @@ Bytes wrap(const Choose& choose, Bytes frame) {
   return frame;
 }
 
-/// An IPv6 packet with a few extension headers, and UDP.
+/// What ARP says, after an Ethernet header whose type is there.
+Bytes make_arp_frame(const Choose& choose, const Bytes& ethernet) {
+  Bytes frame(ethernet.begin(), ethernet.begin() + 14);
+  const auto add = [&](uint64_t value, size_t size) {
+    for (size_t i = size; i-- > 0;) frame.push_back(static_cast<uint8_t>(value >> 8 * i));
+  };
+  add(0x0001080006040000 + 1 + choose(2), 8);
+  for (int end = 0; end < 2; ++end) {
+    add(choose_mac(choose), 6);
+    add(choose_address(choose), 4);
+  }
+  add(0, 18);
+  return frame;
+}
+
+/// Gives an untagged IPv4 frame what most have not: an option, or an offset or more to come.
+void make_rare_ipv4(const Choose& choose, Bytes& frame) {
+  constexpr size_t kIp = 14;
+  if (choose(2) == 0) {
+    frame[kIp] = 0x46;
+    frame.insert(frame.begin() + kIp + 20, {1, 1, 1, 0});
+    frame[kIp + 3] = static_cast<uint8_t>(frame.size() - kIp);
+  } else {
+    frame[kIp + 6] = static_cast<uint8_t>(choose(2) << 5);
+    frame[kIp + 7] = static_cast<uint8_t>(choose(3));
+  }
+  frame[kIp + 10] = frame[kIp + 11] = 0;
+  const size_t length = size_t{frame[kIp] & 0x0fu} * 4;
+  packet::store_raw16(&frame[kIp + 10], packet::checksum({&frame[kIp], length}));
+}
+
+/// An IPv6 packet with a few extension headers, and UDP or neighbour discovery.
 Bytes make_ipv6_frame(const Choose& choose, const Bytes& ethernet) {
   Bytes frame(ethernet.begin(), ethernet.begin() + 12);
   const auto add = [&](std::initializer_list<int> bytes) {
     for (const int byte : bytes) frame.push_back(static_cast<uint8_t>(byte));
   };
+  if (choose(3) == 0) {
+    const int type = 135 + static_cast<int>(choose(2));
+    const int host = static_cast<int>(choose_host(choose));
+    add({0x86, 0xdd, 0x60, 0, 0, 0, 0, 32, 58, 255});
+    for (const int end : {1, host}) add({0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, end});
+    add({type, 0, 0, 0, 0, 0, 0, 0});
+    add({0x20, 1, 0xd, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, host});
+    add({static_cast<int>(1 + choose(2)), 1, 2, 0, 0, 0, 0, static_cast<int>(choose(5))});
+    return frame;
+  }
   constexpr int kHeaders[] = {0, 43, 60, 44, 51};
   std::vector<int> chain;
   for (size_t left = choose(4); left > 0; --left) chain.push_back(kHeaders[choose(5)]);
@@ -375,13 +497,16 @@ Bytes make_random_frame(const Choose& choose) {
   spec.ip_src = choose_address(choose);
   spec.ip_dst = choose_address(choose);
   spec.ttl = static_cast<uint8_t>(choose(8) == 0 ? choose(3) : 64);
-  spec.proto = choose(3) == 0 ? 6 : 17;
+  constexpr uint8_t kProtos[] = {17, 17, 17, 17, 6, 6, 1, 132};
+  spec.proto = kProtos[choose(8)];
   spec.dscp = static_cast<uint8_t>(choose(64));
   spec.l4_src = static_cast<uint16_t>(choose_port(choose));
   spec.l4_dst = static_cast<uint16_t>(choose_port(choose));
   spec.size = 60 + choose(5) * 17;
   Bytes frame = make_frame(spec);
   if (spec.eth_type == 0x86dd && spec.vlan < 0) frame = make_ipv6_frame(choose, frame);
+  if (spec.eth_type == 0x0806 && spec.vlan < 0) frame = make_arp_frame(choose, frame);
+  if (spec.eth_type == 0x0800 && spec.vlan < 0 && choose(8) == 0) make_rare_ipv4(choose, frame);
   if (choose(4) == 0) frame = wrap(choose, std::move(frame));
   if (choose(10) == 0) frame.resize(14 + choose(frame.size() - 14));
   if (choose(10) == 0) frame[choose(frame.size())] = static_cast<uint8_t>(choose(256));

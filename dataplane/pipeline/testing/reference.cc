@@ -102,6 +102,16 @@ void Reference::group_mod(const GroupMod& mod) {
   group.buckets.assign(mod.buckets.size(), {});
 }
 
+/// Section 6.7: by its port or by a bucket of its group; all ports that are there are up.
+bool Reference::is_live(const Bucket& bucket) const {
+  if (bucket.watch_port == kPortAny && bucket.watch_group == kGroupAny) return true;
+  if (bucket.watch_port >= 1 && bucket.watch_port <= n_ports_) return true;
+  const auto group = groups.find(bucket.watch_group);
+  return group != groups.end() &&
+         std::any_of(group->second.mod.buckets.begin(), group->second.mod.buckets.end(),
+                     [this](const Bucket& each) { return is_live(each); });
+}
+
 Reference::Flow* Reference::find(uint8_t table, const Packet& packet) {
   Flow* best = nullptr;
   for (Flow& flow : tables[table].flows) {
@@ -301,8 +311,7 @@ void Reference::run_group(const Packet& packet, uint32_t group_id, const Flow& f
     }
     case GroupMod::Type::fast_failover:
       for (size_t index = 0; index < group.mod.buckets.size(); ++index) {
-        const PortNo watch = group.mod.buckets[index].watch_port;
-        if (watch >= 1 && watch <= n_ports_) {
+        if (is_live(group.mod.buckets[index])) {
           run_bucket(index);
           return;
         }

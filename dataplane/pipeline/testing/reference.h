@@ -65,6 +65,7 @@ class Reference {
  private:
   struct Packet;
 
+  [[nodiscard]] bool is_live(const Bucket& bucket) const;
   Flow* find(uint8_t table, const Packet& packet);
   /// False: the packet was dropped on the way.
   bool run_list(Packet& packet, const ActionList& actions, const Flow& flow);

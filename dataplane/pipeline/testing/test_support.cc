@@ -168,15 +168,29 @@ FlowStats TestSwitch::flow(const FlowFilter& filter) {
   return found[0];
 }
 
+namespace {
+
+/// The first half of every IPv6 address here, and of every mask.
+constexpr uint64_t kPrefix = 0x20010db800000000;
+constexpr uint64_t kAllOnes = ~uint64_t{0};
+
+/// Octet i of a field of `bytes` octets; of 16, `high` is the first half.
+uint8_t octet_of(uint64_t value, size_t bytes, size_t i, uint64_t high) {
+  const size_t place = bytes - 1 - i;
+  return static_cast<uint8_t>(place < 8 ? value >> 8 * place : high >> 8 * (place - 8));
+}
+
+}  // namespace
+
 match::Match make_match(const std::vector<FieldValue>& fields) {
   match::Match made;
   for (const FieldValue& field : fields) {
     const size_t bytes = match::info(field.field).bytes;
-    uint8_t value[8];
-    uint8_t mask[8];
+    uint8_t value[16];
+    uint8_t mask[16];
     for (size_t i = 0; i < bytes; ++i) {
-      value[i] = static_cast<uint8_t>(field.value >> 8 * (bytes - 1 - i));
-      mask[i] = static_cast<uint8_t>(field.mask >> 8 * (bytes - 1 - i));
+      value[i] = octet_of(field.value, bytes, i, kPrefix);
+      mask[i] = octet_of(field.mask, bytes, i, kAllOnes);
     }
     made.add(field.field, value, field.mask == ~uint64_t{0} ? nullptr : mask);
   }
@@ -187,9 +201,7 @@ SetFieldAction set_field(match::Field field, uint64_t value) {
   SetFieldAction action;
   action.field = field;
   const size_t bytes = match::info(field).bytes;
-  for (size_t i = 0; i < bytes; ++i) {
-    action.value[i] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - i));
-  }
+  for (size_t i = 0; i < bytes; ++i) action.value[i] = octet_of(value, bytes, i, kPrefix);
   return action;
 }
 

@@ -100,7 +100,7 @@ struct FieldValue {
   uint64_t value;
   uint64_t mask{~uint64_t{0}};
 };
-/// A match of fields of up to 8 bytes; values in host order.
+/// A match of fields; values in host order. IPv6 addresses are those in 2001:db8::/64.
 match::Match make_match(const std::vector<FieldValue>& fields);
 SetFieldAction set_field(match::Field field, uint64_t value);
 FlowMod add_flow(uint8_t table, uint16_t priority, match::Match match,
