@@ -31,6 +31,7 @@ CPP_ROOMS: dict[str, set[str]] = {
     "runtime": {"base", "eal", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
     "traffic": {"base", "eal", "packet"},
     "vnf": {"base", "eal", "shm", "packet", "match"},
+    "channel": {"base", "eal", "shm"},
 }
 CPP_ROOMS["apps"] = set(CPP_ROOMS)
 

@@ -1,0 +1,206 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channel/ethdev_channel.h"
+
+#include <rte_dev.h>
+#include <rte_errno.h>
+#include <rte_ethdev.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <thread>
+
+#include "channel/payload.h"
+#include "eal/eal.h"
+#include "eal/mempool.h"
+
+namespace headrace::channel {
+namespace {
+
+constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPause = std::chrono::milliseconds(5);
+
+/// A device with one queue each way, and the environment that it lives in.
+class Device {
+ public:
+  static Result<std::unique_ptr<Device>> open(const std::string& devargs,
+                                              const EthdevOptions& options, uint32_t cpu) {
+    std::unique_ptr<Device> device(new Device);
+    auto eal =
+        runtime::Eal::init({.main_cpu = cpu, .memory_mb = options.memory_mb, .log_level = "error"});
+    if (!eal) return tl::unexpected(eal.error());
+    device->eal_ = std::move(*eal);
+    // More than the rings of both sides and a cache hold: zero copy lends them all.
+    auto pool = runtime::make_mempool({.name = "channel", .buffers = 8191});
+    if (!pool) return tl::unexpected(pool.error());
+    device->pool_ = std::move(*pool);
+    if (auto started = device->start(devargs, options.descriptors); !started) {
+      return tl::unexpected(started.error());
+    }
+    return device;
+  }
+
+  ~Device() {
+    if (!probed_) return;
+    rte_eth_dev_stop(id_);
+    rte_eth_dev_close(id_);
+  }
+  Device(const Device&) = delete;
+  Device& operator=(const Device&) = delete;
+
+  [[nodiscard]] uint16_t id() const { return id_; }
+  [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
+
+ private:
+  Device() = default;
+
+  Result<> start(const std::string& devargs, uint16_t wanted) {
+    const std::string name = devargs.substr(0, devargs.find(','));
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    // A virtio-user client is not made without its server, which the other end may still be making.
+    int error = 0;
+    while ((error = rte_dev_probe(devargs.c_str())) != 0) {
+      if (error == -EINVAL || error == -ENODEV || std::chrono::steady_clock::now() > deadline) {
+        return fail("no device from '{}': {}", devargs, rte_strerror(-error));
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    if (rte_eth_dev_get_port_by_name(name.c_str(), &id_) != 0) {
+      return fail("'{}' is no Ethernet device", devargs);
+    }
+    probed_ = true;
+    rte_eth_dev_info info{};
+    rte_eth_dev_info_get(id_, &info);
+    rte_eth_conf conf{};
+    conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0 ? 1 : 0;
+    uint16_t rx = wanted;
+    uint16_t tx = wanted;
+    const auto node = static_cast<unsigned>(SOCKET_ID_ANY);
+    if (rte_eth_dev_configure(id_, 1, 1, &conf) != 0 ||
+        rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx) != 0 ||
+        rte_eth_rx_queue_setup(id_, 0, rx, node, nullptr, pool_.get()) != 0 ||
+        rte_eth_tx_queue_setup(id_, 0, tx, node, nullptr) != 0) {
+      return fail("'{}' refuses one queue of {} each way: {}", devargs, wanted,
+                  rte_strerror(rte_errno));
+    }
+    return come_up(devargs, deadline);
+  }
+
+  Result<> come_up(const std::string& devargs, std::chrono::steady_clock::time_point deadline) {
+    int error = 0;
+    while ((error = rte_eth_dev_start(id_)) != 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return fail("'{}' does not start: {}", devargs, rte_strerror(-error));
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    rte_eth_promiscuous_enable(id_);
+    rte_eth_link link{};
+    while (rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return fail("'{}' found no peer within 10 s", devargs);
+      }
+      std::this_thread::sleep_for(kPause);
+    }
+    return {};
+  }
+
+  std::unique_ptr<runtime::Eal> eal_;
+  runtime::Mempool pool_;
+  uint16_t id_{0};
+  bool probed_{false};
+};
+
+class Producer final : public End {
+ public:
+  explicit Producer(std::unique_ptr<Device> device) : device_(std::move(device)) {
+    // Packets that are not touched are sent as the buffers lie.
+    rte_mempool_obj_iter(
+        device_->pool(),
+        [](rte_mempool*, void*, void* buffer, unsigned) {
+          write_header(rte_pktmbuf_mtod(static_cast<rte_mbuf*>(buffer), uint8_t*));
+        },
+        nullptr);
+  }
+  ~Producer() override { rte_pktmbuf_free_bulk(packets_.data(), pending_); }
+
+  Turn turn(const Work& work) override {
+    if (pending_ == 0) {
+      // Nothing while all buffers are under way.
+      if (rte_pktmbuf_alloc_bulk(device_->pool(), packets_.data(), kBurst) != 0) return {};
+      pending_ = kBurst;
+      for (rte_mbuf* packet : packets_) {
+        packet->data_len = static_cast<uint16_t>(work.length);
+        packet->pkt_len = work.length;
+      }
+      if (work.touch) {
+        for (rte_mbuf* packet : packets_) {
+          write_lines(rte_pktmbuf_mtod(packet, uint8_t*), work.length, ++word_);
+        }
+      }
+    }
+    const uint16_t sent = rte_eth_tx_burst(device_->id(), 0, packets_.data(), pending_);
+    pending_ = static_cast<uint16_t>(pending_ - sent);
+    std::copy_n(packets_.begin() + sent, pending_, packets_.begin());
+    return {.packets = sent};
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+  std::array<rte_mbuf*, kBurst> packets_{};
+  uint16_t pending_{0};
+  uint64_t word_{0};
+};
+
+class Consumer final : public End {
+ public:
+  explicit Consumer(std::unique_ptr<Device> device) : device_(std::move(device)) {}
+
+  Turn turn(const Work& work) override {
+    std::array<rte_mbuf*, kBurst> packets;
+    const uint16_t count = rte_eth_rx_burst(device_->id(), 0, packets.data(), kBurst);
+    Turn done;
+    for (uint16_t i = 0; i < count; ++i) {
+      // The kernel's own protocols speak on its interfaces.
+      if (packets[i]->pkt_len != work.length || packets[i]->nb_segs != 1) {
+        ++done.foreign;
+      } else if (work.touch &&
+                 !read_lines(rte_pktmbuf_mtod(packets[i], const uint8_t*), work.length)) {
+        ++done.corrupt;
+      }
+    }
+    rte_pktmbuf_free_bulk(packets.data(), count);
+    done.packets = count - done.foreign;
+    return done;
+  }
+
+ private:
+  std::unique_ptr<Device> device_;
+};
+
+class EthdevChannel final : public Channel {
+ public:
+  explicit EthdevChannel(EthdevOptions options) : options_(std::move(options)) {}
+
+  Result<std::unique_ptr<End>> open(Role role, uint32_t cpu) override {
+    const bool produces = role == Role::producer;
+    auto device = Device::open(produces ? options_.producer : options_.consumer, options_, cpu);
+    if (!device) return tl::unexpected(device.error());
+    if (produces) return std::make_unique<Producer>(std::move(*device));
+    return std::make_unique<Consumer>(std::move(*device));
+  }
+
+ private:
+  EthdevOptions options_;
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Channel>> make_ethdev_channel(const EthdevOptions& options) {
+  if (options.producer.empty() || options.consumer.empty()) {
+    return fail("ethdev needs --producer and --consumer: the two devices");
+  }
+  return std::make_unique<EthdevChannel>(options);
+}
+
+}  // namespace headrace::channel

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "channel/shm_channel.h"
+
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <numeric>
+#include <thread>
+#include <vector>
+
+#include "channel/payload.h"
+#include "shm/attach_client.h"
+#include "shm/direct_link.h"
+#include "shm/region.h"
+#include "shm/switch_end.h"
+#include "shm/vnf_end.h"
+
+namespace headrace::channel {
+namespace {
+
+using shm::VnfEnd;
+
+constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kPause = std::chrono::milliseconds(2);
+
+/// Unused buffers, as numbers.
+class StackPool final : public shm::BufferPool {
+ public:
+  explicit StackPool(uint32_t buffers) : free_(buffers) {
+    std::iota(free_.begin(), free_.end(), 0);
+  }
+  uint32_t take(std::span<uint32_t> buffers) override {
+    const size_t count = std::min(buffers.size(), free_.size());
+    std::copy_n(free_.end() - static_cast<ptrdiff_t>(count), count, buffers.begin());
+    free_.resize(free_.size() - count);
+    return static_cast<uint32_t>(count);
+  }
+  void give(std::span<const uint32_t> buffers) override {
+    free_.insert(free_.end(), buffers.begin(), buffers.end());
+  }
+
+ private:
+  std::vector<uint32_t> free_;
+};
+
+void prepare(VnfEnd& port, uint32_t packet, uint32_t length) {
+  port.header(packet).begin = shm::kHeadroom;
+  port.header(packet).length = length;
+  write_header(port.data(packet));
+}
+
+/// Common to both ends: the port.
+class PortEnd : public End {
+ public:
+  PortEnd(VnfEnd port, int connection) : port_(port), connection_(connection) {}
+  PortEnd(const PortEnd&) = delete;
+  PortEnd& operator=(const PortEnd&) = delete;
+  ~PortEnd() override {
+    port_.free_all();
+    port_.block().user.store(0, std::memory_order_release);
+    if (connection_ >= 0) close(connection_);
+  }
+
+ protected:
+  VnfEnd port_;
+  int connection_;
+};
+
+/// Sends what came back, or, where nothing comes back, fresh buffers.
+class ShmProducer final : public PortEnd {
+ public:
+  ShmProducer(VnfEnd port, int connection, const ShmOptions& options)
+      : PortEnd(port, connection),
+        direct_(options.direct),
+        missing_(options.buffers),
+        prepared_(port.n_buffers()) {}
+
+  Turn turn(const Work& work) override {
+    if (pending_ == 0) pending_ = direct_ ? circulating(work) : fresh(work);
+    const uint32_t sent = port_.tx(std::span(packets_).first(pending_));
+    pending_ -= sent;
+    std::copy_n(packets_.begin() + sent, pending_, packets_.begin());
+    return {.packets = sent};
+  }
+
+ private:
+  uint32_t circulating(const Work& work) {
+    uint32_t count = port_.rx(packets_);
+    const bool starts = missing_ > 0;
+    if (count == 0 && starts) {
+      count = port_.alloc(std::span(packets_).first(std::min(kBurst, missing_)));
+      missing_ -= count;
+    }
+    if (starts || work.length != length_) {
+      // All that circulate have the new length after as many as there can be.
+      length_ = work.length;
+      to_prepare_ = 1U << 16;
+    }
+    if (to_prepare_ > 0) {
+      for (uint32_t i = 0; i < count; ++i) prepare(port_, packets_[i], work.length);
+      to_prepare_ -= std::min(to_prepare_, count);
+    }
+    if (work.touch) touch(count, work);
+    return count;
+  }
+
+  uint32_t fresh(const Work& work) {
+    const uint32_t count = port_.alloc(packets_);
+    for (const uint32_t packet : std::span(packets_).first(count)) {
+      port_.header(packet).length = work.length;
+      if (prepared_[packet] != 0) continue;
+      write_header(port_.data(packet));  // stays for the next time that the buffer comes
+      prepared_[packet] = 1;
+    }
+    if (work.touch) touch(count, work);
+    return count;
+  }
+
+  void touch(uint32_t count, const Work& work) {
+    for (uint32_t i = 0; i < count; ++i) {
+      write_lines(port_.data(packets_[i]), work.length, ++word_);
+    }
+  }
+
+  bool direct_;
+  uint32_t missing_;  ///< buffers yet to be put into circulation
+  uint32_t length_{0};
+  uint32_t to_prepare_{0};
+  std::vector<uint8_t> prepared_;  ///< by buffer: its Ethernet header is written
+  std::array<uint32_t, kBurst> packets_{};
+  uint32_t pending_{0};
+  uint64_t word_{0};
+};
+
+/// Sends back what it got, or, where nothing goes back, frees it.
+class ShmConsumer final : public PortEnd {
+ public:
+  ShmConsumer(VnfEnd port, int connection, const ShmOptions& options)
+      : PortEnd(port, connection), direct_(options.direct) {}
+
+  Turn turn(const Work& work) override {
+    Turn done;
+    if (pending_ == 0) {
+      pending_ = port_.rx(packets_);
+      done.packets = pending_;
+      if (work.touch) read(work, done);
+    }
+    if (!direct_) {
+      port_.free(std::span(packets_).first(pending_));
+      pending_ = 0;
+      return done;
+    }
+    const uint32_t sent = port_.tx(std::span(packets_).first(pending_));
+    pending_ -= sent;
+    std::copy_n(packets_.begin() + sent, pending_, packets_.begin());
+    return done;
+  }
+
+ private:
+  void read(const Work& work, Turn& done) {
+    for (uint32_t i = 0; i < pending_; ++i) {
+      if (port_.header(packets_[i]).length != work.length) {
+        ++done.foreign;
+      } else if (!read_lines(port_.data(packets_[i]), work.length)) {
+        ++done.corrupt;
+      }
+    }
+    done.packets -= done.foreign;
+  }
+
+  bool direct_;
+  std::array<uint32_t, kBurst> packets_{};
+  uint32_t pending_{0};
+};
+
+std::unique_ptr<End> make_end(Role role, const VnfEnd& port, int connection,
+                              const ShmOptions& options) {
+  port.block().user.store(static_cast<uint32_t>(getpid()), std::memory_order_release);
+  if (role == Role::producer) return std::make_unique<ShmProducer>(port, connection, options);
+  return std::make_unique<ShmConsumer>(port, connection, options);
+}
+
+/// Ports of a running switch.
+class SwitchChannel final : public Channel {
+ public:
+  explicit SwitchChannel(ShmOptions options) : options_(std::move(options)) {}
+
+  Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
+    const std::string& name = role == Role::producer ? options_.producer : options_.consumer;
+    shm::Attached attached;
+    const int error = shm::ask_for_port(options_.socket.c_str(), name.c_str(), attached);
+    if (error != 0) return fail("port {} at {}: {}", name, options_.socket, std::strerror(-error));
+    const std::span<uint8_t> memory = shm::map_region(attached.region);
+    close(attached.region);
+    VnfEnd port;
+    if (memory.empty() || port.bind(memory, attached.port) != 0) {
+      return fail("port {} at {}: the switch gave no region", name, options_.socket);
+    }
+    auto end = make_end(role, port, attached.connection, options_);
+    if (options_.direct) return linked(std::move(end), port, name);
+    return end;
+  }
+
+ private:
+  /// Answers the switch until it has made the link: a port that is asked follows in its own calls.
+  Result<std::unique_ptr<End>> linked(std::unique_ptr<End> end, const VnfEnd& port,
+                                      const std::string& name) const {
+    const auto deadline = std::chrono::steady_clock::now() + kPatience;
+    while (port.block().link.tx_now.load() == 0 || port.block().link.rx_now.load() == 0) {
+      if (std::chrono::steady_clock::now() > deadline) {
+        return fail("port {} at {}: the switch made no direct link within 10 s", name,
+                    options_.socket);
+      }
+      end->turn({});
+      std::this_thread::sleep_for(kPause);
+    }
+    return end;
+  }
+
+  ShmOptions options_;
+};
+
+/// A region of our own.
+class OwnChannel final : public Channel {
+ public:
+  OwnChannel(ShmOptions options, shm::Region region)
+      : options_(std::move(options)),
+        region_(std::move(region)),
+        pool_(region_.config().n_buffers),
+        ends_(region_, pool_) {
+    there_.want(true);
+    back_.want(true);
+  }
+
+  Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
+    VnfEnd port;
+    const uint32_t number = role == Role::producer ? kProducer : kConsumer;
+    if (const int error = port.bind(region_.mapping().octets(), number); error != 0) {
+      return fail("our own region: {}", std::strerror(-error));
+    }
+    return make_end(role, port, -1, options_);
+  }
+
+  bool settle() override {
+    step(there_);
+    step(back_);
+    ends_.refill(kProducer, options_.buffers);
+    using enum shm::DirectLink::State;
+    return there_.state() == on && back_.state() == on &&
+           region_.port(kProducer).link.direct_packets.load() > options_.buffers;
+  }
+
+ private:
+  static constexpr uint32_t kProducer = 0;
+  static constexpr uint32_t kConsumer = 1;
+
+  /// What a worker does for a port: forwards what the link does not carry yet.
+  void step(shm::DirectLink& link) {
+    if (!link.step(ends_)) return;
+    std::array<shm::Sent, kBurst> sent;
+    const uint32_t count = ends_.receive(link.from(), sent);
+    std::array<uint32_t, kBurst> numbers;
+    for (uint32_t i = 0; i < count; ++i) numbers[i] = sent[i].buffer;
+    uint32_t handed_on = 0;
+    while (handed_on < count) {
+      handed_on += ends_.send(link.to(), std::span(numbers).subspan(handed_on, count - handed_on));
+    }
+    link.polled(ends_, count == 0);
+  }
+
+  ShmOptions options_;
+  shm::Region region_;
+  StackPool pool_;
+  shm::SwitchEnd ends_;
+  shm::DirectLink there_{kProducer, kConsumer};
+  shm::DirectLink back_{kConsumer, kProducer};
+};
+
+}  // namespace
+
+Result<std::unique_ptr<Channel>> make_shm_channel(const ShmOptions& options) {
+  constexpr uint32_t kRing = 1024;
+  if (options.buffers == 0 || options.buffers > kRing) {
+    return fail("--buffers {}: 1 to {}", options.buffers, kRing);
+  }
+  if (!options.socket.empty()) return std::make_unique<SwitchChannel>(options);
+  if (!options.direct) return fail("--no-direct needs the --socket of a switch");
+  auto region = shm::Region::create({.name = "headrace-channel",
+                                     .n_ports = 2,
+                                     .n_buffers = std::max(options.buffers, 64U),
+                                     .ring_capacity = kRing});
+  if (!region) return tl::unexpected(region.error());
+  return std::make_unique<OwnChannel>(options, std::move(*region));
+}
+
+}  // namespace headrace::channel

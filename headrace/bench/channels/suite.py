@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench channels` as the command runs it: rounds over all kinds, then medians."""
+
+import tempfile
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.bench.channels import figures, network
+from headrace.bench.channels.kinds import FCS, KINDS, SIZES, Case, Kind, cases_of
+from headrace.bench.channels.program import Channel, ChannelError, Window
+from headrace.bench.channels.switch import Switch
+from headrace.bench.manifest import machine, versions
+from headrace.bench.peers.suites import place
+from headrace.bench.peers.systems import Place
+from headrace.bench.rows import Row
+from headrace.machine.programs import ProgramMissing, find_program
+
+PRODUCER_CORE, CONSUMER_CORE = 0, 1
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How often and how long to look at each kind and case."""
+
+    repeats: int = 5
+    window_s: float = 0.3
+    settle_s: float = 0.1
+
+
+def find_channel_program() -> Path:
+    """headrace-channel, beside the other programs of the build; ChannelError with the remedy."""
+    try:
+        found = find_program("headrace-switch").parents[1] / "channel" / "headrace-channel"
+    except ProgramMissing as error:
+        raise ChannelError(str(error)) from error
+    if not found.exists():
+        raise ChannelError(f"{found} is missing; run `make build`")
+    return found
+
+
+def cores(kind: Kind) -> tuple[int, int]:
+    """Those of producer and consumer: with a switch between them, it has the second for itself."""
+    return (PRODUCER_CORE, PRODUCER_CORE if kind.switch_ports else CONSUMER_CORE)
+
+
+def arguments(kind: Kind, folder: Path, group: Path) -> list[str]:
+    """The whole command line of headrace-channel for a kind."""
+    places = {"dir": str(folder), "group": str(group)}
+    producer, consumer = cores(kind)
+    return [
+        *(word.format(**places) for word in kind.arguments),
+        *("--producer-core", str(producer), "--consumer-core", str(consumer)),
+        *(("--yield",) if producer == consumer else ()),
+        *network.arguments(kind.network),
+    ]
+
+
+async def _round(
+    kind: Kind, where: Place, switch: Switch, plan: Plan, program: Path
+) -> dict[Case, Window]:
+    """One window of each case of one kind."""
+    windows: dict[Case, Window] = {}
+    with tempfile.TemporaryDirectory(prefix=f"{kind.name}-", dir=where.rundir) as folder:
+        if kind.switch_ports:
+            switch.join(kind.switch_ports, Path(folder))
+        words = arguments(kind, Path(folder), switch.group_socket)
+        try:
+            async with Channel(program, words, Path(folder) / "log") as channel:
+                await network.before_open(kind.network, channel.ends)
+                await channel.open()
+                await network.after_open(kind.network, channel.ends)
+                for case in cases_of(kind):
+                    window = await channel.measure(case, plan.window_s, plan.settle_s)
+                    check(kind, case, window)
+                    windows[case] = window
+        finally:
+            if kind.switch_ports:
+                switch.park()
+    return windows
+
+
+def check(kind: Kind, case: Case, window: Window) -> None:
+    """Whether the window is a figure of what was meant to be measured.
+
+    Raises:
+        ChannelError: nothing came through, or not what was sent.
+    """
+    if window.packets == 0:
+        raise ChannelError(f"{case.name}: no packets came through ({window.sent} were sent)")
+    if window.corrupt > 0:
+        raise ChannelError(f"{case.name}: {window.corrupt} packets came through damaged")
+    if window.foreign > window.packets // 2:
+        raise ChannelError(f"{case.name}: {window.foreign} packets had another length")
+
+
+async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], dict[str, Any]]:
+    """Measures the kinds in turn, and again for each repeat.
+
+    A kind that this machine can't run is skipped with its reason.
+
+    Raises:
+        ChannelError, PeerError: one of Headrace's own could not be measured, or nothing could.
+    """
+    program = find_channel_program()
+    taken: dict[tuple[str, Case], list[float]] = {}
+    failed: dict[str, str] = {}
+    with place() as where:
+        switch = Switch(where)
+        try:
+            for number in range(plan.repeats):
+                for kind in kinds:
+                    if kind.name in failed:
+                        continue
+                    try:
+                        windows = await _round(kind, where, switch, plan, program)
+                    except ChannelError as error:
+                        if kind.ours:
+                            raise ChannelError(f"{kind.name}: {error}") from error
+                        failed[kind.name] = str(error)
+                        say(f"{kind.name}: skipped: {error}")
+                        continue
+                    for case, window in windows.items():
+                        rate = figures.mpps(kind, case, window)
+                        taken.setdefault((kind.name, case), []).append(rate)
+                say(f"round {number + 1} of {plan.repeats}")
+        finally:
+            switch.stop()
+    complete = {key: rates for key, rates in taken.items() if key[0] not in failed}
+    rows = list(figures.rates(kinds, complete, failed))
+    rows += figures.ratios(complete, failed, whole=len(kinds) == len(KINDS))
+    return rows, manifest(plan, kinds)
+
+
+def manifest(plan: Plan, kinds: Sequence[Kind]) -> dict[str, Any]:
+    """What the figures were taken with, what they mean, and what shares a core."""
+    return {
+        "machine": machine(),
+        "versions": versions(),
+        "definitions": {
+            "rate": "packets handed to the receiver per second, in bursts of up to 32",
+            "pointers": "nothing is written to or read from the payload; headers were written once",
+            "touched": "the producer writes a word into each cache line of each packet, the "
+            "consumer reads and checks it",
+            "direct, ring": "the consumer sends each buffer back by the same kind of ring; "
+            "untouched packets are counted both ways, touched ones one way",
+            "ring": "numbers only: no checks, owners, lengths or counters; the machine's limit",
+            "ratio": "median of the ratios of windows of the same round",
+            "sizes": f"{', '.join(map(str, SIZES))} octets with an FCS of {FCS}",
+        },
+        "kinds": {
+            kind.name: {"setting": kind.setting, "arguments": " ".join(kind.arguments)}
+            for kind in kinds
+        },
+        "cores": {
+            kind.name: dict(zip(("producer", "consumer"), cores(kind), strict=True))
+            for kind in kinds
+        },
+        "shared": "with the switch between them its worker has core 1 and producer and consumer "
+        "share core 0, giving it to each other when they have nothing to do; else each has a core. "
+        "The programs' control threads and this command run on the same cores, mostly asleep",
+        "windows": {"repeats": plan.repeats, "seconds": plan.window_s, "settle": plan.settle_s},
+        "order": "all kinds in turn, each with all its cases, and again for each repeat",
+    }

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""headrace-switch between the two ends: two ports of a kind and one rule."""
+
+from pathlib import Path
+
+from headrace.bench.peers.systems import Headrace, Place
+from headrace.machine.programs import find_program
+
+PRODUCER, CONSUMER = 1, 2
+GROUP = "channel"
+# The EtherType of the producer's frames. A rule that names it sends on only what it matches, so
+# that the switch has to look: no direct link can be made of it.
+RULE = f"in_port={PRODUCER},dl_type=0x88b5,actions=output:{CONSUMER}"
+
+
+class Switch:
+    """One switch for all rounds, parked whenever it is not measured."""
+
+    def __init__(self, where: Place) -> None:
+        """Nothing is started; `where` has the core of its worker."""
+        self._system = Headrace(where, find_program("headrace-switch"))
+
+    @property
+    def group_socket(self) -> Path:
+        """Where VNFs of the group attach."""
+        return self._system.rundir / f"{GROUP}.shm"
+
+    def join(self, kind: str, folder: Path) -> None:
+        """Makes the two ports of a kind and the rule, and lets the switch run."""
+        if self._system.children:
+            self._system.resume()
+        else:
+            self._system.start()
+        self._system.vsctl("--if-exists", "del-br", "br0")
+        self._system.vsctl("add-br", "br0", *self._system.bridge_options("br0"))
+        for name, number in (("producer", PRODUCER), ("consumer", CONSUMER)):
+            option = f"group={GROUP}" if kind == "shm" else f"socket={folder}/{name}.sock"
+            self._system.vsctl(
+                *("add-port", "br0", name, "--", "set", "Interface", name, f"type={kind}"),
+                *(f"ofport_request={number}", f"options:{option}"),
+            )
+        self._system.ofctl("del-flows")
+        self._system.ofctl("add-flow", RULE)
+
+    def park(self) -> None:
+        """Leaves the core to others."""
+        self._system.park()
+
+    def stop(self) -> None:
+        """Ends it."""
+        self._system.stop()
