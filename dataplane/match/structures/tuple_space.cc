@@ -16,6 +16,17 @@ constexpr size_t kFiltered = 4;
 /// So many candidates of a burst are put in order; for more, the list is gone through.
 constexpr size_t kFewTuples = 8;
 
+/// Moves those packets to the front that a rule of `max_priority` would still better; how many.
+inline size_t keep_open(std::span<uint8_t> searching, const Ranked* best, uint16_t max_priority) {
+  const Ranked ceiling = ranked(max_priority, 0);
+  size_t left = 0;
+  for (const uint8_t slot : searching) {
+    searching[left] = slot;
+    left += best[slot] < ceiling ? 1 : 0;
+  }
+  return left;
+}
+
 }  // namespace
 
 TupleSpace::TupleSpace(Defer defer) : defer_(std::move(defer)) {
@@ -40,19 +51,14 @@ void TupleSpace::lookup(const FieldValues* burst, std::span<const uint8_t> activ
   size_t at = 0;
   for (; at < plain; ++at) {
     const Listed& tuple = list.tuples[at];
-    const Ranked ceiling = ranked(tuple.max_priority, 0);
-    size_t left = 0;
-    for (size_t i = 0; i < count; ++i) {
-      const uint8_t slot = searching[i];
-      searching[left] = slot;
-      left += best[slot] < ceiling ? 1 : 0;
-    }
-    count = left;
+    count = keep_open({searching, count}, best, tuple.max_priority);
     if (count == 0) break;
     tuple.table->improve(burst, {searching, count}, best);
   }
   if (count != 0 && list.filter != nullptr) {
-    search_filtered(list, at, burst, {searching, count}, best);
+    // Those that the first tuples settled need not ask the filter.
+    count = keep_open({searching, count}, best, list.tuples[at].max_priority);
+    if (count != 0) search_filtered(list, at, burst, {searching, count}, best);
   }
   const uint32_t otherwise = default_index();
   for (size_t i = 0; i < active.size(); ++i) {
