@@ -1,12 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/stream.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <openssl/pem.h>
+#include <openssl/x509v3.h>
+#include <unistd.h>
 
 #include <array>
 #include <asio/ssl.hpp>
 #include <asio/steady_timer.hpp>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <utility>
+
+#include "base/log.h"
 
 namespace headrace {
 namespace {
@@ -69,7 +78,42 @@ struct Handshake {
   bool late{false};
 };
 
-Result<TlsCredentials::Context> load(const TlsFiles& files) {
+/// Writes the self-signed root of the chain that a peer shows to `file`, which must not exist.
+Result<> keep_root(X509_STORE_CTX* chain, const std::string& file) {
+  STACK_OF(X509)* shown = X509_STORE_CTX_get0_untrusted(chain);
+  X509* root = shown == nullptr || sk_X509_num(shown) == 0
+                   ? nullptr
+                   : sk_X509_value(shown, sk_X509_num(shown) - 1);
+  if (root == nullptr || X509_check_issued(root, root) != X509_V_OK) {
+    return fail("the peer shows no self-signed CA certificate to begin with");
+  }
+  const int fd = ::open(file.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+  FILE* out = fd < 0 ? nullptr : ::fdopen(fd, "w");
+  if (out == nullptr) return fail("{}: {}", file, std::strerror(errno));
+  const bool written = PEM_write_X509(out, root) == 1;
+  if (::fclose(out) != 0 || !written) {
+    ::unlink(file.c_str());
+    return fail("{}: cannot be written", file);
+  }
+  return {};
+}
+
+/// Refuses every peer, once the root of its chain is kept.
+void bootstrap(asio::ssl::context& context, const std::string& file, std::error_code& code) {
+  const auto verify = [file](bool, asio::ssl::verify_context& peer) {
+    const Result<> kept = keep_root(peer.native_handle(), file);
+    if (kept) {
+      log::warn("TLS: {}: the first peer's CA certificate is kept there and trusted from now on",
+                file);
+    } else {
+      log::warn("TLS: bootstrap_ca_cert: {}", kept.error().message);
+    }
+    return false;
+  };
+  context.set_verify_callback(verify, code);
+}
+
+Result<TlsCredentials::Context> load(const TlsFiles& files, bool is_bootstrap) {
   auto context = std::make_shared<asio::ssl::context>(asio::ssl::context::tls);
   std::error_code code;
   context->set_options(asio::ssl::context::no_sslv2 | asio::ssl::context::no_sslv3 |
@@ -87,7 +131,11 @@ Result<TlsCredentials::Context> load(const TlsFiles& files) {
   if (Result<> used = done("private key", files.private_key); !used) {
     return tl::unexpected(used.error());
   }
-  context->load_verify_file(files.ca_cert, code);
+  if (is_bootstrap) {
+    bootstrap(*context, files.ca_cert, code);
+  } else {
+    context->load_verify_file(files.ca_cert, code);
+  }
   if (Result<> used = done("CA certificate", files.ca_cert); !used) {
     return tl::unexpected(used.error());
   }
@@ -117,10 +165,14 @@ Result<TlsCredentials::Context> TlsCredentials::context() {
     }
     std::error_code code;
     times[i] = std::filesystem::last_write_time(*names[i], code);
+    if (code && names[i] == &files_.ca_cert && files_.bootstrap_ca_cert &&
+        code == std::errc::no_such_file_or_directory) {
+      return load(files_, true);
+    }
     if (code) return fail("TLS: {}: {}", *names[i], code.message());
   }
   if (context_ != nullptr && times == read_at_) return context_;
-  Result<Context> loaded = load(files_);
+  Result<Context> loaded = load(files_, false);
   if (!loaded) return loaded;
   read_at_ = times;
   context_ = *loaded;

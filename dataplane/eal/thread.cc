@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include <cstring>
+#include <thread>
 
 namespace headrace::runtime {
 
@@ -18,6 +19,12 @@ Result<> pin_this_thread(uint32_t cpu) {
     return fail("CPU {}: cannot run there: {}", cpu, std::strerror(error));
   }
   return {};
+}
+
+bool is_cpu_usable(uint32_t cpu) {
+  bool usable = false;
+  std::thread([&] { usable = pin_this_thread(cpu).has_value(); }).join();
+  return usable;
 }
 
 void name_this_thread(const char* name) {

@@ -12,6 +12,9 @@ namespace headrace::runtime {
 /// Pins the calling thread to `cpu`. Fails if the process may not run there.
 Result<> pin_this_thread(uint32_t cpu);
 
+/// Whether a thread of this process may run on `cpu`.
+[[nodiscard]] bool is_cpu_usable(uint32_t cpu);
+
 /// Names the calling thread, as `top -H` shows it; at most 15 characters count.
 void name_this_thread(const char* name);
 

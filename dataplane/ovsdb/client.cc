@@ -20,6 +20,29 @@ Json array(std::initializer_list<Json> elements) {
   return result;
 }
 
+/// What no row of the database gets, each with its place.
+Notes all_notes(const Desired& desired) {
+  Notes all = desired.notes;
+  const auto take = [&all](const std::string& place, const Notes& notes) {
+    for (const auto& note : notes) {
+      all.push_back(fmt::format("{}: {}", place, note));
+    }
+  };
+  for (const auto& bridge : desired.bridges) {
+    take("bridge " + bridge.config.name, bridge.notes);
+    for (const auto& port : bridge.ports) {
+      take("port " + port.name, port.notes);
+    }
+    for (const auto& controller : bridge.controllers) {
+      take("controller " + controller.spec.target, controller.notes);
+    }
+    for (const auto& interface : bridge.interfaces) {
+      take("interface " + interface.spec.name, interface.notes);
+    }
+  }
+  return all;
+}
+
 /// The first error in a reply to "transact" (RFC 7047, section 4.1.3), or "".
 std::string transaction_error(const Json& reply) {
   if (!reply.is_array()) {
@@ -163,15 +186,22 @@ void Client::request_monitor() {
                 });
 }
 
+void Client::log_new(Notes notes) {
+  for (const auto& note : notes) {
+    if (std::find(logged_.begin(), logged_.end(), note) == logged_.end()) {
+      log::warn("ovsdb: {}", note);
+    }
+  }
+  logged_ = std::move(notes);
+}
+
 void Client::on_rows_changed() {
   const auto desired = read_desired(database_);
   if (!desired) {
     give_up(desired.error().message);
     return;
   }
-  for (const auto& warning : desired->warnings) {
-    log::warn("ovsdb: {}", warning);
-  }
+  log_new(all_notes(*desired));
   stats_interval_ = desired->stats_interval;
   reconciler_.apply(*desired);
   write_back();

@@ -56,6 +56,8 @@ class Client {
   void on_lock();
   void request_monitor();
   void on_rows_changed();
+  /// Logs what was not said before.
+  void log_new(Notes notes);
   void write_back();
   void transact(Json operations);
   void on_transacted(const Result<Json>& reply, size_t operations);
@@ -70,6 +72,7 @@ class Client {
   Reconciler reconciler_;
   StatusWriter writer_;
   Database database_;
+  Notes logged_;  ///< what the log has been told already
   std::shared_ptr<Rpc> rpc_;
   asio::steady_timer reconnect_timer_;
   asio::steady_timer status_timer_;

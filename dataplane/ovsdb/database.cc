@@ -12,18 +12,25 @@ Json Database::monitor_requests() {
   ofport["select"] = Json{{"modify", false}};
   Json interface = Json::array();
   interface.push_back(
-      columns({"name", "type", "options", "ofport_request", "mtu_request", "mac", "other_config"}));
+      columns({"name", "type", "options", "ofport_request", "mtu_request", "mac", "other_config",
+               "ingress_policing_rate", "ingress_policing_kpkts_rate", "bfd", "cfm_mpid", "lldp"}));
   interface.push_back(std::move(ofport));
   return {
       {"Open_vSwitch", columns({"bridges", "next_cfg", "other_config", "ssl"})},
       {"Bridge",
-       columns({"name", "ports", "controller", "fail_mode", "protocols", "other_config"})},
-      {"Port", columns({"name", "interfaces", "qos"})},
+       columns({"name", "ports", "controller", "fail_mode", "protocols", "other_config",
+                "datapath_type", "stp_enable", "rstp_enable", "mcast_snooping_enable", "sflow",
+                "netflow", "ipfix", "auto_attach", "flood_vlans", "flow_tables", "mirrors"})},
+      {"Port", columns({"name", "interfaces", "qos", "tag", "trunks", "vlan_mode", "cvlans",
+                        "protected", "mac", "lacp", "other_config"})},
       {"QoS", columns({"type", "queues", "other_config"})},
-      {"Queue", columns({"other_config"})},
+      {"Queue", columns({"other_config", "dscp"})},
       {"Interface", std::move(interface)},
-      {"SSL", columns({"private_key", "certificate", "ca_cert"})},
-      {"Controller", columns({"target", "max_backoff", "inactivity_probe"})},
+      {"SSL", columns({"private_key", "certificate", "ca_cert", "bootstrap_ca_cert"})},
+      {"Controller",
+       columns({"target", "max_backoff", "inactivity_probe", "controller_rate_limit",
+                "controller_burst_limit", "controller_queue_size", "connection_mode", "local_ip",
+                "local_netmask", "local_gateway", "enable_async_messages", "other_config"})},
   };
 }
 

@@ -2,17 +2,12 @@
 #include "ovsdb/desired.h"
 
 #include <algorithm>
-#include <set>
 
+#include "ovsdb/desired_port.h"
 #include "ovsdb/parse.h"
 
 namespace headrace::ovsdb {
 namespace {
-
-std::optional<std::string> lookup(const StringMap& map, const std::string& key) {
-  const auto it = map.find(key);
-  return it == map.end() ? std::nullopt : std::optional(it->second);
-}
 
 /// A stable datapath id for a bridge that asks for none: 48 bits of its row's UUID, made a locally
 /// administered unicast address, since OVS's datapath ids are MAC addresses too.
@@ -21,180 +16,79 @@ uint64_t default_datapath_id(const Uuid& uuid) {
   return (bits & ~(uint64_t{1} << 40)) | uint64_t{2} << 40;
 }
 
-Result<InterfaceRow> read_interface(const Uuid& uuid, const Json& columns,
-                                    const std::string& bridge, std::vector<std::string>& warnings) {
-  InterfaceRow row;
-  row.uuid = uuid;
-  RowReader reader("Interface", uuid, columns);
-  row.spec.name = reader.string("name");
-  row.spec.type = reader.string("type");
-  row.spec.options = reader.map("options");
-  row.spec.mac = reader.optional_string("mac");
-  const auto mtu = reader.optional_integer("mtu_request");
-  const auto ofport = reader.optional_integer("ofport");
-  const auto requested = reader.optional_integer("ofport_request");
-  const auto other_config = reader.map("other_config");
-  if (auto status = reader.status(); !status) {
-    return tl::unexpected(status.error());
-  }
-  if (mtu) {
-    row.spec.mtu = static_cast<uint32_t>(std::clamp<int64_t>(*mtu, 1, UINT16_MAX));
-  }
-  if (requested && *requested >= 1 && *requested <= kOfportMax) {
-    row.requested = static_cast<uint32_t>(*requested);
-  }
-  if (ofport && *ofport >= 1 && *ofport <= kOfportMax) {
-    row.last_number = static_cast<uint32_t>(*ofport);
-  }
-  if (row.spec.name == bridge) {
-    row.spec.number = pipeline::kPortLocal;
-    if (row.spec.type.empty()) {
-      row.spec.type = "internal";
-    }
-  }
-  if (row.spec.type.empty()) {
-    row.spec.type = "system";
-  }
-  if (const auto text = lookup(other_config, "pmd-rxq-affinity")) {
-    if (auto affinity = parse_rxq_affinity(*text)) {
-      row.spec.rxq_affinity = *std::move(affinity);
-    } else {
-      warnings.push_back(
-          fmt::format("interface {}: other_config:{}", row.spec.name, affinity.error().message));
-    }
-  }
-  return row;
-}
-
-/// A number of other_config; what is no number is a warning and 0.
-uint64_t read_number(const StringMap& config, const std::string& key, const std::string& where,
-                     std::vector<std::string>& warnings) {
-  const auto text = lookup(config, key);
-  if (!text) {
-    return 0;
-  }
-  const auto number = parse_unsigned(*text);
-  if (!number) {
-    warnings.push_back(fmt::format("{}: other_config:{} '{}' is no number", where, key, *text));
-  }
-  return number.value_or(0);
-}
-
-/// A QoS row with its queues, in the words of Open vSwitch's linux-htb. Nothing for a type that is
-/// not served.
-Result<std::optional<QosSpec>> read_qos(const Database& database, const Uuid& uuid,
-                                        const std::string& port,
-                                        std::vector<std::string>& warnings) {
-  const auto& rows = database.table("QoS");
-  const auto it = rows.find(uuid);
-  if (it == rows.end()) {
-    return fail("Port {} refers to QoS {}, which is not there", port, uuid);
-  }
-  RowReader reader("QoS", uuid, it->second);
-  const auto type = reader.string("type");
-  const auto queues = reader.numbered_uuids("queues");
-  const auto other_config = reader.map("other_config");
-  if (auto status = reader.status(); !status) {
-    return tl::unexpected(status.error());
-  }
-  if (type != "linux-htb") {
-    if (type != "linux-noop") {
-      warnings.push_back(
-          fmt::format("port {}: QoS type '{}' is not supported; use linux-htb", port, type));
-    }
-    return std::nullopt;
-  }
-  QosSpec qos;
-  const std::string where = fmt::format("port {}: QoS", port);
-  qos.max_rate_bps = read_number(other_config, "max-rate", where, warnings);
-  for (const auto& [id, queue_uuid] : queues) {
-    const auto& queue_rows = database.table("Queue");
-    const auto queue = queue_rows.find(queue_uuid);
-    if (queue == queue_rows.end()) {
-      return fail("QoS {} refers to Queue {}, which is not there", uuid, queue_uuid);
-    }
-    RowReader queue_reader("Queue", queue_uuid, queue->second);
-    const auto config = queue_reader.map("other_config");
-    if (auto status = queue_reader.status(); !status) {
-      return tl::unexpected(status.error());
-    }
-    const std::string name = fmt::format("port {}: queue {}", port, id);
-    qos.queues.push_back(
-        {.id = static_cast<uint32_t>(id),
-         .min_rate_bps = read_number(config, "min-rate", name, warnings),
-         .max_rate_bps = read_number(config, "max-rate", name, warnings),
-         .burst_bits = read_number(config, "burst", name, warnings),
-         .priority = static_cast<uint32_t>(read_number(config, "priority", name, warnings))});
-  }
-  return qos;
-}
-
-/// The interfaces of one Port row, with a complaint on each if the port is a bond.
-Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge,
-                   std::vector<std::string>& warnings) {
-  const auto& ports = database.table("Port");
-  const auto port = ports.find(uuid);
-  if (port == ports.end()) {
-    return fail("Bridge {} refers to Port {}, which is not there", bridge.config.name, uuid);
-  }
-  RowReader reader("Port", uuid, port->second);
-  const auto name = reader.string("name");
-  const auto interfaces = reader.uuids("interfaces");
-  const auto qos_rows = reader.uuids("qos");
-  if (auto status = reader.status(); !status) {
-    return status;
-  }
-  std::optional<QosSpec> qos;
-  if (!qos_rows.empty()) {
-    auto read = read_qos(database, qos_rows.front(), name, warnings);
-    if (!read) {
-      return tl::unexpected(read.error());
-    }
-    qos = *std::move(read);
-  }
-  for (const auto& interface_uuid : interfaces) {
-    const auto& rows = database.table("Interface");
-    const auto it = rows.find(interface_uuid);
-    if (it == rows.end()) {
-      return fail("Port {} refers to Interface {}, which is not there", name, interface_uuid);
-    }
-    auto row = read_interface(interface_uuid, it->second, bridge.config.name, warnings);
-    if (!row) {
-      return tl::unexpected(row.error());
-    }
-    row->spec.qos = qos;
-    if (interfaces.size() > 1) {
-      row->complaint = fmt::format(
-          "port {} is a bond of {} interfaces, and bonds are not supported; give each interface a "
-          "port of its own",
-          name, interfaces.size());
-    }
-    bridge.interfaces.push_back(*std::move(row));
-  }
-  return {};
-}
-
 Result<ControllerRow> read_controller(const Uuid& uuid, const Json& columns) {
-  ControllerRow row{.uuid = uuid, .spec = {}};
+  ControllerRow row{.uuid = uuid, .spec = {}, .notes = {}};
   RowReader reader("Controller", uuid, columns);
   row.spec.target = reader.string("target");
   const auto backoff = reader.optional_integer("max_backoff");
   const auto probe = reader.optional_integer("inactivity_probe");
+  const auto rate = reader.optional_integer("controller_rate_limit");
+  const auto burst = reader.optional_integer("controller_burst_limit");
+  if (reader.optional_string("connection_mode") == "in-band") {
+    row.notes.emplace_back("connection_mode in-band is not served; clear the column");
+  }
+  for (const char* column : {"local_ip", "local_netmask", "local_gateway"}) {
+    if (reader.optional_string(column)) {
+      row.notes.push_back(fmt::format("{} is not served; clear the column", column));
+    }
+  }
+  if (reader.optional_integer("controller_queue_size")) {
+    row.notes.emplace_back("controller_queue_size is not served; clear the column");
+  }
+  for (const auto& asynchronous : reader.booleans("enable_async_messages")) {
+    if (!asynchronous) {
+      row.notes.emplace_back(
+          "enable_async_messages false is not served; the controller can ask for it itself");
+    }
+  }
+  note_other_config(reader.map("other_config"), {}, "", row.notes);
   if (auto status = reader.status(); !status) {
     return tl::unexpected(status.error());
   }
   if (backoff) {
     row.spec.max_backoff_ms = static_cast<uint32_t>(std::clamp<int64_t>(*backoff, 1000, INT32_MAX));
   }
+  const auto limit = [](const std::optional<int64_t>& value) {
+    return static_cast<uint32_t>(std::clamp<int64_t>(value.value_or(0), 0, INT32_MAX));
+  };
+  row.spec.packet_in_rate = limit(rate);
+  row.spec.packet_in_burst = limit(burst);
   if (probe) {
     row.spec.inactivity_probe_ms = static_cast<uint32_t>(std::clamp<int64_t>(*probe, 0, INT32_MAX));
   }
   return row;
 }
 
+/// What a bridge asks for that has no effect here.
+void note_unserved(RowReader& reader, Notes& notes) {
+  const auto type = reader.string("datapath_type");
+  if (!type.empty() && type != "netdev" && type != "system") {
+    notes.push_back(fmt::format("datapath_type '{}' is not known; clear the column", type));
+  }
+  for (const char* column : {"stp_enable", "rstp_enable", "mcast_snooping_enable"}) {
+    if (reader.boolean(column)) {
+      notes.push_back(fmt::format("{} is not served; set it to false", column));
+    }
+  }
+  for (const char* column : {"sflow", "netflow", "ipfix", "auto_attach"}) {
+    if (!reader.uuids(column).empty()) {
+      notes.push_back(fmt::format("{} is not served; clear the column", column));
+    }
+  }
+  if (!reader.integers("flood_vlans").empty()) {
+    notes.emplace_back("flood_vlans is not served; clear the column");
+  }
+  if (!reader.numbered_uuids("flow_tables").empty()) {
+    notes.emplace_back("flow_tables is not served, tables take what fits; clear the column");
+  }
+  if (!reader.uuids("mirrors").empty()) {
+    notes.emplace_back("mirrors is not served; output to two ports by rules");
+  }
+}
+
 /// The columns of a Bridge row itself. Lists of ports and controllers are returned by reference.
 Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid>& ports,
-                             std::vector<Uuid>& controllers, std::vector<std::string>& warnings) {
+                             std::vector<Uuid>& controllers) {
   auto& config = row.config;
   config.name = reader.string("name");
   config.other_config = reader.map("other_config");
@@ -202,9 +96,12 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   const auto protocols = reader.strings("protocols");
   ports = reader.uuids("ports");
   controllers = reader.uuids("controller");
+  note_unserved(reader, row.notes);
   if (auto status = reader.status(); !status) {
     return status;
   }
+  note_other_config(config.other_config, {"datapath-id", "dp-desc", "disable-in-band"}, "",
+                    row.notes);
   config.fail_mode = fail_mode == "secure" ? FailMode::secure : FailMode::standalone;
   for (const auto& protocol : protocols) {
     if (const auto version = parse_protocol(protocol)) {
@@ -218,25 +115,23 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
     if (const auto id = parse_datapath_id(*text)) {
       config.datapath_id = *id;
     } else {
-      row.complaint = "other_config:" + id.error().message;
-      warnings.push_back(fmt::format("bridge {}: {}", config.name, *row.complaint));
+      row.notes.push_back("other_config:" + id.error().message);
     }
   }
   return {};
 }
 
-Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const Json& columns,
-                              std::vector<std::string>& warnings) {
+Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const Json& columns) {
   BridgeRow row;
   row.uuid = uuid;
   RowReader reader("Bridge", uuid, columns);
   std::vector<Uuid> ports;
   std::vector<Uuid> controllers;
-  if (auto read = read_bridge_columns(reader, row, ports, controllers, warnings); !read) {
+  if (auto read = read_bridge_columns(reader, row, ports, controllers); !read) {
     return tl::unexpected(read.error());
   }
   for (const auto& port : ports) {
-    if (auto read = read_port(database, port, row, warnings); !read) {
+    if (auto read = read_port(database, port, row); !read) {
       return tl::unexpected(read.error());
     }
   }
@@ -261,11 +156,15 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
 }
 
 void read_root_config(const StringMap& other_config, Desired& desired) {
+  // DPDK is always initialised; what else Open vSwitch tells it is our command line's.
+  note_other_config(other_config,
+                    {"pmd-cpu-mask", "pmd-maxsleep", "stats-update-interval", "dpdk-init"}, "",
+                    desired.notes);
   if (const auto text = lookup(other_config, "pmd-cpu-mask")) {
     if (auto cpus = parse_cpu_mask(*text)) {
       desired.workers.cpus = *std::move(cpus);
     } else {
-      desired.warnings.push_back("other_config:" + cpus.error().message);
+      desired.notes.push_back("other_config:" + cpus.error().message);
     }
   }
   if (const auto text = lookup(other_config, "pmd-maxsleep")) {
@@ -273,7 +172,7 @@ void read_root_config(const StringMap& other_config, Desired& desired) {
     if (micros && *micros <= 10000) {
       desired.workers.max_sleep_us = static_cast<uint32_t>(*micros);
     } else {
-      desired.warnings.push_back(
+      desired.notes.push_back(
           fmt::format("other_config:pmd-maxsleep '{}' is not 0 to 10000 microseconds", *text));
     }
   }
@@ -283,7 +182,7 @@ void read_root_config(const StringMap& other_config, Desired& desired) {
       // As in OVS, 5 s is the least: statistics are transactions that every monitor hears.
       desired.stats_interval = std::chrono::milliseconds(std::max<uint64_t>(*millis, 5000));
     } else {
-      desired.warnings.push_back(
+      desired.notes.push_back(
           fmt::format("other_config:stats-update-interval '{}' is not milliseconds", *text));
     }
   }
@@ -297,7 +196,7 @@ Result<TlsFiles> read_tls(const Database& database, const Uuid& uuid) {
   }
   RowReader reader("SSL", uuid, it->second);
   TlsFiles files{reader.string("private_key"), reader.string("certificate"),
-                 reader.string("ca_cert")};
+                 reader.string("ca_cert"), reader.boolean("bootstrap_ca_cert")};
   if (auto status = reader.status(); !status) {
     return tl::unexpected(status.error());
   }
@@ -336,7 +235,7 @@ Result<Desired> read_desired(const Database& database) {
     if (it == rows.end()) {
       return fail("Open_vSwitch refers to Bridge {}, which is not there", uuid);
     }
-    auto bridge = read_bridge(database, uuid, it->second, desired.warnings);
+    auto bridge = read_bridge(database, uuid, it->second);
     if (!bridge) {
       return tl::unexpected(bridge.error());
     }

@@ -9,6 +9,7 @@
 
 #include "base/result.h"
 #include "ovsdb/database.h"
+#include "ovsdb/notes.h"
 #include "ovsdb/switch_control.h"
 
 namespace headrace::ovsdb {
@@ -24,19 +25,29 @@ struct InterfaceRow {
   std::optional<uint32_t> requested;     ///< ofport_request
   std::optional<uint32_t> last_number;   ///< ofport as it stands, if it is a usable number
   std::optional<std::string> complaint;  ///< why the row can't be served, found while reading it
+  Notes notes;                           ///< what of it is not served
+};
+
+/// A Port row; what it holds for its interface is in the latter's spec.
+struct PortRow {
+  Uuid uuid;
+  std::string name;
+  Notes notes;
 };
 
 struct ControllerRow {
   Uuid uuid;
   ControllerSpec spec;
+  Notes notes{};  ///< what of the row is not served
 };
 
 struct BridgeRow {
   Uuid uuid;
   LsiConfig config;
   std::vector<InterfaceRow> interfaces;
+  std::vector<PortRow> ports;
   std::vector<ControllerRow> controllers;
-  std::optional<std::string> complaint;  ///< why the row can't be served as it is
+  Notes notes;  ///< what of the row is not served
 };
 
 struct Desired {
@@ -45,12 +56,12 @@ struct Desired {
   WorkerConfig workers;
   std::optional<TlsFiles> tls;  ///< the SSL row, if there is one
   std::chrono::milliseconds stats_interval{5000};
-  std::vector<BridgeRow> bridges;     ///< sorted by name
-  std::vector<std::string> warnings;  ///< values of other_config that can't be used, in words
+  std::vector<BridgeRow> bridges;  ///< sorted by name
+  Notes notes;                     ///< what of the Open_vSwitch row is not served
 };
 
 /// Joins and types the rows. Fails only if the server breaks its own schema; what an operator can
-/// get wrong becomes a complaint on the row or a warning.
+/// get wrong becomes a complaint or a note on the row.
 Result<Desired> read_desired(const Database& database);
 
 }  // namespace headrace::ovsdb

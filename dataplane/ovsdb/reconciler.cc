@@ -26,10 +26,8 @@ std::string peer_option(const PortSpec& spec) {
 }
 
 /// Whether an interface asks for a number other than the one that its port has.
-bool wants_other_number(const InterfaceRow& row, const PortSpec& spec,
-                        const std::optional<uint32_t>& requested_before) {
-  return row.requested && row.requested != requested_before && *row.requested != spec.number &&
-         spec.number != pipeline::kPortLocal;
+bool wants_other_number(const InterfaceRow& row, const PortSpec& spec) {
+  return row.requested && *row.requested != spec.number && spec.number != pipeline::kPortLocal;
 }
 
 /// What OVS demands of a patch port before it makes one.
@@ -51,6 +49,7 @@ std::optional<std::string> patch_complaint(const PortSpec& spec) {
 
 void Reconciler::apply(const Desired& desired) {
   root_ = desired.root;
+  notes_ = desired.notes;
   apply_workers(desired.workers);
   // Without a row, what the command line gave stays.
   if (desired.tls && desired.tls != tls_) {
@@ -77,9 +76,11 @@ void Reconciler::apply_workers(const WorkerConfig& config) {
   }
   if (auto set = control_.set_workers(config); !set) {
     log::error("workers: {}", set.error().message);
+    workers_error_ = set.error().message;
     workers_.reset();
     return;
   }
+  workers_error_.reset();
   workers_ = config;
 }
 
@@ -88,32 +89,45 @@ void Reconciler::remove_stale(const Desired& desired) {
     auto& [name, lsi] = *it;
     const auto* bridge = find_bridge(desired, name);
     const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
-    for (auto port = lsi.ports.begin(); port != lsi.ports.end();) {
-      const auto* row = stays ? find_interface(*bridge, port->first) : nullptr;
-      if (row != nullptr && !row->complaint && row->spec.type == port->second.spec.type &&
-          !wants_other_number(*row, port->second.spec, port->second.requested)) {
-        ++port;
-        continue;
+    remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
+      const auto* row = stays ? find_interface(*bridge, port_name) : nullptr;
+      return row == nullptr || row->complaint || row->spec.type != port.spec.type;
+    });
+    if (!stays) {
+      if (lsi.exists) {
+        control_.destroy_lsi(name);
       }
-      remove_port(name, port->second);
-      port = lsi.ports.erase(port);
-    }
-    if (stays) {
-      ++it;
+      it = lsis_.erase(it);
       continue;
     }
-    if (lsi.exists) {
-      control_.destroy_lsi(name);
+    // Now it is known which numbers are free.
+    remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
+      const auto* row = find_interface(*bridge, port_name);
+      return port.exists && wants_other_number(*row, port.spec) &&
+             (row->requested != port.requested || is_number_free(lsi, *row->requested));
+    });
+    ++it;
+  }
+}
+
+void Reconciler::remove_ports(const std::string& name, Lsi& lsi,
+                              const std::function<bool(const std::string&, const Port&)>& which) {
+  for (auto port = lsi.ports.begin(); port != lsi.ports.end();) {
+    if (!which(port->first, port->second)) {
+      ++port;
+      continue;
     }
-    it = lsis_.erase(it);
+    remove_port(name, port->second);
+    port = lsi.ports.erase(port);
   }
 }
 
 void Reconciler::apply_lsi(const BridgeRow& row) {
   auto& lsi = lsis_[row.config.name];
   lsi.uuid = row.uuid;
+  lsi.notes = row.notes;
+  lsi.port_rows = row.ports;
   if (lsi.exists && lsi.config == row.config) {
-    lsi.error = row.complaint;
     return;
   }
   const auto done = lsi.exists ? control_.update_lsi(row.config) : control_.create_lsi(row.config);
@@ -124,7 +138,7 @@ void Reconciler::apply_lsi(const BridgeRow& row) {
   }
   lsi.exists = true;
   lsi.config = row.config;
-  lsi.error = row.complaint;
+  lsi.error.reset();
 }
 
 void Reconciler::apply_ports(const BridgeRow& row) {
@@ -144,6 +158,7 @@ void Reconciler::apply_ports(const BridgeRow& row) {
 void Reconciler::apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row) {
   auto& port = lsi.ports[row.spec.name];
   port.uuid = row.uuid;
+  port.notes = row.notes;
   if (!port.exists) {
     create_port(name, lsi, port, row);
     return;
@@ -226,6 +241,15 @@ std::pair<const std::string*, Reconciler::Port*> Reconciler::find_port(const std
   return {nullptr, nullptr};
 }
 
+const Reconciler::Port* Reconciler::find_port(const std::string& name) const {
+  for (const auto& [lsi_name, lsi] : lsis_) {
+    if (const auto it = lsi.ports.find(name); it != lsi.ports.end()) {
+      return &it->second;
+    }
+  }
+  return nullptr;
+}
+
 void Reconciler::part(const std::string& lsi_name, Port& port) {
   if (port.peer.empty()) {
     return;
@@ -264,11 +288,10 @@ void Reconciler::pair_patches() {
 
 void Reconciler::apply_controllers(const BridgeRow& row) {
   auto& lsi = lsis_.at(row.config.name);
-  lsi.controller_rows.clear();
+  lsi.controller_rows = row.controllers;
   std::vector<ControllerSpec> specs;
   for (const auto& controller : row.controllers) {
     specs.push_back(controller.spec);
-    lsi.controller_rows.emplace_back(controller.uuid, controller.spec.target);
   }
   if (lsi.exists && specs != lsi.controllers) {
     control_.set_controllers(row.config.name, specs);

@@ -20,6 +20,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -58,6 +59,7 @@ class Reconciler {
     std::optional<uint32_t> requested;
     bool exists{false};                ///< made in the switch
     std::optional<std::string> error;  ///< why it doesn't exist, or what couldn't be changed
+    Notes notes;                       ///< what of the row is not served
     std::string peer;                  ///< name of the patch port that it is joined with
   };
   struct Lsi {
@@ -65,14 +67,19 @@ class Reconciler {
     LsiConfig config;
     bool exists{false};
     std::optional<std::string> error;
+    Notes notes;  ///< what of the row is not served
+    std::vector<PortRow> port_rows;
     std::map<std::string, Port> ports;
     std::vector<ControllerSpec> controllers;
-    std::vector<std::pair<Uuid, std::string>> controller_rows;  ///< row, target
+    std::vector<ControllerRow> controller_rows;
     uint32_t last_number{0};
   };
 
   void apply_workers(const WorkerConfig& config);
   void remove_stale(const Desired& desired);
+  /// Removes the ports of which `which` is true.
+  void remove_ports(const std::string& name, Lsi& lsi,
+                    const std::function<bool(const std::string&, const Port&)>& which);
   void apply_lsi(const BridgeRow& row);
   void apply_ports(const BridgeRow& row);
   void apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row);
@@ -83,14 +90,22 @@ class Reconciler {
   void part(const std::string& lsi_name, Port& port);
   /// The LSI and the port of this name, or {nullptr, nullptr}.
   std::pair<const std::string*, Port*> find_port(const std::string& name);
+  [[nodiscard]] const Port* find_port(const std::string& name) const;
   static bool is_number_free(const Lsi& lsi, uint32_t number);
   static std::optional<uint32_t> choose_number(Lsi& lsi, const InterfaceRow& row);
 
   void add_bridge_status(const std::string& name, const Lsi& lsi, StatusRows& rows) const;
-  [[nodiscard]] Json interface_columns(const std::string& lsi_name, const Port& port) const;
+  [[nodiscard]] Json interface_columns(const std::string& lsi_name, const Lsi& lsi,
+                                       const Port& port) const;
+  /// What of a port's row came out otherwise than asked for.
+  [[nodiscard]] Notes notes_on(const Lsi& lsi, const Port& port) const;
+  /// The same of the whole switch.
+  [[nodiscard]] Notes notes_on_switch() const;
 
   SwitchControl& control_;
   std::optional<WorkerConfig> workers_;
+  std::optional<std::string> workers_error_;
+  Notes notes_;  ///< of the Open_vSwitch row
   std::optional<TlsFiles> tls_;
   std::map<std::string, Lsi> lsis_;
   std::optional<Uuid> root_;

@@ -2,6 +2,8 @@
 // The reconciler's other half: what the switch is becomes the status columns of the database.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "ovsdb/reconciler.h"
 
 namespace headrace::ovsdb {
@@ -30,16 +32,55 @@ Json failed_interface(const std::string& error) {
 
 }  // namespace
 
-Json Reconciler::interface_columns(const std::string& lsi_name, const Port& port) const {
+Notes Reconciler::notes_on(const Lsi& lsi, const Port& port) const {
+  Notes notes = port.notes;
+  if (port.requested && *port.requested != port.spec.number) {
+    const auto holder = std::find_if(lsi.ports.begin(), lsi.ports.end(), [&](const auto& entry) {
+      return entry.second.exists && entry.second.spec.number == *port.requested;
+    });
+    notes.push_back(
+        port.spec.number == pipeline::kPortLocal
+            ? fmt::format("ofport_request {} has no effect at the bridge's own port; clear it",
+                          *port.requested)
+            : fmt::format("ofport_request {} is the number of {}; ask for another one",
+                          *port.requested,
+                          holder == lsi.ports.end() ? "another port" : holder->first));
+  }
+  if (const auto wanted = port.spec.options.find("peer");
+      port.spec.type == "patch" && port.peer.empty() && wanted != port.spec.options.end()) {
+    const auto* peer = find_port(wanted->second);
+    notes.push_back(fmt::format("options:peer: {}; make {} a patch port with options:peer={}",
+                                peer == nullptr ? "there is no port " + wanted->second
+                                                : wanted->second + " does not lead back here",
+                                wanted->second, port.spec.name));
+  }
+  return notes;
+}
+
+Notes Reconciler::notes_on_switch() const {
+  Notes notes = notes_;
+  if (workers_error_) {
+    notes.push_back("other_config:pmd-cpu-mask: " + *workers_error_);
+  }
+  return notes;
+}
+
+Json Reconciler::interface_columns(const std::string& lsi_name, const Lsi& lsi,
+                                   const Port& port) const {
   if (!port.exists) {
     return failed_interface(port.error.value_or("not created"));
   }
   const auto state = control_.port_state(lsi_name, port.spec.name);
   const int64_t ofport =
       port.spec.number == pipeline::kPortLocal ? kOfportLocal : int64_t{port.spec.number};
+  Notes notes = notes_on(lsi, port);
+  notes.insert(notes.end(), state.notes.begin(), state.notes.end());
+  if (port.error) {
+    notes.insert(notes.begin(), *port.error);
+  }
   return Json{
       {"ofport", ofport},
-      {"error", to_optional(port.error)},
+      {"error", notes.empty() ? empty_set() : Json(joined(notes))},
       {"admin_state", up_or_down(state.admin_up)},
       {"link_state", up_or_down(state.link_up)},
       {"link_speed", to_optional(state.link_speed_bps)},
@@ -55,8 +96,16 @@ Json Reconciler::interface_columns(const std::string& lsi_name, const Port& port
 void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
                                    StatusRows& rows) const {
   StringMap status;
+  Notes notes = lsi.notes;
   if (lsi.error) {
-    status["error"] = *lsi.error;
+    notes.insert(notes.begin(), *lsi.error);
+  }
+  if (!notes.empty()) {
+    status["error"] = joined(notes);
+  }
+  // The Open_vSwitch row has no column for what is wrong with it.
+  if (const auto of_switch = notes_on_switch(); !of_switch.empty()) {
+    status["switch_error"] = joined(of_switch);
   }
   rows[{"Bridge", lsi.uuid}] = Json{
       {"datapath_id",
@@ -65,14 +114,23 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
       {"status", to_map(status)},
   };
   for (const auto& [port_name, port] : lsi.ports) {
-    rows[{"Interface", port.uuid}] = interface_columns(name, port);
+    rows[{"Interface", port.uuid}] = interface_columns(name, lsi, port);
+  }
+  for (const auto& row : lsi.port_rows) {
+    rows[{"Port", row.uuid}] = Json{
+        {"status",
+         to_map(row.notes.empty() ? StringMap{} : StringMap{{"error", joined(row.notes)}})},
+    };
   }
   const auto states =
       lsi.exists ? control_.controller_states(name) : std::map<std::string, ControllerState>{};
-  for (const auto& [uuid, target] : lsi.controller_rows) {
-    const auto it = states.find(target);
-    const auto state = it == states.end() ? ControllerState{} : it->second;
-    rows[{"Controller", uuid}] = Json{
+  for (const auto& row : lsi.controller_rows) {
+    const auto it = states.find(row.spec.target);
+    auto state = it == states.end() ? ControllerState{} : it->second;
+    if (!row.notes.empty()) {
+      state.status["error"] = joined(row.notes);
+    }
+    rows[{"Controller", row.uuid}] = Json{
         {"is_connected", state.is_connected},
         {"role", to_optional(state.role)},
         {"status", to_map(state.status)},

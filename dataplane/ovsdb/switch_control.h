@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "base/stream.h"
 #include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/port_vlans.h"
 
 namespace headrace::ovsdb {
 
@@ -75,6 +76,7 @@ struct PortSpec {
   std::optional<uint32_t> mtu;     ///< mtu_request, bytes of IP; absent = the device's default
   std::optional<std::string> mac;  ///< the column `mac`, xx:xx:xx:xx:xx:xx
   std::optional<QosSpec> qos;      ///< none: one queue without limits
+  std::optional<pipeline::PortVlans> vlans;   ///< for NORMAL; none: a trunk of all VLANs
   std::map<uint16_t, unsigned> rxq_affinity;  ///< queue -> CPU, from other_config:pmd-rxq-affinity
   bool operator==(const PortSpec&) const = default;
 };
@@ -89,7 +91,8 @@ struct PortState {
   std::optional<std::string> mac;
   std::optional<uint32_t> ifindex;
   uint64_t link_resets{0};
-  StringMap status;  ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
+  StringMap status;                ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
+  std::vector<std::string> notes;  ///< what of the spec can't be so at present, and what to do
 };
 
 /// A controller row of a bridge.
@@ -97,6 +100,8 @@ struct ControllerSpec {
   std::string target;  ///< `tcp:IP[:PORT]`, `ptcp:[PORT][:IP]`, `unix:FILE`, `ssl:`...
   uint32_t max_backoff_ms{8000};
   uint32_t inactivity_probe_ms{5000};  ///< 0 = never
+  uint32_t packet_in_rate{0};          ///< controller_rate_limit, per second; 0: none
+  uint32_t packet_in_burst{0};         ///< controller_burst_limit, packets; 0: a quarter of it
   bool operator==(const ControllerSpec&) const = default;
 };
 

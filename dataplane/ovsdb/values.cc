@@ -103,6 +103,39 @@ int64_t RowReader::integer(const char* column) {
   return value.value_or(0);
 }
 
+std::vector<bool> RowReader::booleans(const char* column) {
+  std::vector<bool> found;
+  for (const Json* element : elements(column)) {
+    if (!element->is_boolean()) {
+      complain(column, "of booleans");
+      return {};
+    }
+    found.push_back(element->get<bool>());
+  }
+  return found;
+}
+
+bool RowReader::boolean(const char* column) {
+  const auto all = booleans(column);
+  if (all.size() != 1) {
+    complain(column, "a boolean");
+    return false;
+  }
+  return all.front();
+}
+
+std::vector<int64_t> RowReader::integers(const char* column) {
+  std::vector<int64_t> found;
+  for (const Json* element : elements(column)) {
+    if (!element->is_number_integer()) {
+      complain(column, "of integers");
+      return {};
+    }
+    found.push_back(element->get<int64_t>());
+  }
+  return found;
+}
+
 std::vector<std::string> RowReader::strings(const char* column) {
   std::vector<std::string> found;
   for (const Json* element : elements(column)) {

@@ -33,11 +33,14 @@ class RowReader {
   /// A mandatory string, integer or boolean.
   std::string string(const char* column);
   int64_t integer(const char* column);
+  bool boolean(const char* column);
   /// A set of at most one atom.
   std::optional<std::string> optional_string(const char* column);
   std::optional<int64_t> optional_integer(const char* column);
   /// Sets and maps of any size.
   std::vector<std::string> strings(const char* column);
+  std::vector<bool> booleans(const char* column);
+  std::vector<int64_t> integers(const char* column);
   std::vector<Uuid> uuids(const char* column);
   StringMap map(const char* column);
   /// A map from integers to rows.

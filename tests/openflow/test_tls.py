@@ -58,13 +58,13 @@ def free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def ofctl(port: int, key: Path, certificate: Path, authority: Path) -> str:
+def ofctl(port: int, key: Path, certificate: Path, authority: Path, *words: str) -> str:
     """`ovs-ofctl show` over TLS; what it says, or an empty text if it fails."""
     done = subprocess.run(
         [
             *("ovs-ofctl", "-O", "OpenFlow13", "--timeout=5", f"--private-key={key}"),
             *(f"--certificate={certificate}", f"--ca-cert={authority}"),
-            *("show", f"ssl:127.0.0.1:{port}"),
+            *(*words, "show", f"ssl:127.0.0.1:{port}"),
         ],
         capture_output=True,
         text=True,
@@ -94,6 +94,27 @@ def test_controllers_over_tls(tmp_path: Path) -> None:
         assert f"LOCAL({BRIDGE})" in shown
         # Of another authority: refused, though it trusts ours.
         assert not ofctl(port, *stranger.sign("controller"), authority.certificate)
+
+
+def test_the_first_peer_brings_the_authority(tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "authority")
+    ours, theirs = authority.sign("switch"), authority.sign("controller")
+    stranger = Authority(tmp_path / "stranger")
+    port, kept = free_port(), tmp_path / "kept.pem"
+    with running_switch(tmp_path, extra=("--no-huge",)) as switch:
+        switch.vsctl(
+            *("--", "--bootstrap", "set-ssl", str(ours[0]), str(ours[1]), str(kept)),
+            *("--", "add-br", BRIDGE, "--", "set-controller", BRIDGE, f"pssl:{port}:127.0.0.1"),
+        )
+        assert not ofctl(port, *theirs, authority.certificate), "it shows no root to believe"
+        assert not kept.exists()
+        shows_root = f"--peer-ca-cert={authority.certificate}"
+        assert not ofctl(port, *theirs, authority.certificate, shows_root), "the next one is held"
+        assert kept.read_text() == authority.certificate.read_text()
+        assert f"LOCAL({BRIDGE})" in ofctl(port, *theirs, authority.certificate)
+        foreign = f"--peer-ca-cert={stranger.certificate}"
+        assert not ofctl(port, *stranger.sign("controller"), authority.certificate, foreign)
+        assert kept.read_text() == authority.certificate.read_text()
 
 
 def test_database_over_tls(tmp_path: Path) -> None:

@@ -54,21 +54,30 @@ class Switch:
 
     def start(self) -> None:
         """Starts both, and returns when the switch has the database's lock."""
-        rows = self.rundir / "conf.db"
-        run("ovsdb-tool", "create", rows, SCHEMA)
+        run("ovsdb-tool", "create", self.rundir / "conf.db", SCHEMA)
+        self._start_database()
+        self.vsctl("--no-wait", "init")
+        self.start_switch()
+
+    def _start_database(self) -> None:
         self._server = Daemon(
             [
                 _sbin("ovsdb-server"),
                 f"--remote=punix:{self.database}",
                 "--no-chdir",
                 f"--unixctl={self.rundir}/ovsdb.ctl",
-                rows,
+                self.rundir / "conf.db",
             ],
             self.rundir / "ovsdb-server.log",
         )
         self._server.wait_until(self.database.exists)
-        self.vsctl("--no-wait", "init")
-        self.start_switch()
+
+    def restart_database(self) -> None:
+        """Ends the ovsdb-server, which the switch has to find again, and starts it anew."""
+        assert self._server is not None
+        self._server.stop()
+        self.database.unlink(missing_ok=True)
+        self._start_database()
 
     def start_switch(self) -> None:
         """Starts headrace-switch alone (again)."""

@@ -102,6 +102,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     bool tried_buffer = false;
     for (auto& [connection, peer] : peers_) {
       if (!peer.wants(peer.async.packet_in, static_cast<unsigned>(info.reason))) continue;
+      if (peer.link != nullptr && !peer.link->may_send_packet_in()) continue;
       size_t data_len = packet.size();
       if (info.max_len != pipeline::kNoBufferLength && info.max_len < packet.size()) {
         if (!tried_buffer) buffer_id = context_.buffers.put(info.in_port, packet);

@@ -47,6 +47,10 @@ struct ControllerConfig {
   /// dropped. Zero: never.
   std::chrono::milliseconds inactivity_probe{5000};
   std::chrono::milliseconds max_backoff{8000};
+  /// Packet-ins per second that the controller is sent, and how many at once; 0: no limit, and a
+  /// quarter of the rate.
+  uint32_t packet_in_rate{0};
+  uint32_t packet_in_burst{0};
   bool operator==(const ControllerConfig&) const = default;
 };
 
@@ -59,6 +63,7 @@ struct ControllerStatus {
   std::string last_error;                     ///< empty if none
   std::chrono::seconds since_connect{-1};     ///< negative: never
   std::chrono::seconds since_disconnect{-1};  ///< negative: never
+  uint64_t packet_ins_limited{0};             ///< dropped for packet_in_rate
 };
 
 class Agent {

@@ -101,6 +101,23 @@ void ControllerLink::back_off() {
   });
 }
 
+bool ControllerLink::may_send_packet_in() {
+  if (config_.packet_in_rate == 0) return true;
+  using std::chrono::nanoseconds;
+  const nanoseconds each = nanoseconds(std::chrono::seconds(1)) / config_.packet_in_rate;
+  const uint32_t burst =
+      config_.packet_in_burst != 0 ? config_.packet_in_burst : config_.packet_in_rate / 4;
+  // Virtual scheduling: sent packets pay for time to come, as far ahead as the burst allows.
+  const auto now = std::chrono::steady_clock::now();
+  const auto from = std::max(packet_ins_paid_until_, now);
+  if (from - now > each * std::max(burst, 1u) - each) {
+    ++packet_ins_limited_;
+    return false;
+  }
+  packet_ins_paid_until_ = from + each;
+  return true;
+}
+
 ControllerStatus ControllerLink::status() const {
   ControllerStatus status;
   status.target = config_.target;
@@ -120,6 +137,7 @@ ControllerStatus ControllerLink::status() const {
       break;
   }
   status.last_error = last_error_;
+  status.packet_ins_limited = packet_ins_limited_;
   status.since_connect = since(connected_at_);
   status.since_disconnect = since(disconnected_at_);
   return status;

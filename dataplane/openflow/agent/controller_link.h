@@ -39,6 +39,9 @@ class ControllerLink {
   /// A connection of this link ended; `was_ready` if ready() was called for it.
   void lost(bool was_ready, const std::string& reason);
 
+  /// Charges one packet-in to the configured rate; false: it is over, and counted.
+  bool may_send_packet_in();
+
   [[nodiscard]] const ControllerConfig& config() const { return config_; }
   [[nodiscard]] bool is_passive() const { return target_ && target_->passive; }
   /// All but the role, and whether the connection is idle.
@@ -66,6 +69,8 @@ class ControllerLink {
   asio::steady_timer timer_;
   std::chrono::milliseconds backoff_{0};
   std::string last_error_;
+  uint64_t packet_ins_limited_{0};
+  std::chrono::steady_clock::time_point packet_ins_paid_until_{};
   std::optional<std::chrono::steady_clock::time_point> connected_at_;
   std::optional<std::chrono::steady_clock::time_point> disconnected_at_;
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);  ///< watched by the pending timer

@@ -429,6 +429,16 @@ void Lsi::set_link(PortNo port, bool up, uint32_t speed_kbps) {
   if (state_->ports.set_link(port, up, speed_kbps)) state_->tell(port, PortChange::modified);
 }
 
+void Lsi::set_port_io(PortNo port, PortIo& io) {
+  state_->ports.set_io(port, io);
+}
+
+void Lsi::set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans) {
+  std::shared_ptr<const void> old = state_->ports.set_vlans(port, vlans);
+  // Workers may learn by the old rules until then.
+  state_->reclaimer.defer([old = std::move(old), port, this] { state_->macs.forget_port(port); });
+}
+
 OfResult<> Lsi::port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask) {
   const std::optional<PortDesc> before = state_->ports.desc(port);
   OfResult<> done = state_->ports.configure(port, mac, config, mask);

@@ -34,6 +34,7 @@
 #include "pipeline/program/published_program.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/port_io.h"
+#include "pipeline/terms/port_vlans.h"
 #include "pipeline/terms/reclaimer.h"
 #include "pipeline/terms/stats.h"
 
@@ -72,7 +73,8 @@ struct PortSpec {
   /// tx() refuses by itself while there is no peer, so packets are offered to it also while the
   /// link is thought to be down: it knows better, and sooner.
   bool io_knows_link{false};
-  bool tunnel{false};  ///< of a port without `io`: set by add_tunnel()
+  bool tunnel{false};                ///< of a port without `io`: set by add_tunnel()
+  std::optional<PortVlans> vlans{};  ///< for NORMAL; none: a trunk of all
 };
 
 /// Told about what happens inside an LSI; called on the control thread.
@@ -176,6 +178,11 @@ class Lsi : public PublishedProgram {
   Result<> remove_port(PortNo port);
   /// Tells the pipeline about the device's link; observers hear of a change.
   void set_link(PortNo port, bool up, uint32_t speed_kbps);
+  /// Replaces the data path of a port that has one; workers touch the old one no more a grace
+  /// period later.
+  void set_port_io(PortNo port, PortIo& io);
+  /// Changes what NORMAL does with VLANs at a port, which forgets the addresses learned there.
+  void set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans);
   /// OFPT_PORT_MOD (section 7.3.4.3): the bits of `config` under `mask` are set.
   OfResult<> port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask);
 

@@ -47,6 +47,12 @@ std::shared_ptr<Port> make_port(uint32_t egress) {
   });
 }
 
+std::shared_ptr<const void> set_vlans(Port& port, const std::optional<PortVlans>& vlans) {
+  auto owner = vlans ? std::make_shared<const PortVlans>(*vlans) : nullptr;
+  port.vlans.store(owner.get(), std::memory_order_release);
+  return std::exchange(port.vlans_owner, std::move(owner));
+}
+
 constexpr uint32_t kConfigurable =
     kPortConfigDown | kPortConfigNoReceive | kPortConfigNoForward | kPortConfigNoPacketIn;
 
@@ -112,6 +118,7 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
   entry.port->detour.store(spec.io == nullptr, std::memory_order_relaxed);
   entry.port->is_tunnel = spec.tunnel;
   entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
+  pipeline::set_vlans(*entry.port, spec.vlans);
   entry.patch = patch;
   entry.io_knows_link = spec.io_knows_link;
   entry.created = now;
@@ -137,6 +144,12 @@ Result<> PortTable::remove(PortNo number, std::shared_ptr<const Port>& gone) {
   gone = std::move(found->second.port);
   ports_.erase(found);
   return {};
+}
+
+void PortTable::set_io(PortNo number, PortIo& io) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end() || found->second.port->io == nullptr) return;
+  found->second.port->io.store(&io, std::memory_order_release);
 }
 
 Result<> PortTable::set_peer(PortNo number, Lsi* peer, PortNo peer_port) {
@@ -184,6 +197,12 @@ Result<> PortTable::set_defragmenter(PortNo number, std::shared_ptr<Defragmenter
   found->second.port->defragmenter = std::move(defragmenter);
   // Workers reach the port through its peer: what was written before is seen with it.
   return set_peer(number, own, number);
+}
+
+std::shared_ptr<const void> PortTable::set_vlans(PortNo number,
+                                                 const std::optional<PortVlans>& vlans) {
+  const auto found = ports_.find(number);
+  return found == ports_.end() ? nullptr : pipeline::set_vlans(*found->second.port, vlans);
 }
 
 std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {

@@ -27,6 +27,9 @@ class PortTable {
   /// Takes the port out and hands over what workers may still be reading.
   Result<> remove(PortNo number, std::shared_ptr<const Port>& gone);
 
+  /// Replaces the data path of a port that has one.
+  void set_io(PortNo number, PortIo& io);
+
   /// Sets or clears (null) the peer of a patch port.
   Result<> set_peer(PortNo number, Lsi* peer, PortNo peer_port);
   /// How a tunnel port encapsulates and where to; what it replaces. Null: no such tunnel port.
@@ -38,6 +41,8 @@ class PortTable {
       PortNo number, std::shared_ptr<const TunnelIngress> tunnels);
   /// Makes a patch port lead back to itself through a defragmenter; before anything is sent to it.
   Result<> set_defragmenter(PortNo number, std::shared_ptr<Defragmenter> defragmenter, Lsi* own);
+  /// What NORMAL does with VLANs at a port; what it replaces, maybe null.
+  std::shared_ptr<const void> set_vlans(PortNo number, const std::optional<PortVlans>& vlans);
   /// The LSI and port at the other end of a patch; null if unconnected.
   [[nodiscard]] std::pair<Lsi*, PortNo> peer(PortNo number) const;
 

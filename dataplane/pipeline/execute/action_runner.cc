@@ -6,7 +6,6 @@
 #include "packet/edit.h"
 #include "pipeline/execute/tunnel_actions.h"
 #include "pipeline/execute/tunnel_port.h"
-#include "pipeline/program/mac_table.h"
 #include "pipeline/program/meter.h"
 #include "pipeline/terms/packet_queue.h"
 
@@ -284,35 +283,6 @@ void ActionRunner::flood(const BurstContext& burst, PacketView view, bool consum
     if (made != nullptr) send(burst, {made, view.values, view.parsed}, *port);
   }
   if (consume) tx_.free(view.packet);
-}
-
-void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consume) noexcept {
-  const uint8_t* frame = rte_pktmbuf_mtod(view.packet, const uint8_t*);
-  if (view.packet->data_len < 14) {
-    add(burst.worker->drops[static_cast<size_t>(DropReason::malformed)], 1);
-    if (consume) tx_.free(view.packet);
-    return;
-  }
-  MacTable& macs = *burst.program->macs;
-  const uint16_t vlan = view.values->vlan_vid;
-  if (burst.in_port != nullptr) macs.learn(frame + 6, vlan, burst.in_port_number, tick_);
-  const std::optional<PortNo> number =
-      (frame[0] & 1) != 0 ? std::nullopt : macs.find(frame, vlan, tick_);
-  const Port* port = number ? burst.program->port(*number) : nullptr;
-  if (port == nullptr) {
-    flood(burst, view, consume);
-    return;
-  }
-  const DropReason refusal = port == burst.in_port
-                                 ? DropReason::input_port
-                                 : port->send_refusal.load(std::memory_order_relaxed);
-  if (refusal != DropReason::none) {
-    add(burst.worker->drops[static_cast<size_t>(refusal)], 1);
-    if (consume) tx_.free(view.packet);
-    return;
-  }
-  rte_mbuf* packet = consume ? view.packet : copy(burst, view.packet);
-  if (packet != nullptr) send(burst, {packet, view.values, view.parsed}, *port);
 }
 
 void ActionRunner::punt(const BurstContext& burst, PacketView view, const RuleBody& rule,

@@ -103,6 +103,9 @@ class ActionRunner {
                   bool consume) noexcept;
   /// MAC learning (section 5.1, the NORMAL port).
   void normal(const BurstContext& burst, PacketView view, bool consume) noexcept;
+  /// Sends the packet, or a copy, with the tag that its VLAN has at the port.
+  void send_in_vlan(const BurstContext& burst, PacketView view, const Port& port, uint16_t vlan,
+                    bool consume) noexcept;
   void flood(const BurstContext& burst, PacketView view, bool consume) noexcept;
   void group(const BurstContext& burst, PacketView view, const GroupCell& cell,
              const RuleBody& rule, bool consume, unsigned nesting) noexcept;

@@ -359,7 +359,7 @@ void Executor::Context::reassemble(Defragmenter& defragmenter) noexcept {
 
 void Executor::Context::run_patches() noexcept {
   while (tx.take_patch(patch)) {
-    if (patch.port->io != nullptr) {
+    if (patch.port->io.load(std::memory_order_relaxed) != nullptr) {
       const TunnelIngress* tunnels = patch.port->ingress_tunnels.load(std::memory_order_acquire);
       if (tunnels != nullptr) {
         terminate(*tunnels);

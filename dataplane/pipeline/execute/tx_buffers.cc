@@ -27,7 +27,7 @@ void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
     burst->count = 0;
   }
   burst->packets[burst->count++] = packet;
-  if (port.io != nullptr) return;  // counted when the device has it
+  if (port.io.load(std::memory_order_relaxed) != nullptr) return;  // counted when the device has it
   PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
   add(port_counts.tx_packets, 1);
   add(port_counts.tx_bytes, packet->pkt_len);
@@ -36,7 +36,7 @@ void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
 void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
                      WorkerCounts& counts) noexcept {
   const auto queue = static_cast<uint16_t>(worker_ % port.n_tx_queues);
-  const uint16_t sent = port.io->tx(queue, packets);
+  const uint16_t sent = port.io.load(std::memory_order_acquire)->tx(queue, packets);
   PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
   if (sent < packets.size()) [[unlikely]] {
     // What tx() does not take stays ours; of those that it took, nothing may be read.

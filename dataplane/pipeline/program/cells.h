@@ -18,6 +18,7 @@
 #include "pipeline/program/select_memory.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/port_io.h"
+#include "pipeline/terms/port_vlans.h"
 
 namespace headrace::pipeline {
 
@@ -27,11 +28,12 @@ class TunnelIngress;
 struct GroupCell;
 struct TunnelEgress;
 
-/// A port as workers see it. All but the atomics is fixed while it is published.
+/// A port as workers see it. All but the atomics is fixed while it is published; `io` is never set
+/// to null or from null.
 struct Port {
   PortNo number{0};
-  uint32_t egress{0};   ///< its transmit buffer in every executor; unique in the process
-  PortIo* io{nullptr};  ///< null: a patch or a tunnel
+  uint32_t egress{0};  ///< its transmit buffer in every executor; unique in the process
+  std::atomic<PortIo*> io{nullptr};  ///< null: a patch or a tunnel
   uint16_t n_tx_queues{1};
   /// What is sent to it goes to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels
   /// end.
@@ -50,10 +52,13 @@ struct Port {
   /// A patch port's other end: which port of which LSI packets come in by; null: unconnected.
   std::atomic<const PublishedProgram*> peer{nullptr};
   std::atomic<PortNo> peer_port{0};
+  /// What NORMAL does with VLANs here; null: the port is a trunk of all.
+  std::atomic<const PortVlans*> vlans{nullptr};
   VirtualArray<PortCounts> counts{kMaxWorkers};
   /// What is sent to it comes back by it whole; null: an ordinary port.
   std::shared_ptr<Defragmenter> defragmenter{};
-  /// Owners of what the two pointers above point to; the control thread's.
+  /// Owners of what the pointers above point to; the control thread's.
+  std::shared_ptr<const PortVlans> vlans_owner{};
   std::shared_ptr<const TunnelEgress> egress_owner{};
   std::shared_ptr<const TunnelIngress> ingress_owner{};
 };

@@ -95,7 +95,7 @@ std::vector<LearnedMac> MacTable::list(uint32_t tick) const {
     LearnedMac entry;
     std::memcpy(entry.mac.data(), &key, 6);
     const auto vlan = static_cast<uint16_t>(key >> 48);
-    entry.vlan = __builtin_bswap16(vlan) & 0x0fff;
+    entry.vlan = vlan;
     entry.port = static_cast<PortNo>(seen >> 32);
     all.push_back(entry);
   }

@@ -43,6 +43,8 @@ enum class DropReason : uint8_t {
   tunnel_unknown,     ///< addressed to our tunnels, but no port has this remote address and key
   tunnel_unresolved,  ///< the next hop's MAC address is not known (yet)
   tunnel_no_remote,   ///< remote_ip=flow, and no rule has set tun_dst
+  vlan_refused,       ///< NORMAL: the port it came in by does not carry the packet's VLAN
+  port_protected,     ///< NORMAL: from one protected port to another
   count
 };
 
@@ -82,7 +84,9 @@ constexpr std::string_view name(DropReason reason) {
                                                                  "tunnel-too-long",
                                                                  "tunnel-unknown",
                                                                  "tunnel-unresolved",
-                                                                 "tunnel-no-remote"};
+                                                                 "tunnel-no-remote",
+                                                                 "vlan-refused",
+                                                                 "port-protected"};
   return kNames[static_cast<size_t>(reason)];
 }
 

@@ -4,6 +4,7 @@
 #include <rte_cycles.h>
 #include <rte_version.h>
 
+#include <algorithm>
 #include <asio/post.hpp>
 #include <chrono>
 
@@ -143,7 +144,14 @@ Result<bool> Switch::update_port(std::string_view lsi_name, const ovsdb::PortSpe
   SwitchLsi* lsi = find(lsi_name);
   if (lsi == nullptr) return fail("{}: there is no bridge {}", spec.name, lsi_name);
   Result<bool> updated = lsi->update_port(spec);
-  if (updated && *updated) publish_queues();  // an affinity may have changed
+  if (updated && *updated) {
+    publish_queues();  // an affinity may have changed
+    const SwitchPort* port = lsi->find_port(spec.name);
+    if (port != nullptr && port->old_tx_queues) {
+      qsbr_.drain();
+      lsi->finish_update(spec.name);
+    }
+  }
   return updated;
 }
 
@@ -185,7 +193,22 @@ void Switch::set_controllers(std::string_view lsi_name,
 ovsdb::PortState Switch::port_state(std::string_view lsi_name, std::string_view name) const {
   const SwitchLsi* lsi = find(lsi_name);
   const SwitchPort* port = lsi == nullptr ? nullptr : lsi->find_port(name);
-  return port == nullptr ? ovsdb::PortState{} : lsi->port_state(*port);
+  if (port == nullptr) return {};
+  ovsdb::PortState state = lsi->port_state(*port);
+  const std::vector<unsigned> cpus = workers_.cpus();
+  for (const auto& [queue, cpu] : port->spec.rxq_affinity) {
+    if (queue >= port->queues.size()) {
+      state.notes.push_back(
+          fmt::format("other_config:pmd-rxq-affinity: there is no queue {}; the port has {}", queue,
+                      port->queues.size()));
+    } else if (std::find(cpus.begin(), cpus.end(), cpu) == cpus.end()) {
+      state.notes.push_back(fmt::format(
+          "other_config:pmd-rxq-affinity: no worker runs on CPU {}, so queue {} is not polled; "
+          "add the CPU to pmd-cpu-mask or choose another one",
+          cpu, queue));
+    }
+  }
+  return state;
 }
 
 std::map<std::string, int64_t> Switch::port_statistics(std::string_view lsi_name,

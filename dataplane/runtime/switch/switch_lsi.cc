@@ -122,7 +122,9 @@ void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& contro
   for (const ovsdb::ControllerSpec& spec : controllers) {
     configs.push_back({.target = spec.target,
                        .inactivity_probe = std::chrono::milliseconds(spec.inactivity_probe_ms),
-                       .max_backoff = std::chrono::milliseconds(spec.max_backoff_ms)});
+                       .max_backoff = std::chrono::milliseconds(spec.max_backoff_ms),
+                       .packet_in_rate = spec.packet_in_rate,
+                       .packet_in_burst = spec.packet_in_burst});
   }
   longest_probe_ = {};
   for (const openflow::ControllerConfig& config : configs) {
@@ -165,6 +167,9 @@ std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() con
     }
     state.status["state"] = status.state;
     if (!status.last_error.empty()) state.status["last_error"] = status.last_error;
+    if (status.packet_ins_limited > 0) {
+      state.status["packet_ins_limited"] = std::to_string(status.packet_ins_limited);
+    }
     if (status.since_connect.count() >= 0) {
       state.status["sec_since_connect"] = std::to_string(status.since_connect.count());
     }
@@ -173,6 +178,13 @@ std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() con
     }
   }
   return states;
+}
+
+Result<std::unique_ptr<PortQueues>> SwitchLsi::make_queues(const std::optional<ovsdb::QosSpec>& qos,
+                                                           pipeline::PortIo& io) {
+  static unsigned serial = 0;
+  if (!qos) return nullptr;
+  return PortQueues::make(fmt::format("txq-{}", serial++), io, *qos, rte_get_tsc_hz());
 }
 
 Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec& spec) {
@@ -208,13 +220,9 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
     if (!shared) return tl::unexpected(shared.error());
     port->shared = std::move(*shared);
   }
-  if (spec.qos) {
-    static unsigned serial = 0;
-    Result<std::unique_ptr<PortQueues>> queues =
-        PortQueues::make(fmt::format("txq-{}", serial++), port->io(), *spec.qos, rte_get_tsc_hz());
-    if (!queues) return tl::unexpected(queues.error());
-    port->tx_queues = std::move(*queues);
-  }
+  Result<std::unique_ptr<PortQueues>> queues = make_queues(spec.qos, port->unscheduled_io());
+  if (!queues) return tl::unexpected(queues.error());
+  port->tx_queues = std::move(*queues);
   for (uint16_t queue = 0; queue < port->device->n_rx_queues(); ++queue) {
     port->queues.push_back(std::make_unique<QueueCounters>());
   }
@@ -227,8 +235,10 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
   if (spec.type == kPatch) {
     auto port = std::make_unique<SwitchPort>();
     port->spec = spec;
-    const pipeline::PortSpec patch{
-        .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+    const pipeline::PortSpec patch{.number = spec.number,
+                                   .name = spec.name,
+                                   .mac = mac_of_name(spec.name),
+                                   .vlans = spec.vlans};
     if (Result<> added = lsi_->add_patch(patch); !added) return added;
     ports_.emplace(spec.name, std::move(port));
     return {};
@@ -248,7 +258,8 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .features = speed_feature(port.link.speed_bps),
       .speed_kbps = kilobits(port.link),
       .link_up = port.link.up,
-      .io_knows_link = port.device->io_knows_link()};
+      .io_knows_link = port.device->io_knows_link(),
+      .vlans = spec.vlans};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
   ports_.emplace(spec.name, std::move(*opened));
   return {};
@@ -265,7 +276,7 @@ Result<> SwitchLsi::add_defragmenter(const ovsdb::PortSpec& spec) {
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   const pipeline::PortSpec own{
-      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name), .vlans = spec.vlans};
   if (Result<> added = lsi_->add_defragmenter(own, std::move(*defragmenter)); !added) return added;
   ports_.emplace(spec.name, std::move(port));
   return {};
@@ -282,7 +293,7 @@ Result<> SwitchLsi::add_tunnel(const ovsdb::PortSpec& spec) {
   port->spec = spec;
   port->tunnel = std::move(*options);
   const pipeline::PortSpec tunnel{
-      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name)};
+      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name), .vlans = spec.vlans};
   if (Result<> added = lsi_->add_tunnel(tunnel); !added) return added;
   ports_.emplace(spec.name, std::move(port));
   return {};
@@ -292,9 +303,10 @@ Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
   const auto found = ports_.find(spec.name);
   if (found == ports_.end()) return fail("{}: there is no such port", spec.name);
   SwitchPort& port = *found->second;
-  if (spec.number != port.spec.number || spec.options != port.spec.options ||
-      spec.mac != port.spec.mac || spec.qos != port.spec.qos) {
-    return port.spec.type == kPatch && spec.number == port.spec.number;
+  const bool is_device = port.spec.type != kPatch;  // a patch's peer is connect_patch()'s
+  if (spec.number != port.spec.number ||
+      (is_device && (spec.options != port.spec.options || spec.mac != port.spec.mac))) {
+    return false;
   }
   if (spec.mtu != port.spec.mtu && port.device) {
     // A larger frame may need larger buffers, and those a new queue.
@@ -306,8 +318,24 @@ Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
     if (*now != *then) return false;
     if (Result<> set = port.device->set_mtu(mtu); !set) return tl::unexpected(set.error());
   }
+  if (spec.qos != port.spec.qos && port.device) {
+    auto queues = make_queues(spec.qos, port.unscheduled_io());
+    if (!queues) return fail("{}: {}", spec.name, queues.error().message);
+    port.old_tx_queues = std::exchange(port.tx_queues, std::move(*queues));
+    lsi_->set_port_io(spec.number, port.io());
+  }
+  if (spec.vlans != port.spec.vlans) lsi_->set_port_vlans(spec.number, spec.vlans);
   port.spec = spec;
   return true;
+}
+
+void SwitchLsi::finish_update(std::string_view name) {
+  const auto found = ports_.find(name);
+  if (found == ports_.end() || !found->second->old_tx_queues) return;
+  SwitchPort& port = *found->second;
+  if (port.tx_queues) port.old_tx_queues->hand_over(*port.tx_queues);
+  port.old_tx_dropped += port.old_tx_queues->dropped();
+  port.old_tx_queues.reset();
 }
 
 std::unique_ptr<SwitchPort> SwitchLsi::remove_port(std::string_view name) {
@@ -378,8 +406,9 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
   statistics["tx_packets"] = count(stats.tx_packets);
   statistics["tx_bytes"] = count(stats.tx_bytes);
   statistics["rx_dropped"] += count(stats.rx_dropped);
-  statistics["tx_dropped"] += count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0) +
-                                    (port.tx_queues ? port.tx_queues->dropped() : 0));
+  statistics["tx_dropped"] +=
+      count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0) +
+            (port.tx_queues ? port.tx_queues->dropped() : 0) + port.old_tx_dropped);
   statistics.try_emplace("rx_errors", 0);
   statistics.try_emplace("tx_errors", 0);
   return statistics;

@@ -46,11 +46,17 @@ struct SwitchPort {
   std::unique_ptr<port::Port> device;
   std::unique_ptr<SharedTx> shared;       ///< where the device has few transmit queues
   std::unique_ptr<PortQueues> tx_queues;  ///< where the database gives the port some
+  /// Those before a change of the database; workers leave them within a grace period.
+  std::unique_ptr<PortQueues> old_tx_queues;
+  uint64_t old_tx_dropped{0};  ///< by earlier queues
   std::vector<std::unique_ptr<QueueCounters>> queues;
 
   /// What the pipeline sends to.
   [[nodiscard]] pipeline::PortIo& io() const {
-    if (tx_queues) return *tx_queues;
+    return tx_queues ? static_cast<pipeline::PortIo&>(*tx_queues) : unscheduled_io();
+  }
+  /// The same behind the queues.
+  [[nodiscard]] pipeline::PortIo& unscheduled_io() const {
     return shared ? static_cast<pipeline::PortIo&>(*shared) : device->io();
   }
   port::LinkState link;
@@ -78,6 +84,9 @@ class SwitchLsi final : public openflow::AgentHost {
   Result<> add_port(const ovsdb::PortSpec& spec);
   /// What can be changed while the port runs; false: only by making it anew.
   Result<bool> update_port(const ovsdb::PortSpec& spec);
+  /// Ends a change of a port's queues: what waited in the old ones goes to the new ones. The caller
+  /// has republished what to poll, and a grace period has passed.
+  void finish_update(std::string_view port);
   /// Takes the port out of the pipeline; its device lives on in what is returned, for one grace
   /// period. Null: no such port.
   std::unique_ptr<SwitchPort> remove_port(std::string_view name);
@@ -108,6 +117,9 @@ class SwitchLsi final : public openflow::AgentHost {
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);
   Result<> add_tunnel(const ovsdb::PortSpec& spec);
   Result<> add_defragmenter(const ovsdb::PortSpec& spec);
+  /// Makes the queues of `qos`, if there are any.
+  Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<ovsdb::QosSpec>& qos,
+                                                  pipeline::PortIo& io);
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.
   void install_default_rules();

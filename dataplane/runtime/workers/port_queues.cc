@@ -155,6 +155,17 @@ void PortQueues::drain(uint16_t worker, uint64_t now) noexcept {
   }
 }
 
+void PortQueues::hand_over(PortQueues& successor) noexcept {
+  successor.tx(0, {unsent_.data(), unsent_count_});
+  unsent_count_ = 0;
+  for (const auto& queue : queues_) {
+    while (refill(*queue)) {
+      successor.tx(0, {queue->head.data() + queue->head_at, queue->head_count - queue->head_at});
+      queue->head_at = queue->head_count;
+    }
+  }
+}
+
 std::vector<PortQueues::Counts> PortQueues::counts() const {
   std::vector<Counts> all;
   for (const auto& queue : queues_) {

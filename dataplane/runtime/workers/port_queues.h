@@ -77,6 +77,9 @@ class PortQueues final : public pipeline::PortIo {
   /// The owner, worker `worker`, sends what may be sent at `now` (TSC).
   void drain(uint16_t worker, uint64_t now) noexcept;
 
+  /// Moves what waits here to `successor`. No worker may use this one any more.
+  void hand_over(PortQueues& successor) noexcept;
+
   /// By id.
   [[nodiscard]] std::vector<Counts> counts() const;
   /// Packets that found their queue full.

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/workers/worker_pool.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
+#include <iterator>
 
 #include "base/log.h"
+#include "eal/thread.h"
 #include "runtime/workers/queue_assignment.h"
 
 namespace headrace::runtime {
@@ -11,22 +15,30 @@ namespace headrace::runtime {
 Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
   std::sort(cpus.begin(), cpus.end());
   cpus.erase(std::unique(cpus.begin(), cpus.end()), cpus.end());
-  if (cpus.empty()) return fail("workers: at least one CPU is needed");
+  if (cpus.empty()) return fail("at least one CPU is needed");
+  Result<> result;
+  std::vector<unsigned> missing;
+  std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(missing),
+               [](unsigned cpu) { return !is_cpu_usable(cpu); });
+  if (!missing.empty()) {
+    result = fail("no worker can run on CPU {}; leave {} out", fmt::join(missing, ", "),
+                  missing.size() == 1 ? "it" : "them");
+    std::erase_if(cpus, [](unsigned cpu) { return !is_cpu_usable(cpu); });
+    if (cpus.empty()) return result;  // whoever polls now goes on
+  }
   if (cpus.size() > pipeline::kMaxWorkers) {
-    return fail("workers: {} CPUs: at most {} workers are possible", cpus.size(),
-                pipeline::kMaxWorkers);
+    return fail("{} CPUs: at most {} workers are possible", cpus.size(), pipeline::kMaxWorkers);
   }
   size_t kept = 0;
   while (kept < workers_.size() && kept < cpus.size() && workers_[kept]->cpu() == cpus[kept]) {
     ++kept;
   }
   workers_.resize(kept);
-  Result<> result;
   for (size_t i = kept; i < cpus.size(); ++i) {
     Result<std::unique_ptr<Worker>> worker =
         Worker::start(static_cast<unsigned>(workers_.size()), cpus[i], qsbr_, wake_up_);
     if (!worker) {
-      result = fail("workers: {}", worker.error().message);
+      result = tl::unexpected(worker.error());
       continue;
     }
     (*worker)->set_max_sleep(max_sleep_us_);

@@ -33,8 +33,8 @@ class WorkerPool {
   /// Both must outlive the pool.
   WorkerPool(Qsbr& qsbr, WakeUp& wake_up) : qsbr_(qsbr), wake_up_(wake_up) {}
 
-  /// Runs one worker on each of `cpus`, in ascending order. On an error the workers that could be
-  /// started run, and the error says what is wrong with the others.
+  /// Runs one worker on each of `cpus`, in ascending order. CPUs that can't be had are left out,
+  /// and the error names them; without any that can, the workers stay as they are.
   Result<> set_cpus(std::vector<unsigned> cpus);
   void set_max_sleep(uint32_t microseconds);
   void set_stage_timing(bool on);

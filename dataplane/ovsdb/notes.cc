@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "ovsdb/notes.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace headrace::ovsdb {
+
+std::string joined(const Notes& notes) {
+  return fmt::format("{}", fmt::join(notes, "; "));
+}
+
+void note_other_config(const StringMap& config, std::vector<std::string_view> served,
+                       std::string_view place, Notes& notes) {
+  for (const auto& [key, value] : config) {
+    if (std::find(served.begin(), served.end(), key) == served.end()) {
+      notes.push_back(fmt::format("{}other_config:{} is not served; remove it", place, key));
+    }
+  }
+}
+
+}  // namespace headrace::ovsdb

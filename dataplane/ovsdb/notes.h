@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the database asks for and does not get: said in the status columns of the row that asks.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "ovsdb/switch_control.h"
+
+namespace headrace::ovsdb {
+
+/// Sentences, each naming a column, what is wrong with it and what to do instead.
+using Notes = std::vector<std::string>;
+
+/// The notes as one text.
+std::string joined(const Notes& notes);
+
+/// Notes every key of the column `other_config` that is not among `served`. `place` stands before
+/// the column's name, e.g. "QoS ".
+void note_other_config(const StringMap& config, std::vector<std::string_view> served,
+                       std::string_view place, Notes& notes);
+
+}  // namespace headrace::ovsdb
