@@ -100,6 +100,51 @@ TEST_F(ReconcilerTest, AFreedNumberIsNotGivenOutNext) {
   EXPECT_EQ(fake_.ports.at("p3").number, 3);
 }
 
+TEST_F(ReconcilerTest, ANumberThatIsTakenIsSaidSoAndGivenWhenItIsFree) {
+  auto first = interface("a", "dpdk");
+  first.requested = 7;
+  auto second = interface("b", "dpdk");
+  second.requested = 7;
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {first, second};
+  apply();
+  EXPECT_EQ(fake_.ports.at("b").number, 8);
+  EXPECT_EQ(column("Interface", "uuid-b", "error"),
+            "ofport_request 7 is the number of a; ask for another one");
+  EXPECT_EQ(column("Interface", "uuid-a", "error"), empty_set());
+  EXPECT_THAT(apply(), IsEmpty());
+  bridge.interfaces = {second};
+  EXPECT_THAT(apply(),
+              ElementsAre("remove_port br0 a", "remove_port br0 b", "add_port br0 b dpdk 7"));
+  EXPECT_EQ(column("Interface", "uuid-b", "error"), empty_set());
+}
+
+TEST_F(ReconcilerTest, WhatIsNotServedStandsInTheRowThatAsks) {
+  auto row = interface("p", "dpdk");
+  row.notes = {"bfd is not served", "lldp is not served"};
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {row};
+  bridge.ports = {{.uuid = "uuid-port", .name = "p", .notes = {"lacp is not served"}}};
+  bridge.notes = {"stp_enable is not served"};
+  desired_.notes = {"other_config:x is not served"};
+  apply();
+  EXPECT_EQ(column("Interface", "uuid-p", "error"), "bfd is not served; lldp is not served");
+  EXPECT_EQ(column("Interface", "uuid-p", "ofport"), 1);
+  EXPECT_EQ(column("Port", "uuid-port", "status"),
+            to_map(StringMap{{"error", "lacp is not served"}}));
+  EXPECT_EQ(column("Bridge", "uuid-br0", "status"),
+            to_map(StringMap{{"error", "stp_enable is not served"},
+                             {"switch_error", "other_config:x is not served"}}));
+  bridge.interfaces[0].notes.clear();
+  bridge.ports[0].notes.clear();
+  bridge.notes.clear();
+  desired_.notes.clear();
+  EXPECT_THAT(apply(), IsEmpty());
+  EXPECT_EQ(column("Interface", "uuid-p", "error"), empty_set());
+  EXPECT_EQ(column("Port", "uuid-port", "status"), to_map(StringMap{}));
+  EXPECT_EQ(column("Bridge", "uuid-br0", "status"), to_map(StringMap{}));
+}
+
 TEST_F(ReconcilerTest, AFailureStaysWithItsPortAndIsTriedAgain) {
   auto& bridge = add_bridge("br0");
   bridge.interfaces = {interface("bad", "dpdk"), interface("good", "dpdk")};

@@ -57,9 +57,11 @@ class Bench:
         kind: str,
         *,
         settings: tuple[str, ...] = (),
+        peer_settings: str = "",
         frame_size: int = 64,
     ) -> None:
         self.settings = settings  # of each interface
+        self.peer_settings = peer_settings  # of the generator's devices
         self.frame_size = frame_size  # with FCS
         self.max_frame = max(frame_size, 1518)
         self.switch = switch
@@ -94,7 +96,9 @@ class Bench:
                 "add-port", self.bridge, name, "--", "set", "Interface", name, *words,
                 f"ofport_request={number}", *self.settings,
             )  # fmt: skip
-            await self.traffic.add_port(name, devargs, wait_link_s=10, max_frame=self.max_frame)
+            await self.traffic.add_port(
+                name, devargs + self.peer_settings, wait_link_s=10, max_frame=self.max_frame
+            )
         await self.rules()
         await self.linked()
         await self.configure()
@@ -224,22 +228,49 @@ async def test_workers_change_under_traffic(rundir: Path) -> None:
         assert result.received == result.sent == LONG_PACKETS, await wired.call("drops")
 
 
+def churned_ports(rundir: Path, other: str) -> dict[str, tuple[str, ...]]:
+    """Ports of every kind, by name, and their columns."""
+    return {
+        "null": ("type=dpdk", "options:dpdk-devargs=net_null_churn,no-rx=1"),
+        "ring": ("type=dpdk", "options:dpdk-devargs=net_ring_churn"),
+        "memif": ("type=memif", f"options:socket={rundir}/churn.sock", "options:role=server"),
+        "vhost": ("type=dpdkvhostuser",),
+        "vhostc": ("type=dpdkvhostuserclient", f"options:vhost-server-path={rundir}/nobody"),
+        f"{other}t": ("type=tap",),
+        "p0": ("type=patch", "options:peer=p1"),
+        "p1": ("type=patch", "options:peer=p0"),
+        "vxlan": ("type=vxlan", "options:remote_ip=192.0.2.1", "options:local_ip=192.0.2.9"),
+        "gre": ("type=gre", "options:remote_ip=flow", "options:key=flow"),
+        "gtpu": ("type=gtpu", "options:remote_ip=192.0.2.2", "options:key=7"),
+        "whole": ("type=defrag",),
+    }
+
+
 async def test_ports_and_bridges_come_and_go_under_traffic(rundir: Path) -> None:
     async with bench(rundir, "memif") as wired:
+        other = unique_bridge()
+        ports = churned_ports(rundir, other)
         running = asyncio.create_task(
             wired.traffic.trial(
-                3.0, LONG_LOAD_PPS, warmup_s=0, drain_s=1.0, yield_core=True, late_bound_us=LATE_US
+                6.0, LONG_LOAD_PPS, warmup_s=0, drain_s=1.0, yield_core=True, late_bound_us=LATE_US
             )
         )
-        other = unique_bridge()
-        while not running.done():
-            await wired.vsctl(
-                "add-br", other, "--", "add-port", other, "n0", "--", "set", "Interface", "n0",
-                "type=dpdk", "options:dpdk-devargs=net_null_churn,no-rx=1",
-            )  # fmt: skip
-            await wired.vsctl("del-br", other)
+        rounds = 0
+        while not running.done() or rounds == 0:
+            words = ["add-br", other]
+            for name, columns in ports.items():
+                words += ["--", "add-port", other, name, "--", "set", "Interface", name, *columns]
+            await wired.vsctl(*words)
+            for name in ports:
+                assert await asyncio.to_thread(wired.switch.interface, name, "ofport") != -1, name
+            await wired.vsctl("del-port", other, "ring", "--", "del-port", other, "p0")
+            await wired.vsctl("add-port", wired.bridge, "ring", "--", "set", "Interface", "ring",
+                              *ports["ring"])  # fmt: skip
+            await wired.vsctl("del-port", wired.bridge, "ring", "--", "del-br", other)
+            rounds += 1
         result = await running
-        assert result.received == result.sent == LONG_PACKETS, "other LSIs must not disturb"
+        assert result.received == result.sent == 6 * LONG_LOAD_PPS, "others must not disturb"
+        assert result.reordered == result.duplicated == result.misdelivered == 0
 
 
 async def test_a_sleeping_worker_loses_nothing(rundir: Path) -> None:

@@ -24,10 +24,10 @@ from tests.switch.test_switch_devices import (
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
 
-async def _attach(wired: Bench) -> None:
+async def _attach(wired: Bench, settings: str = "") -> None:
     for name, number in wired.devices.items():
         devargs = memif_devargs(wired.switch.rundir / "memif.sock", number, "client")
-        await wired.traffic.add_port(name, devargs, wait_link_s=10)
+        await wired.traffic.add_port(name, devargs + settings, wait_link_s=10)
     await wired.linked()
     await wired.configure()
 
@@ -73,6 +73,25 @@ async def test_killed_peers_hurt_nobody_and_leak_nothing(rundir: Path) -> None:
         assert switch.process is not None
         assert wired is not None
         assert await _buffers_in_use(wired) == before
+
+
+@pytest.mark.parametrize("kind", ["memif", "memif-client"])
+async def test_a_secret_lets_in_who_knows_it(rundir: Path, kind: str) -> None:
+    async with bench(
+        rundir, kind, settings=("options:secret=sesame",), peer_settings=",secret=sesame"
+    ) as wired:
+        assert (await wired.trial()).received == PACKETS
+        for name in wired.devices:
+            await wired.vsctl("set", "Interface", name, "options:secret=other")
+        await _links_down(wired)
+        for name in wired.devices:
+            await wired.vsctl("set", "Interface", name, "options:secret=sesame")
+        if kind == "memif":  # DPDK's client connects once more only when its device starts
+            for name in wired.devices:
+                await wired.traffic.remove_port(name)
+            await _attach(wired, ",secret=sesame")
+        await wired.linked()
+        assert (await wired.trial()).received == PACKETS
 
 
 async def _workers(wired: Bench) -> dict[int, set[tuple[str, int]]]:
