@@ -78,7 +78,8 @@ Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
     }
     return EthdevPort::open(config, std::move(*otherwise));
   }
-  return fail("{}: '{}' is no type of port", config.name, config.type);
+  return fail("{}: '{}' is no type of port; Open_vSwitch:iface_types has them all", config.name,
+              config.type);
 }
 
 }  // namespace headrace::port

@@ -93,7 +93,7 @@ CASES = {
     ),
     "no devargs": (
         ("type=dpdk",),
-        ("options:dpdk-devargs", "PCI address or a vdev"),
+        ("options:dpdk-devargs", "a PCI address"),
         ("options:dpdk-devargs=net_null_heals,no-rx=1",),
     ),
     "n_rxq": (
@@ -113,7 +113,7 @@ CASES = {
     ),
     "unknown type": (
         ("type=quantum",),
-        ("quantum", "dpdk"),
+        ("quantum", "iface_types"),
         ("type=patch", "options:peer=none"),
     ),
     "remote_ip": (

@@ -52,7 +52,8 @@ Result<std::shared_ptr<Listener>> Listener::at(asio::io_context& io, const std::
   if (std::shared_ptr<Listener> known = listeners()[path].lock()) return known;
   const Result<sockaddr_un> address = address_of(path);
   if (!address) return tl::unexpected(address.error());
-  if (connect_to(path)) return fail("socket {}: another process listens on it", path);
+  if (connect_to(path))
+    return fail("socket {}: another process listens on it; end it or choose another", path);
   struct stat status {};
   if (::lstat(path.c_str(), &status) == 0) {
     if (!S_ISSOCK(status.st_mode)) {
