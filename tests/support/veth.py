@@ -7,6 +7,7 @@ import itertools
 import os
 import select
 import socket
+import struct
 import subprocess
 import time
 from pathlib import Path
@@ -16,6 +17,10 @@ from typing import Self
 _numbers = itertools.count()
 _ETH_P_ALL = 3
 _PACKET_OUTGOING = 4
+_SOL_PACKET = 263
+_PACKET_AUXDATA = 8
+_VLAN_VALID = 0x10
+_VLAN_TPID_VALID = 0x40
 
 
 class VethPair:
@@ -50,6 +55,8 @@ class RawPort:
     def __init__(self, interface: str) -> None:
         self._socket = socket.socket(socket.AF_PACKET, socket.SOCK_RAW, socket.htons(_ETH_P_ALL))
         self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+        # The kernel takes a VLAN tag out of the frame and tells it beside.
+        self._socket.setsockopt(_SOL_PACKET, _PACKET_AUXDATA, 1)
         self._socket.bind((interface, 0))
 
     def close(self) -> None:
@@ -68,14 +75,25 @@ class RawPort:
             left = end - time.monotonic()
             if left <= 0 or not select.select([self._socket], [], [], left)[0]:
                 break
-            data, address = self._socket.recvfrom(65535)
+            data, beside, _, address = self._socket.recvmsg(65535, 64)
             if address[2] != _PACKET_OUTGOING:
-                frames.append(data)
+                frames.append(_with_tag(data, beside))
         return frames
 
     def silence(self, seconds: float = 0.3) -> list[bytes]:
         """What comes in during that time; a test that expects nothing compares with []."""
         return self.receive(1 << 30, seconds)
+
+
+def _with_tag(frame: bytes, beside: list[tuple[int, int, bytes]]) -> bytes:
+    """The frame as it was on the wire (struct tpacket_auxdata, linux/if_packet.h)."""
+    for level, kind, data in beside:
+        if (level, kind) == (_SOL_PACKET, _PACKET_AUXDATA):
+            status, _, _, _, _, tci, tpid = struct.unpack("=IIIHHHH", data[:20])
+            if status & _VLAN_VALID:
+                kind_of_tag = tpid if status & _VLAN_TPID_VALID else 0x8100
+                return frame[:12] + struct.pack("!HH", kind_of_tag, tci) + frame[12:]
+    return frame
 
 
 def _ip(*words: str) -> None:

@@ -108,7 +108,7 @@ CASES = {
     ),
     "misspelt option": (
         ("type=memif", "options:sockett=/nowhere/x"),
-        ("options:sockett",),
+        ("options:socket",),
         ("options={socket={rundir}/m.sock}",),
     ),
     "unknown type": (
