@@ -31,7 +31,6 @@ class Kind:
         network: what must be made for it in the kernel.
         switch_ports: kind of the two ports at a Headrace switch between the ends; "" without one.
         circulates: the consumer sends buffers back by the same channel, so packets go both ways.
-        ours: it is Headrace's own: that it can't run is an error, not a row skipped.
     """
 
     name: str
@@ -40,7 +39,6 @@ class Kind:
     network: Network = Network.NONE
     switch_ports: str = ""
     circulates: bool = False
-    ours: bool = False
 
 
 @dataclass(frozen=True)
@@ -113,7 +111,6 @@ KINDS: Sequence[Kind] = (
             _memif("client", socket="producer"), _memif("client", socket="consumer", number=1)
         ),
         switch_ports="memif",
-        ours=True,
     ),
     Kind(
         "switch-shm",
@@ -124,7 +121,6 @@ KINDS: Sequence[Kind] = (
             *("--producer-port", "producer", "--consumer-port", "consumer"),
         ),
         switch_ports="shm",
-        ours=True,
     ),
     Kind(
         "direct",
@@ -132,20 +128,17 @@ KINDS: Sequence[Kind] = (
         "in a process that then rests",
         ("shm",),
         circulates=True,
-        ours=True,
     ),
     Kind(
         "ring",
         "a bare ring of numbers each way, 256 buffers under way",
         ("ring",),
         circulates=True,
-        ours=True,
     ),
     Kind(
         "ring-one-way",
         "a bare ring of numbers that nothing comes back from, and no packets behind them",
         ("ring", "--one-way"),
-        ours=True,
     ),
 )
 
