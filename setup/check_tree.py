@@ -29,8 +29,8 @@ CPP_ROOMS: dict[str, set[str]] = {
     "port": {"base", "eal", "shm", "packet", "match", "pipeline"},
     "ovsdb": {"base", "packet", "match", "pipeline", "openflow", "port"},
     "runtime": {"base", "eal", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
-    "traffic": {"base", "eal", "packet"},
-    "vnf": {"base", "eal", "shm", "packet", "match"},
+    "traffic": {"base", "eal", "packet", "port"},
+    "vnf": {"base", "eal", "shm", "packet", "match", "port"},
     "channel": {"base", "eal", "shm"},
 }
 CPP_ROOMS["apps"] = set(CPP_ROOMS)

@@ -180,9 +180,7 @@ async def test_hugepages_carry_the_same(rundir: Path, kind: str) -> None:
         assert (await wired.trial()).received == PACKETS
 
 
-# A memif server's peer has to come back by itself, which DPDK's client does not: here the switch is
-# the client, and its own comes back.
-@pytest.mark.parametrize("kind", ["memif-client", "vhost"])
+@pytest.mark.parametrize("kind", ["memif", "memif-client", "vhost"])
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL])
 async def test_peers_survive_a_restart_of_the_switch(
     rundir: Path, kind: str, how: signal.Signals
