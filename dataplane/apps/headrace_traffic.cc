@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "eal/eal.h"
+#include "traffic/trial/crew.h"
 #include "traffic/trial/service.h"
-#include "traffic/trial/worker.h"
 
 namespace {
 
@@ -18,7 +18,7 @@ using headrace::Result;
 
 struct Options {
   std::string control_path;
-  uint32_t cpu{0};
+  std::vector<uint32_t> cpus;
   std::optional<uint32_t> control_cpu;
   headrace::runtime::EalOptions eal;
   bool no_huge{false};
@@ -27,15 +27,15 @@ struct Options {
 
 Result<> serve(Options& options) {
   if (auto ok = headrace::log::init("headrace-traffic", options.log_level); !ok) return ok;
-  options.eal.main_cpu = options.control_cpu.value_or(options.cpu);
+  options.eal.main_cpu = options.control_cpu.value_or(options.cpus.front());
   options.eal.allow_hugepages = !options.no_huge;
   auto eal = headrace::runtime::Eal::init(options.eal);
   if (!eal) return tl::unexpected(eal.error());
-  auto worker = headrace::traffic::Worker::start(options.cpu);
-  if (!worker) return tl::unexpected(worker.error());
+  auto crew = headrace::traffic::Crew::start(options.cpus);
+  if (!crew) return tl::unexpected(crew.error());
 
   asio::io_context io;
-  headrace::traffic::Service service(io, **worker);
+  headrace::traffic::Service service(io, **crew);
   const auto end = [&] {
     service.stop_trial();
     io.stop();
@@ -50,7 +50,7 @@ Result<> serve(Options& options) {
   headrace::log::info("ready on {}", options.control_path);
   io.run();
   server->reset();
-  worker->reset();  // joins: the trial's end is near
+  crew->reset();  // joins: the trial's end is near
   return {};
 }
 
@@ -61,8 +61,11 @@ int main(int argc, char** argv) {
   CLI::App app{"Generates and analyses traffic; controlled by JSON on a Unix socket."};
   app.set_version_flag("--version", std::string(headrace::kVersion));
   app.add_option("--ctl", options.control_path, "path of the control socket")->required();
-  app.add_option("--cpu", options.cpu, "CPU of the worker, which polls during trials")->required();
-  app.add_option("--control-cpu", options.control_cpu, "CPU of the control thread; default: --cpu");
+  app.add_option("--cpu", options.cpus, "CPUs of the workers, which poll during trials: 2 or 2,3")
+      ->required()
+      ->delimiter(',');
+  app.add_option("--control-cpu", options.control_cpu,
+                 "CPU of the control thread; default: the first of --cpu");
   app.add_flag("--no-huge", options.no_huge, "use ordinary pages even if there are hugepages");
   app.add_option("--mem", options.eal.memory_mb, "MiB of memory for packets")
       ->capture_default_str();

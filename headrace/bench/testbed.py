@@ -199,7 +199,7 @@ class Testbed:
         Raises:
             DeviceError: there is no generator.
         """
-        traffic = TrafficProcess(cpu=self._plan.generator[0])
+        traffic = TrafficProcess(cpu=self._plan.generator)
         try:
             await traffic.connect()
             self._traffic = traffic

@@ -2,6 +2,7 @@
 """The generator from Python: headrace-traffic, and TRex by the same methods."""
 
 from headrace.traffic.client import TrafficClient, TrafficError, TrafficProcess
+from headrace.traffic.histogram import LatencyHistogram, merged
 from headrace.traffic.models import (
     Calibration,
     CalibrationSize,
@@ -17,6 +18,7 @@ from headrace.traffic.models import (
     StreamSpec,
     TrialResult,
     Variation,
+    WorkerHealth,
     Zipf,
 )
 
@@ -26,6 +28,7 @@ __all__ = [
     "Counts",
     "FrameSizes",
     "GeneratorHealth",
+    "LatencyHistogram",
     "LatencyNs",
     "Load",
     "PortInfo",
@@ -38,5 +41,7 @@ __all__ = [
     "TrafficProcess",
     "TrialResult",
     "Variation",
+    "WorkerHealth",
     "Zipf",
+    "merged",
 ]

@@ -227,6 +227,7 @@ class TrafficClient:
         drain_s: float = 0.1,
         yield_core: bool = False,
         late_bound_us: float | None = None,
+        histograms: bool = False,
     ) -> TrialResult:
         """Runs one trial and returns its result.
 
@@ -234,13 +235,15 @@ class TrafficClient:
         ports take it. `duration_s` may be None if the load says how many packets. Packets of the
         warm-up are not counted; those that come within `drain_s` after the last one sent
         are. `yield_core` gives the core to others between rounds. A packet that the port would
-        not take within `late_bound_us` of its time counts as unsent.
+        not take within `late_bound_us` of its time counts as unsent. With `histograms` the result
+        has those of the latencies, which can be merged with other trials'.
         """
         return _parse(
             TrialResult,
             await self.call(
                 "trial",
                 **_load(duration_s, load, warmup_s, drain_s, yield_core, late_bound_us),
+                **({"histograms": True} if histograms else {}),
             ),
         )
 
@@ -324,15 +327,17 @@ def _program() -> Path:
 class TrafficProcess(TrafficClient):
     """A generator process of our own: started on entry, gone after exit.
 
-    `cpu` is the core of its worker. `huge=False` runs without hugepages. The process's output
-    goes to `log_path` (default: in its own temporary directory, removed at exit; an error of the
-    start-up quotes its end).
+    `cpu` is the core of its worker, or those of several workers, which share its ports;
+    `control_cpu` that of everything else (default: the first of these). `huge=False` runs without
+    hugepages. The process's output goes to `log_path` (default: in its own temporary directory,
+    removed at exit; an error of the start-up quotes its end).
     """
 
     def __init__(
         self,
         *,
-        cpu: int = 0,
+        cpu: int | Sequence[int] = 0,
+        control_cpu: int | None = None,
         huge: bool = True,
         memory_mb: int = 256,
         file_prefix: str | None = None,
@@ -345,8 +350,11 @@ class TrafficProcess(TrafficClient):
         super().__init__(Path(self._directory.name) / "ctl")
         self._program = program
         self._log_path = log_path or Path(self._directory.name) / "log"
-        self._args = ["--ctl", str(self.control_path), "--cpu", str(cpu), "--mem", str(memory_mb)]
+        cpus = ",".join(str(each) for each in ([cpu] if isinstance(cpu, int) else cpu))
+        self._args = ["--ctl", str(self.control_path), "--cpu", cpus, "--mem", str(memory_mb)]
         self._args += ["--file-prefix", file_prefix or Path(self._directory.name).name]
+        if control_cpu is not None:
+            self._args += ["--control-cpu", str(control_cpu)]
         self._args += [*([] if huge else ["--no-huge"]), *extra_args]
         self._start_timeout_s = start_timeout_s
         self._process: asyncio.subprocess.Process | None = None

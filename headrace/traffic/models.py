@@ -11,6 +11,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from headrace.traffic.histogram import LatencyHistogram
+
 VariedField = Literal[
     "eth_src",
     "eth_dst",
@@ -71,6 +73,7 @@ class Counts(_Reply):
 
     intended = sent + unsent; sent = received + lost. `received` counts unique packets at the
     right port; `duplicated` the further copies; `misdelivered` arrivals at another port.
+    `latency_histogram` is there if the trial was asked for histograms.
     """
 
     intended: int
@@ -86,6 +89,7 @@ class Counts(_Reply):
     loss_ratio: float
     latency_ns: LatencyNs
     pdv_ns: float | None = None
+    latency_histogram: LatencyHistogram | None = None
 
 
 class FrameSizes(_Reply):
@@ -107,14 +111,32 @@ class StreamResult(Counts):
     ancient: int = 0
 
 
+class WorkerHealth(_Reply):
+    """How one worker of the generator fared while it sent.
+
+    `busy_share`: of its cycles, those of rounds that moved packets. `on_core_share`: of the time,
+    that in which the kernel let it run, None while it still sends; else another program had its
+    core, `preemptions` times.
+    """
+
+    busy_share: float
+    on_core_share: float | None = None
+    preemptions: int = 0
+    cpu: int | None = None
+
+
 class GeneratorHealth(_Reply):
-    """How the generator itself fared: read it before you blame the device under test."""
+    """How the generator itself fared: read it before you blame the device under test.
+
+    `busy_share` is that of the busiest worker.
+    """
 
     busy_share: float
     limited: bool = False
     timing_error_ns: LatencyNs | None = None
     foreign: int = 0
     stale: int = 0
+    workers: list[WorkerHealth] = Field(default_factory=list)
 
 
 class CalibrationSize(_Reply):
@@ -123,16 +145,21 @@ class CalibrationSize(_Reply):
     size: int
     ceiling_pps: float
     loss_ratio: float
+    workers: list[WorkerHealth] = Field(default_factory=list)
 
 
 class Calibration(_Reply):
-    """What the generator can do with nothing behind it: the ruler's own error."""
+    """What the generator can do with nothing behind it: the ruler's own error.
+
+    `workers` tells how they fared at `at_pps`, when floor and error were taken.
+    """
 
     via: str
     ceilings: list[CalibrationSize]
     latency_floor_ns: LatencyNs
     timing_error_ns: LatencyNs
     at_pps: float
+    workers: list[WorkerHealth] = Field(default_factory=list)
 
 
 class TrialResult(Counts):

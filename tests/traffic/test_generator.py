@@ -4,10 +4,13 @@
 import asyncio
 import os
 import struct
+import time
+from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+import pytest_asyncio
 
 from headrace.traffic import (
     Load,
@@ -19,6 +22,7 @@ from headrace.traffic import (
     TrialResult,
     Variation,
     Zipf,
+    merged,
 )
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
@@ -153,6 +157,98 @@ async def test_zipf_flows_and_vary_are_in_the_result(ring: TrafficProcess) -> No
     assert result.streams[0].popularity == Zipf(zipf=1.1, seed=1)
 
 
+async def test_histograms_of_trials_merge(ring: TrafficProcess) -> None:
+    await ring.configure(
+        [
+            StreamSpec(name="one", tx_port="r", rx_port="r"),
+            StreamSpec(name="imix", tx_port="r", rx_port="r", size="imix-csit"),
+        ]
+    )
+    trials = [
+        await ring.trial(0.1, 20_000, late_bound_us=LATE_US, histograms=True) for _ in range(2)
+    ]
+    for trial in trials:
+        whole = trial.latency_histogram
+        assert whole is not None
+        assert whole.count == trial.received == 2000
+        assert whole.percentile_ns(99) == pytest.approx(trial.latency_ns.p99)
+        assert whole.mean_ns == pytest.approx(trial.latency_ns.mean)
+        parts = [stream.latency_histogram for stream in trial.streams]
+        assert merged(part for part in parts if part is not None) == whole
+    both = merged(trial.latency_histogram for trial in trials if trial.latency_histogram)
+    assert both.count == 4000
+    extremes = [(trial.latency_ns.min, trial.latency_ns.max) for trial in trials]
+    assert both.percentile_ns(0) == pytest.approx(min(e[0] for e in extremes if e[0]), rel=0.004)
+    assert both.percentile_ns(100) == pytest.approx(max(e[1] for e in extremes if e[1]), rel=0.004)
+    assert (await ring.trial(0.01, 1000)).latency_histogram is None
+
+
+@pytest_asyncio.fixture
+async def two_cores() -> AsyncIterator[TrafficProcess]:
+    cpus = sorted(os.sched_getaffinity(0))
+    if len(cpus) < 2:
+        pytest.skip("this machine has one core")
+    async with TrafficProcess(cpu=cpus[:2], huge=False, memory_mb=192) as process:
+        yield process
+
+
+async def test_two_workers_share_two_ports(two_cores: TrafficProcess, tmp_path: Path) -> None:
+    await memif_pair(two_cores, tmp_path)
+    await two_cores.configure(
+        [
+            StreamSpec(name="ab", tx_port="a", rx_port="b", flows=100),
+            StreamSpec(name="ba", tx_port="b", rx_port="a", size="imix-csit"),
+            StreamSpec(name="wrong", tx_port="a", rx_port="a"),
+        ]
+    )
+    for _ in range(3):
+        result = await two_cores.trial(
+            0.3, 30_000, warmup_s=0.05, yield_core=True, late_bound_us=LATE_US, drain_s=0.05
+        )
+        assert_adds_up(result)
+        assert [stream.received for stream in result.streams] == [3000, 3000, 0]
+        assert result.streams[2].misdelivered == result.misdelivered == 3000
+        assert result.duplicated == result.reordered == 0
+        assert result.generator.stale == result.generator.foreign == 0
+        workers = result.generator.workers
+        assert [worker.cpu for worker in workers] == sorted(os.sched_getaffinity(0))[:2]
+        assert all(0 < (worker.on_core_share or 0) <= 1 for worker in workers)
+        assert all(worker.busy_share > 0 for worker in workers)
+
+
+async def test_two_workers_share_a_port(two_cores: TrafficProcess) -> None:
+    await two_cores.add_port("r", "net_ring0")
+    await two_cores.configure(
+        [StreamSpec(name=str(i), tx_port="r", rx_port="r", flows=10) for i in range(3)]
+    )
+    result = await two_cores.trial(0.3, 30_000, yield_core=True, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert [stream.received for stream in result.streams] == [3000] * 3
+    assert result.reordered == result.duplicated == 0
+    # Back to back as many as the ring holds, so that whoever is not run for a while loses none.
+    result = await two_cores.trial(None, Load(packets=300), warmup_s=0.02, yield_core=True)
+    assert result.sent == result.received == 900
+    calibration = await two_cores.calibrate(sizes=[64], duration_s=0.05, load_pps=10_000)
+    assert len(calibration.workers) == len(calibration.ceilings[0].workers) == 2
+
+
+async def test_two_workers_start_read_stop(two_cores: TrafficProcess) -> None:
+    await two_cores.add_port("r", "net_ring0")
+    await two_cores.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+    await two_cores.start(10_000, late_bound_us=LATE_US, yield_core=True, drain_s=2.0)
+    await asyncio.sleep(0.2)
+    assert (await two_cores.read()).received > 0
+    last = await two_cores.stop()
+    assert_adds_up(last)
+    assert last.lost == 0
+
+
+async def test_a_core_is_named_once(tmp_path: Path) -> None:
+    traffic = TrafficProcess(cpu=(0, 0), huge=False, memory_mb=192, log_path=tmp_path / "log")
+    with pytest.raises(TrafficError, match="CPU 0 is named twice"):
+        await traffic.connect()
+
+
 async def test_loads_in_bits_and_percent(ring: TrafficProcess) -> None:
     await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r", size=1518)])
     for load in (Load(bps=8 * 1538 * 10_000), Load(percent=1.2304, line_rate_bps=10e9)):
@@ -279,6 +375,24 @@ async def test_calibration_is_kept_in_later_results(ring: TrafficProcess) -> Non
     await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
     result = await ring.trial(0.1, 10_000)
     assert result.calibration == calibration
+
+
+async def test_calibrations_follow_each_other_at_once(traffic: TrafficProcess) -> None:
+    for _ in range(12):
+        calibration = await traffic.calibrate(sizes=[64], duration_s=0.01, load_pps=10_000)
+        assert calibration.ceilings[0].ceiling_pps > 0
+    assert await traffic.ports() == []
+
+
+async def test_ends_while_it_calibrates() -> None:
+    async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic:
+        calibrating = asyncio.create_task(traffic.calibrate(sizes=[64] * 16, duration_s=60))
+        await asyncio.sleep(0.3)
+        await traffic.shutdown()
+        with pytest.raises(TrafficError, match="closed"):
+            await calibrating
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 4, "ended by itself, not killed"
 
 
 async def test_no_link_is_an_error_that_names_the_port(

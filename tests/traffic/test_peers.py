@@ -62,10 +62,12 @@ async def test_a_peer_that_never_comes_is_an_error_and_nothing_hangs(
     await traffic.add_port("r", "net_ring0")
 
 
-async def test_ends_while_it_waits_for_a_peer(tmp_path: Path) -> None:
+@pytest.mark.parametrize("delay_s", [0.0, 0.002, 0.01, 0.3])
+async def test_ends_while_it_waits_for_a_peer(tmp_path: Path, delay_s: float) -> None:
     async with TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic:
         adding = asyncio.create_task(traffic.add_port("vnf", virtio_user(tmp_path / "vhost.sock")))
-        await asyncio.sleep(0.3)
+        # At any moment of it: before the driver listens, and after.
+        await asyncio.sleep(delay_s)
         await traffic.shutdown()
         with pytest.raises(TrafficError, match="closed"):
             await adding
@@ -97,6 +99,10 @@ async def test_a_peer_that_is_killed_is_loss_and_may_come_back(
         assert result.sent > 0
         assert result.unsent > 0
         assert result.intended == 20_000
+        for _ in range(200):
+            if not (await traffic.ports())[0].link:
+                break
+            await asyncio.sleep(0.05)
         assert not (await traffic.ports())[0].link
 
 

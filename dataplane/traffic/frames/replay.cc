@@ -98,8 +98,9 @@ std::optional<Layout> find_ip(const Bytes& bytes) {
   if (layout.protocol == kUdp && layout.end >= layout.l4 + 8) header = 8;
   if (layout.protocol == kTcp && layout.end >= layout.l4 + 20) {
     header = 4U * (bytes[layout.l4 + 12] >> 4U);
+    if (header < 20) header = 0;  // or the signature would lie over the checksum
   }
-  if (fragment || header < 8 || layout.l4 + header > layout.end) {
+  if (fragment || header == 0 || layout.l4 + header > layout.end) {
     layout.protocol = 0;
   } else {
     layout.payload += header;

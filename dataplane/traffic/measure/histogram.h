@@ -38,6 +38,10 @@ class Histogram {
   void clear() noexcept;
 
   [[nodiscard]] uint64_t count() const noexcept;
+  /// How many values fell into a bucket.
+  [[nodiscard]] uint64_t count_of(unsigned bucket) const noexcept { return counts_[bucket].get(); }
+  /// Of all values.
+  [[nodiscard]] uint64_t sum() const noexcept { return sum_.get(); }
   /// 0 if empty, as all of these.
   [[nodiscard]] uint64_t min() const noexcept;
   [[nodiscard]] uint64_t max() const noexcept { return max_.get(); }

@@ -3,21 +3,24 @@
 
 #include <rte_prefetch.h>
 
+#include <algorithm>
+
 namespace headrace::traffic {
 
-Receiver::Receiver(std::span<const uint16_t> rx_ports) {
-  for (const uint16_t port : rx_ports) {
-    streams_.push_back(std::make_unique<Arrivals>());
-    streams_.back()->rx_port = port;
-  }
+Receiver::Receiver(std::span<const std::unique_ptr<Arrivals>> streams,
+                   std::span<const uint16_t> ports)
+    : ports_(ports.begin(), ports.end()), misdelivered_(streams.size()) {
+  for (const auto& stream : streams) streams_.push_back(stream.get());
 }
 
 void Receiver::start(uint8_t run, uint8_t warmup) {
   run_ = run;
   warmup_ = warmup;
-  for (const auto& stream : streams_) {
-    for (Counter* counter : {&stream->received, &stream->duplicated, &stream->reordered,
-                             &stream->misdelivered, &stream->ancient}) {
+  for (Counter& counter : misdelivered_) counter.set(0);
+  for (Arrivals* stream : streams_) {
+    if (std::ranges::find(ports_, stream->rx_port) == ports_.end()) continue;
+    for (Counter* counter :
+         {&stream->received, &stream->duplicated, &stream->reordered, &stream->ancient}) {
       counter->set(0);
     }
     stream->latency.clear();
@@ -48,7 +51,7 @@ void Receiver::take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noe
     return;
   }
   Arrivals& stream = *streams_[signature->stream];
-  if (port != stream.rx_port) return stream.misdelivered.add(1);
+  if (port != stream.rx_port) return misdelivered_[signature->stream].add(1);
   switch (stream.sequence.see(signature->sequence)) {
     case SequenceTracker::Arrival::in_order:
       break;

@@ -10,7 +10,11 @@
 // And for all streams together: foreign (no signature) and stale (of another run than this one or
 // its warm-up).
 //
-// Thread safety: one worker calls take(); counters and histograms may be read by others.
+// Of several workers each has a receiver for the ports that it polls; a stream's arrivals are
+// written by the one that polls the stream's rx port.
+//
+// Thread safety: one worker calls start() and take(); counters and histograms may be read by
+// others.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -29,11 +33,10 @@ namespace headrace::traffic {
 
 /// What came of one stream.
 struct Arrivals {
-  uint16_t rx_port{0};  ///< where it is expected: an ethdev
+  uint16_t rx_port{0};  ///< where it is expected: a port's number
   Counter received;
   Counter duplicated;
   Counter reordered;
-  Counter misdelivered;
   Counter ancient;  ///< too late to tell a late packet from a copy; neither of the above
   Histogram latency;
   SequenceTracker sequence;
@@ -41,23 +44,28 @@ struct Arrivals {
 
 class Receiver {
  public:
-  /// `rx_ports`: the ethdev at which each stream is expected, by stream number.
-  explicit Receiver(std::span<const uint16_t> rx_ports);
+  /// `streams`: of all receivers together, by stream number. `ports`: the numbers of those that
+  /// this one gets bursts from.
+  Receiver(std::span<const std::unique_ptr<Arrivals>> streams, std::span<const uint16_t> ports);
 
-  /// Begins to count `run`; arrivals of `warmup` are freed silently from then on.
+  /// Begins to count `run`, from nothing, for the streams expected at its ports; arrivals of
+  /// `warmup` are freed silently from then on.
   void start(uint8_t run, uint8_t warmup);
 
-  /// Takes a burst that came from ethdev `port` at `now` (TSC), and frees it.
+  /// Takes a burst that came from `port` at `now` (TSC), and frees it.
   void take(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept;
 
-  [[nodiscard]] const Arrivals& stream(size_t number) const { return *streams_[number]; }
+  /// Arrivals of a stream at the ports of this receiver that aren't the stream's own.
+  [[nodiscard]] uint64_t misdelivered(size_t number) const { return misdelivered_[number].get(); }
   [[nodiscard]] uint64_t foreign() const { return foreign_.get(); }
   [[nodiscard]] uint64_t stale() const { return stale_.get(); }
 
  private:
   void take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept;
 
-  std::vector<std::unique_ptr<Arrivals>> streams_;
+  std::vector<Arrivals*> streams_;
+  std::vector<uint16_t> ports_;
+  std::vector<Counter> misdelivered_;  ///< by stream
   uint8_t run_{0};
   uint8_t warmup_{0};
   Counter foreign_;

@@ -4,13 +4,21 @@
 #include <asio/local/stream_protocol.hpp>
 #include <asio/post.hpp>
 
-#include "base/log.h"
-
 namespace headrace::traffic {
+
+namespace {
+
+/// Between two attempts to end a wait: its socket may not be there yet, or not listen.
+constexpr std::chrono::milliseconds kAgain{20};
+
+}  // namespace
 
 PortOpener::~PortOpener() {
   if (!busy()) return;
-  give_up();
+  while (!returned_.load()) {
+    give_up();
+    std::this_thread::sleep_for(kAgain);
+  }
   thread_.join();
 }
 
@@ -18,16 +26,24 @@ void PortOpener::open(PortOptions options, std::chrono::milliseconds wait, Done 
   options_ = std::move(options);
   done_ = std::move(done);
   gave_up_ = false;
+  returned_ = false;
   thread_ = std::thread([this, alive = std::weak_ptr(alive_), copy = options_] {
     // A port that nobody takes any more is closed by the end of this message.
     auto port = std::make_shared<Result<std::unique_ptr<TrafficPort>>>(TrafficPort::open(copy));
+    returned_ = true;
     asio::post(io_, [this, alive, port] {
       if (!alive.expired()) finished(std::move(*port));
     });
   });
+  give_up_after(wait);
+}
+
+void PortOpener::give_up_after(std::chrono::milliseconds wait) {
   timer_.expires_after(wait);
   timer_.async_wait([this](const asio::error_code& error) {
-    if (!error && busy()) give_up();
+    if (error || !busy()) return;
+    give_up();
+    give_up_after(kAgain);
   });
 }
 
@@ -46,9 +62,8 @@ void PortOpener::give_up() {
   if (path.empty() || devarg(options_.devargs, "server") != "1") return;
   gave_up_ = true;
   asio::local::stream_protocol::socket socket(io_);
-  asio::error_code error;
+  asio::error_code error;  // then there is nothing that waits yet, or no more
   socket.connect(asio::local::stream_protocol::endpoint(path), error);
-  if (error) log::warn("port {}: cannot end the wait: {}", options_.name, error.message());
 }
 
 }  // namespace headrace::traffic

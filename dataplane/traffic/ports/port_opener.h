@@ -11,6 +11,7 @@
 
 #include <asio/io_context.hpp>
 #include <asio/steady_timer.hpp>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -40,6 +41,7 @@ class PortOpener {
 
  private:
   void finished(Result<std::unique_ptr<TrafficPort>> port);
+  void give_up_after(std::chrono::milliseconds wait);
   void give_up();
 
   asio::io_context& io_;
@@ -48,6 +50,7 @@ class PortOpener {
   PortOptions options_;
   Done done_;
   bool gave_up_{false};
+  std::atomic<bool> returned_{true};  ///< the thread is at its end, or there is none
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

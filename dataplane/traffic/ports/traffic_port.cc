@@ -13,10 +13,13 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <functional>
 
 #include "traffic/frames/header_stack.h"
 
 namespace headrace::traffic {
+
+using nlohmann::json;
 
 namespace {
 
@@ -65,11 +68,45 @@ std::string devarg(const std::string& devargs, const std::string& key) {
   return devargs.substr(begin, end == std::string::npos ? end : end - begin);
 }
 
+TrafficPort::TrafficPort(PortOptions options) : options_(std::move(options)) {
+  static uint16_t ports = 0;  // the control thread's, and the opener's while that one waits for it
+  number_ = ports++;
+}
+
 Result<std::unique_ptr<TrafficPort>> TrafficPort::open(const PortOptions& options) {
   std::unique_ptr<TrafficPort> port(new TrafficPort(options));
   if (auto attached = port->attach(); !attached) return tl::unexpected(attached.error());
   if (auto configured = port->configure(); !configured) return tl::unexpected(configured.error());
   return port;
+}
+
+Result<std::unique_ptr<TrafficPort>> TrafficPort::open_memif(const PortOptions& options,
+                                                             port::memif::EndpointConfig memif,
+                                                             asio::io_context& io) {
+  if (!options.mac.empty() && !parse_mac(options.mac)) {
+    return fail_as("bad_params", "/mac: '{}' is no MAC address", options.mac);
+  }
+  std::unique_ptr<TrafficPort> port(new TrafficPort(options));
+  if (auto made = port->make_pool(1U << memif.log2_ring_size); !made) {
+    return tl::unexpected(made.error());
+  }
+  memif.name = options.name;
+  auto opened = port::memif::Standalone::open(io, std::move(memif));
+  if (!opened) return fail_as("bad_devargs", "/devargs: {}", opened.error().message);
+  port->memif_ = std::move(*opened);
+  return port;
+}
+
+Result<> TrafficPort::make_pool(uint32_t descriptors) {
+  auto pool =
+      runtime::make_mempool({.name = "traffic-" + std::to_string(number_),
+                             .buffers = buffers_for(descriptors),
+                             .cache = 512,
+                             // virtio wants room for its own header and a tag, too.
+                             .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
+  if (!pool) return tl::unexpected(pool.error());
+  pool_ = std::move(*pool);
+  return {};
 }
 
 Result<> TrafficPort::attach() {
@@ -118,14 +155,7 @@ Result<> TrafficPort::configure() {
   if (const int error = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx); error != 0) {
     return failed("descriptors", error);
   }
-  auto pool =
-      runtime::make_mempool({.name = "traffic-" + std::to_string(id_),
-                             .buffers = buffers_for(std::max(rx, tx)),
-                             .cache = 512,
-                             // virtio wants room for its own header and a tag, too.
-                             .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
-  if (!pool) return tl::unexpected(pool.error());
-  pool_ = std::move(*pool);
+  if (auto made = make_pool(std::max(rx, tx)); !made) return made;
   const auto socket = static_cast<unsigned>(SOCKET_ID_ANY);
   if (const int error = rte_eth_rx_queue_setup(id_, kQueue, rx, socket, nullptr, pool_.get());
       error != 0) {
@@ -146,8 +176,7 @@ Result<> TrafficPort::configure() {
   if (const int error = rte_eth_dev_start(id_); error != 0) {
     return fail_as(
         "port_failed",
-        "/devargs: {}: cannot start: {}; see the generator's log for the driver's reason "
-        "(a memif client needs a server that listens)",
+        "/devargs: {}: cannot start: {}; see the generator's log for the driver's reason",
         options_.devargs, rte_strerror(std::abs(error)));
   }
   // What a stream is addressed to is its own business; devices without the mode take all anyway.
@@ -158,33 +187,62 @@ Result<> TrafficPort::configure() {
 }
 
 TrafficPort::~TrafficPort() {
-  if (device_.empty()) return;
+  if (device_.empty()) return;  // none, or a memif
   rte_eth_dev_stop(id_);
   rte_eal_hotplug_remove("vdev", device_.c_str());
 }
 
 bool TrafficPort::link_up() const {
+  if (memif_) return memif_->endpoint().is_up();
   rte_eth_link link;
   return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
 }
 
-nlohmann::json TrafficPort::to_json() const {
+json TrafficPort::to_json() const {
   rte_ether_addr address{};
   char mac[RTE_ETHER_ADDR_FMT_SIZE] = "00:00:00:00:00:00";
-  if (rte_eth_macaddr_get(id_, &address) == 0) rte_ether_format_addr(mac, sizeof mac, &address);
+  if (memif_) {
+    // It has none of its own: what it was told, or one that stays the same.
+    const auto told = parse_mac(options_.mac);
+    const uint64_t hash = std::hash<std::string>{}(options_.devargs);
+    for (size_t i = 0; i < sizeof address.addr_bytes; ++i) {
+      address.addr_bytes[i] = told ? (*told)[i] : static_cast<uint8_t>(hash >> 8 * i);
+    }
+    if (!told) {
+      address.addr_bytes[0] = 0x02;
+      address.addr_bytes[1] = 0xfe;
+    }
+    rte_ether_format_addr(mac, sizeof mac, &address);
+  } else if (rte_eth_macaddr_get(id_, &address) == 0) {
+    rte_ether_format_addr(mac, sizeof mac, &address);
+  }
   std::string lower(mac);
   std::transform(lower.begin(), lower.end(), lower.begin(),
                  [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  nlohmann::json result{
-      {"name", name()}, {"devargs", options_.devargs}, {"mac", lower}, {"link", link_up()}};
-  rte_eth_stats stats;
-  if (rte_eth_stats_get(id_, &stats) == 0) {
-    result["device"] = {{"rx_packets", stats.ipackets}, {"tx_packets", stats.opackets},
-                        {"rx_bytes", stats.ibytes},     {"tx_bytes", stats.obytes},
-                        {"rx_missed", stats.imissed},   {"rx_errors", stats.ierrors},
-                        {"tx_errors", stats.oerrors},   {"rx_no_buffer", stats.rx_nombuf}};
-  }
+  json result{{"name", name()}, {"devargs", options_.devargs}, {"mac", lower}, {"link", link_up()}};
+  if (json device = counters(); !device.is_null()) result["device"] = std::move(device);
   return result;
+}
+
+json TrafficPort::counters() const {
+  if (memif_) {
+    const port::memif::QueueCounts& in = memif_->endpoint().receive_counts(0);
+    const port::memif::QueueCounts& out = memif_->endpoint().send_counts(0);
+    return {{"rx_packets", in.packets.load()},
+            {"tx_packets", out.packets.load()},
+            {"rx_bytes", in.bytes.load()},
+            {"tx_bytes", out.bytes.load()},
+            {"rx_missed", 0},
+            {"rx_errors", in.too_long.load() + in.bad_buffer.load() + in.bad_index.load()},
+            {"tx_errors", out.bad_buffer.load() + out.bad_index.load()},
+            {"rx_no_buffer", in.no_buffer.load()}};
+  }
+  rte_eth_stats stats;
+  if (rte_eth_stats_get(id_, &stats) != 0) return {};
+  return {{"rx_packets", stats.ipackets}, {"tx_packets", stats.opackets},
+          {"rx_bytes", stats.ibytes},     {"tx_bytes", stats.obytes},
+          {"rx_missed", stats.imissed},   {"rx_errors", stats.ierrors},
+          {"tx_errors", stats.oerrors},   {"rx_no_buffer", stats.rx_nombuf}};
 }
 
 }  // namespace headrace::traffic

@@ -1,19 +1,24 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port of the generator: one ethdev with one receive and one transmit queue, made from DPDK vdev
-// arguments and gone with the object.
+// A port of the generator, with one receive and one transmit queue, made from DPDK vdev arguments
+// and gone with the object: an ethdev, or a memif of our own end-point, which outlives its peers.
 //
-// Thread safety: made, asked and destroyed by the control thread while no trial uses it; the worker
-// uses id() and pool() during a trial.
+// Thread safety: made, asked and destroyed by the control thread while no trial uses it; during a
+// trial one worker calls receive(), one send(), maybe another.
 #pragma once
 
+#include <rte_ethdev.h>
+#include <rte_mbuf.h>
+
+#include <asio/io_context.hpp>
 #include <cstdint>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
+#include <span>
 #include <string>
 
 #include "base/result.h"
 #include "eal/mempool.h"
+#include "port/memif/standalone.h"
 
 namespace headrace::traffic {
 
@@ -32,28 +37,47 @@ class TrafficPort {
  public:
   /// Makes, configures and starts the device. Fails naming the member at fault ("/devargs: ...").
   static Result<std::unique_ptr<TrafficPort>> open(const PortOptions& options);
+  /// The same for a memif of ours, which waits for its peer; in the thread of `io`.
+  static Result<std::unique_ptr<TrafficPort>> open_memif(const PortOptions& options,
+                                                         port::memif::EndpointConfig memif,
+                                                         asio::io_context& io);
   /// Stops and removes the device, then its buffers.
   ~TrafficPort();
   TrafficPort(const TrafficPort&) = delete;
   TrafficPort& operator=(const TrafficPort&) = delete;
 
   [[nodiscard]] const std::string& name() const { return options_.name; }
-  [[nodiscard]] uint16_t id() const { return id_; }
+  /// Tells it from all other ports of the process.
+  [[nodiscard]] uint16_t number() const { return number_; }
   [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
   [[nodiscard]] uint16_t max_frame() const { return options_.max_frame; }
   [[nodiscard]] bool link_up() const;
+  /// Takes a burst in; how many packets.
+  uint16_t receive(std::span<rte_mbuf*> packets) const noexcept {
+    if (memif_) return memif_->receive(pool_.get(), packets);
+    return rte_eth_rx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+  }
+  /// Sends what there is room for; how many packets. The rest stays the caller's.
+  uint16_t send(std::span<rte_mbuf*> packets) const noexcept {
+    if (memif_) return memif_->send(packets);
+    return rte_eth_tx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+  }
   /// {"name","devargs","mac","link","device":{rx/tx counters of the driver}}
   [[nodiscard]] nlohmann::json to_json() const;
 
  private:
-  explicit TrafficPort(PortOptions options) : options_(std::move(options)) {}
+  explicit TrafficPort(PortOptions options);
   Result<> attach();
   Result<> configure();
+  Result<> make_pool(uint32_t descriptors);
+  [[nodiscard]] nlohmann::json counters() const;
 
   PortOptions options_;
   std::string device_;  ///< the vdev's name; set once it exists
   uint16_t id_{0};
+  uint16_t number_;
   runtime::Mempool pool_;
+  std::unique_ptr<port::memif::Standalone> memif_;  ///< then there is no ethdev
 };
 
 }  // namespace headrace::traffic

@@ -44,27 +44,34 @@ Result<CalibrationOptions> CalibrationOptions::read(const json& params) {
 }
 
 Result<std::unique_ptr<Calibration>> Calibration::make(const CalibrationOptions& options,
-                                                       unsigned number) {
+                                                       unsigned number, unsigned workers) {
   std::unique_ptr<Calibration> calibration(new Calibration(options));
   const uint16_t largest = *std::max_element(options.sizes.begin(), options.sizes.end());
-  auto port = TrafficPort::open({.name = "calibration",
-                                 .devargs = fmt::format("net_ring_cal{}", number),
-                                 .mac = "",
-                                 .descriptors = 1024,
-                                 .max_frame = std::max<uint16_t>(largest, 1518)});
-  if (!port) return tl::unexpected(port.error());
-  calibration->port_ = std::move(*port);
-  const TrafficPort* const loop = calibration->port_.get();
+  std::vector<const TrafficPort*> loops;
+  for (unsigned i = 0; i < workers; ++i) {
+    auto port = TrafficPort::open({.name = fmt::format("calibration{}", i),
+                                   .devargs = fmt::format("net_ring_cal{}_{}", number, i),
+                                   .mac = "",
+                                   .descriptors = 1024,
+                                   .max_frame = std::max<uint16_t>(largest, 1518)});
+    if (!port) return tl::unexpected(port.error());
+    loops.push_back(port->get());
+    calibration->ports_.push_back(std::move(*port));
+  }
   uint8_t run = 0;
   const auto add = [&](uint16_t size, const TrialOptions& trial) {
-    auto streams = read_streams(
-        json::array({{{"name", "loop"}, {"tx_port", "loop"}, {"rx_port", "loop"}, {"size", size}}}),
-        "/calibration");
-    // The description is ours and right.
-    calibration->streams_.push_back(std::make_unique<Stream>(std::move(streams->front())));
-    const Trial::Lane lane{.stream = calibration->streams_.back().get(), .tx = loop, .rx = loop};
+    std::vector<Lane> lanes;
+    for (const TrafficPort* const loop : loops) {
+      auto streams = read_streams(
+          json::array(
+              {{{"name", "loop"}, {"tx_port", "loop"}, {"rx_port", "loop"}, {"size", size}}}),
+          "/calibration");
+      // The description is ours and right.
+      calibration->streams_.push_back(std::make_unique<Stream>(std::move(streams->front())));
+      lanes.push_back({.stream = calibration->streams_.back().get(), .tx = loop, .rx = loop});
+    }
     run = static_cast<uint8_t>(run + 2);
-    return std::make_unique<Trial>(std::span(&lane, 1), std::span(&loop, 1), trial, run);
+    return std::make_unique<Trial>(lanes, loops, trial, run, static_cast<unsigned>(loops.size()));
   };
   TrialOptions fastest;
   fastest.duration_s = options.duration_s;
@@ -78,9 +85,14 @@ Result<std::unique_ptr<Calibration>> Calibration::make(const CalibrationOptions&
   return calibration;
 }
 
-void Calibration::run() {
-  for (const auto& trial : ceilings_) trial->run();
-  paced_->run();
+void Calibration::run(size_t worker) {
+  for (const auto& trial : ceilings_) trial->run(worker);
+  paced_->run(worker);
+}
+
+void Calibration::stop() {
+  for (const auto& trial : ceilings_) trial->stop();
+  paced_->stop();
 }
 
 json Calibration::to_json() const {
@@ -89,14 +101,16 @@ json Calibration::to_json() const {
     const json result = trial_json(*ceilings_[i]);
     ceilings.push_back({{"size", options_.sizes[i]},
                         {"ceiling_pps", result["rx_pps"]},
-                        {"loss_ratio", result["loss_ratio"]}});
+                        {"loss_ratio", result["loss_ratio"]},
+                        {"workers", result["generator"]["workers"]}});
   }
   const json result = trial_json(*paced_);
   return {{"via", "net_ring"},
           {"ceilings", std::move(ceilings)},
           {"at_pps", options_.load_pps},
           {"latency_floor_ns", result["latency_ns"]},
-          {"timing_error_ns", result["generator"]["timing_error_ns"]}};
+          {"timing_error_ns", result["generator"]["timing_error_ns"]},
+          {"workers", result["generator"]["workers"]}};
 }
 
 }  // namespace headrace::traffic

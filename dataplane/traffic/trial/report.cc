@@ -20,12 +20,14 @@ struct Counts {
   uint64_t reordered{0};
   uint64_t misdelivered{0};
 
-  void add(const Sender& sender, const Arrivals& arrivals) {
+  void add(const Trial& trial, size_t stream) {
+    const Sender& sender = trial.sender(stream);
+    const Arrivals& arrivals = trial.arrivals(stream);
     // Received first: a packet that arrives in between must not make more received than sent.
     received += arrivals.received.get();
     duplicated += arrivals.duplicated.get();
     reordered += arrivals.reordered.get();
-    misdelivered += arrivals.misdelivered.get();
+    misdelivered += trial.misdelivered(stream);
     sent += sender.sent();
     unsent += sender.unsent();
   }
@@ -60,6 +62,26 @@ json counts_json(const Counts& counts, const Histogram& latency, double seconds,
   return result;
 }
 
+json generator_json(const Trial& trial) {
+  json workers = json::array();
+  double busy = 0;
+  uint64_t foreign = 0;
+  uint64_t stale = 0;
+  for (const auto& part : trial.parts()) {
+    const double on_core = part->on_core_share();
+    workers.push_back({{"busy_share", part->busy_share()},
+                       {"on_core_share", on_core < 0 ? json() : json(on_core)},
+                       {"preemptions", part->preemptions()}});
+    busy = std::max(busy, part->busy_share());
+    foreign += part->receiver().foreign();
+    stale += part->receiver().stale();
+  }
+  return {{"busy_share", busy},
+          {"foreign", foreign},
+          {"stale", stale},
+          {"workers", std::move(workers)}};
+}
+
 }  // namespace
 
 json latency_json(const Histogram& cycles, double tsc_hz) {
@@ -77,6 +99,18 @@ json latency_json(const Histogram& cycles, double tsc_hz) {
   return result;
 }
 
+json histogram_json(const Histogram& cycles, double tsc_hz) {
+  json buckets = json::array();
+  for (unsigned i = 0; i < Histogram::kBuckets; ++i) {
+    if (const uint64_t count = cycles.count_of(i); count != 0) {
+      buckets.push_back(json::array({i, count}));
+    }
+  }
+  return {{"hz", tsc_hz},        {"sub_bits", Histogram::kSubBits},
+          {"min", cycles.min()}, {"max", cycles.max()},
+          {"sum", cycles.sum()}, {"buckets", std::move(buckets)}};
+}
+
 json trial_json(const Trial& trial) {
   const auto tsc_hz = static_cast<double>(rte_get_tsc_hz());
   const double seconds = trial.sending_s();
@@ -86,23 +120,25 @@ json trial_json(const Trial& trial) {
   json streams = json::array();
   for (size_t i = 0; i < trial.streams(); ++i) {
     Counts counts;
-    counts.add(trial.sender(i), trial.arrivals(i));
-    total.add(trial.sender(i), trial.arrivals(i));
+    counts.add(trial, i);
+    total.add(trial, i);
     latency->merge(trial.arrivals(i).latency);
     lateness->merge(trial.sender(i).lateness());
     json stream = counts_json(counts, trial.arrivals(i).latency, seconds, tsc_hz);
     stream.update(trial.stream(i).to_json());
     stream["ancient"] = trial.arrivals(i).ancient.get();
+    if (trial.options().histograms) {
+      stream["latency_histogram"] = histogram_json(trial.arrivals(i).latency, tsc_hz);
+    }
     streams.push_back(std::move(stream));
   }
   json result = counts_json(total, *latency, seconds, tsc_hz);
+  if (trial.options().histograms) result["latency_histogram"] = histogram_json(*latency, tsc_hz);
   result["duration_s"] = seconds;
   result["load_pps"] = trial.options().load_pps ? json(*trial.options().load_pps) : json();
-  result["generator"] = {{"busy_share", trial.busy_share()},
-                         {"limited", total.unsent != 0},
-                         {"timing_error_ns", latency_json(*lateness, tsc_hz)},
-                         {"foreign", trial.receiver().foreign()},
-                         {"stale", trial.receiver().stale()}};
+  result["generator"] = generator_json(trial);
+  result["generator"]["limited"] = total.unsent != 0;
+  result["generator"]["timing_error_ns"] = latency_json(*lateness, tsc_hz);
   result["streams"] = std::move(streams);
   return result;
 }

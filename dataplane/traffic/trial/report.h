@@ -13,6 +13,11 @@ namespace headrace::traffic {
 /// only the count.
 nlohmann::json latency_json(const Histogram& cycles, double tsc_hz);
 
+/// All that the histogram holds, to be merged with others' (headrace/traffic/histogram.py):
+/// {"hz","sub_bits","min","max","sum","buckets":[[number, count],...]}, values in cycles of `hz`,
+/// buckets without values left out.
+nlohmann::json histogram_json(const Histogram& cycles, double tsc_hz);
+
 /// The trial's result, or what it would be if it ended now.
 nlohmann::json trial_json(const Trial& trial);
 

@@ -2,7 +2,6 @@
 #include "traffic/trial/sender.h"
 
 #include <rte_cycles.h>
-#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
@@ -87,8 +86,7 @@ unsigned Sender::send(uint64_t now, unsigned count) noexcept {
     pacer.advance();
   }
   const uint64_t handed = rte_rdtsc();
-  const uint16_t sent =
-      rte_eth_tx_burst(port_.id(), 0, packets.data(), static_cast<uint16_t>(count));
+  const uint16_t sent = port_.send(std::span(packets.data(), count));
   for (unsigned i = 0; i < sent; ++i) lateness_.record(handed - meant[i]);
   if (sent == count) {
     cursor_ = cursor;

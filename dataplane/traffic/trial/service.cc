@@ -14,8 +14,9 @@ namespace headrace::traffic {
 using nlohmann::json;
 
 Service::~Service() {
-  // A trial that has not ended uses ports and streams; the worker must be gone by now.
+  // What has not ended uses ports and streams; the workers must be gone by now.
   trial_.reset();
+  calibrating_.reset();
 }
 
 void Service::serve(ControlServer& server) {
@@ -40,6 +41,7 @@ void Service::serve(ControlServer& server) {
 
 void Service::stop_trial() {
   if (trial_) trial_->stop();
+  if (calibrating_) calibrating_->stop();
 }
 
 Result<> Service::idle() const {
@@ -73,14 +75,18 @@ void Service::add_port(const json& params, const Reply& reply) {
     return reply(
         fail_as("exists", "/name: there is a port {} already; remove it first", options.name));
   }
-  const auto wait = std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000));
-  opener_.open(options, wait, [this, reply](Result<std::unique_ptr<TrafficPort>> port) {
+  auto memif = port::memif::read_net_memif(options.devargs);
+  if (!memif) return reply(fail_as("bad_devargs", "/devargs: {}", memif.error().message));
+  const auto added = [this, reply](Result<std::unique_ptr<TrafficPort>> port) {
     if (!port) return reply(tl::unexpected(port.error()));
     json answer = (*port)->to_json();
     log::info("port {}: {}", (*port)->name(), answer["devargs"].get<std::string>());
     ports_.emplace((*port)->name(), std::move(*port));
     reply(std::move(answer));
-  });
+  };
+  if (*memif) return added(TrafficPort::open_memif(options, std::move(**memif), io_));
+  const auto wait = std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000));
+  opener_.open(options, wait, added);
 }
 
 Result<json> Service::remove_port(const json& params) {
@@ -154,7 +160,7 @@ Result<> Service::launch(const TrialOptions& options) {
   if (auto ok = idle(); !ok) return ok;
   if (streams_.empty()) return fail_as("no_streams", "there is nothing to send; configure first");
   if (auto ok = check_links(); !ok) return ok;
-  std::vector<Trial::Lane> lanes;
+  std::vector<Lane> lanes;
   for (const Stream& stream : streams_) {
     lanes.push_back({.stream = &stream,
                      .tx = ports_.at(stream.tx_port).get(),
@@ -163,12 +169,10 @@ Result<> Service::launch(const TrialOptions& options) {
   std::vector<const TrafficPort*> polled;
   for (const auto& [name, port] : ports_) polled.push_back(port.get());
   run_ = static_cast<uint8_t>(run_ + 2);
-  trial_ = std::make_shared<Trial>(lanes, polled, options, run_);
+  trial_ = std::make_unique<Trial>(lanes, polled, options, run_, crew_.size());
   running_ = true;
-  worker_.submit([this, trial = trial_] {
-    trial->run();
-    asio::post(io_, [this] { finished(); });
-  });
+  crew_.run([this](size_t worker) { trial_->run(worker); },
+            [this] { asio::post(io_, [this] { finished(); }); });
   return {};
 }
 
@@ -182,6 +186,8 @@ json Service::result() const {
   json answer = trial_json(*trial_);
   answer["running"] = running_;
   answer["calibration"] = calibration_;
+  json& workers = answer["generator"]["workers"];
+  for (size_t i = 0; i < workers.size(); ++i) workers[i]["cpu"] = crew_.cpus()[i];
   return answer;
 }
 
@@ -221,19 +227,17 @@ void Service::calibrate(const json& params, const Reply& reply) {
   if (auto ok = idle(); !ok) return reply(tl::unexpected(ok.error()));
   auto options = CalibrationOptions::read(params);
   if (!options) return reply(tl::unexpected(options.error()));
-  auto made = Calibration::make(*options, calibrations_++);
+  auto made = Calibration::make(*options, calibrations_++, crew_.size());
   if (!made) return reply(tl::unexpected(made.error()));
-  const std::shared_ptr<Calibration> calibration = std::move(*made);
-  calibrating_ = true;
-  worker_.submit([this, reply, calibration]() mutable {
-    calibration->run();
-    // The device goes with the calibration, in the control thread.
-    asio::post(io_, [this, reply, calibration = std::move(calibration)] {
-      calibrating_ = false;
-      calibration_ = calibration->to_json();
-      reply(calibration_);
-    });
-  });
+  calibrating_ = std::move(*made);
+  const auto finished = [this, reply] {
+    calibration_ = calibrating_->to_json();
+    // With its device and buffers, before anybody hears of its end and asks for the next one.
+    calibrating_.reset();
+    reply(calibration_);
+  };
+  crew_.run([this](size_t worker) { calibrating_->run(worker); },
+            [this, finished] { asio::post(io_, finished); });
 }
 
 }  // namespace headrace::traffic

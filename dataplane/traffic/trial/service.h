@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace-traffic's control methods (docs/traffic.md): ports, streams, trials, calibration.
 //
-// The control thread serves the socket and owns ports and streams; trials run in the worker. While
+// The control thread serves the socket and owns ports and streams; trials run in the workers. While
 // one runs, ports and streams stay as they are (error "busy"); ports, read and ping are answered.
 //
 // Thread safety: all in the thread of the io_context.
@@ -19,22 +19,23 @@
 #include "base/control_server.h"
 #include "traffic/ports/port_opener.h"
 #include "traffic/ports/traffic_port.h"
+#include "traffic/trial/calibration.h"
+#include "traffic/trial/crew.h"
 #include "traffic/trial/trial.h"
-#include "traffic/trial/worker.h"
 
 namespace headrace::traffic {
 
 class Service {
  public:
-  /// `io` and `worker` must outlive the service.
-  Service(asio::io_context& io, Worker& worker) : io_(io), worker_(worker), opener_(io) {}
+  /// `io` and `crew` must outlive the service.
+  Service(asio::io_context& io, Crew& crew) : io_(io), crew_(crew), opener_(io) {}
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
 
   /// Adds the methods to `server`.
   void serve(ControlServer& server);
-  /// Ends a running trial soon, so that the worker can be joined.
+  /// Ends a running trial or calibration soon, so that the workers can be joined.
   void stop_trial();
 
  private:
@@ -58,14 +59,14 @@ class Service {
   [[nodiscard]] json result() const;
 
   asio::io_context& io_;
-  Worker& worker_;
+  Crew& crew_;
   PortOpener opener_;
   std::map<std::string, std::unique_ptr<TrafficPort>> ports_;
   std::vector<Stream> streams_;
-  std::shared_ptr<Trial> trial_;  ///< the running one, or the last
+  std::unique_ptr<Trial> trial_;  ///< the running one, or the last
   bool running_{false};
-  bool calibrating_{false};
-  std::vector<Reply> waiting_;  ///< for the running trial's end
+  std::unique_ptr<Calibration> calibrating_;  ///< the running one
+  std::vector<Reply> waiting_;                ///< for the running trial's end
   /// Begins anywhere, so that two generators on one network rarely take each other's packets for
   /// their own; even, for each trial has a warm-up's number below its own.
   uint8_t run_{static_cast<uint8_t>(std::random_device{}() & 0xfeU)};

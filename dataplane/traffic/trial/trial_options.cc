@@ -88,6 +88,7 @@ Result<TrialOptions> read_trial_options(const nlohmann::json& params,
   bounded("drain_s", 60, options.drain_s);
   bounded("late_bound_us", 1e7, options.late_bound_us);
   reader.optional("yield", options.yield);
+  reader.optional("histograms", options.histograms);
   if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
   return options;
 }

@@ -21,6 +21,7 @@ struct TrialOptions {
   double drain_s{0.1};
   double late_bound_us{10'000};  ///< packets later than this are unsent
   bool yield{false};             ///< offer the core to others after each round
+  bool histograms{false};        ///< of latencies, in the result
 };
 
 /// Bytes that a frame takes on an Ethernet line beside its own: preamble, delimiter, gap.

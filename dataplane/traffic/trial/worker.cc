@@ -47,7 +47,7 @@ void Worker::loop() {
     {
       std::unique_lock lock(mutex_);
       wake_.wait(lock, [this] { return ending_ || !jobs_.empty(); });
-      if (ending_) return;
+      if (jobs_.empty()) return;
       job = std::move(jobs_.front());
       jobs_.pop_front();
     }

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the workers of one trial have in common: its streams, their counts, its times.
+//
+// Thread safety: everything is made by the control thread. A stream's sender is used by the worker
+// that sends it, its arrivals are written by the worker that polls its rx port (trial_part.h).
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "traffic/frames/stream.h"
+#include "traffic/measure/counter.h"
+#include "traffic/measure/receiver.h"
+#include "traffic/ports/traffic_port.h"
+#include "traffic/trial/meeting.h"
+#include "traffic/trial/sender.h"
+#include "traffic/trial/trial_options.h"
+
+namespace headrace::traffic {
+
+/// A stream with its ports.
+struct Lane {
+  const Stream* stream;
+  const TrafficPort* tx;
+  const TrafficPort* rx;
+};
+
+struct TrialState {
+  /// `run`: this trial's number, and `run` - 1 its warm-up's. `workers`: how many share it.
+  TrialState(std::span<const Lane> all, const TrialOptions& wanted, uint8_t run, unsigned workers);
+
+  [[nodiscard]] uint64_t cycles(double seconds) const {
+    return static_cast<uint64_t>(seconds * tsc_hz);
+  }
+  /// Stream `i` has a schedule: a share of the load, or a capture's own times.
+  [[nodiscard]] bool scheduled(size_t i) const {
+    return options.load_pps || lanes[i].stream->replay_speed > 0;
+  }
+  /// When stream `i` sends what, from `from` until before `until` (TSC).
+  [[nodiscard]] Pacer schedule(size_t i, uint64_t from, uint64_t until) const;
+  /// Every packet sent has come back.
+  [[nodiscard]] bool all_back() const;
+
+  const std::vector<Lane> lanes;
+  const TrialOptions options;
+  const uint8_t run;
+  const double tsc_hz;
+  double total_share{0};                             ///< of the streams that share the load
+  std::vector<std::vector<uint64_t>> replay_cycles;  ///< times of replays at their own timing
+  std::vector<std::unique_ptr<Sender>> senders;      ///< by lane
+  std::vector<std::unique_ptr<Arrivals>> arrivals;   ///< by lane
+  std::atomic<bool> stop{false};
+  Meeting meeting;
+  uint64_t planned{0};            ///< TSC of the next begin, as the last meeting decided
+  Counter begin;                  ///< TSC of the first packet's time; 0: not yet
+  Counter end;                    ///< TSC when all was sent; 0: not yet
+  std::atomic<unsigned> sending;  ///< workers that have not sent all of theirs
+};
+
+}  // namespace headrace::traffic
