@@ -3,12 +3,17 @@
 
 #include "base/log.h"
 #include "vnf/eth_device.h"
+#include "vnf/memif_device.h"
 #include "vnf/shm_device.h"
 
 namespace headrace::vnf {
 
-Result<std::unique_ptr<Device>> Device::open(const PortConfig& config, rte_mempool* pool) {
+Result<std::unique_ptr<Device>> Device::open(const PortConfig& config, rte_mempool* pool,
+                                             asio::io_context& io) {
   if (config.shm) return ShmDevice::open(config);
+  auto memif = port::memif::read_net_memif(config.devargs);
+  if (!memif) return fail("port {}: {}", config.name, memif.error().message);
+  if (*memif) return std::make_unique<MemifDevice>(config, std::move(**memif), pool, io);
   return EthDevice::open(config, pool);
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port of the function: a DPDK device (eth_device.h) or a port of a Headrace switch by shared
-// memory (shm_device.h).
+// A port of the function: a DPDK device (eth_device.h), a memif (memif_device.h) or a port of a
+// Headrace switch by shared memory (shm_device.h).
 //
 // Some have no peer when they are made; keep_up() tries again, and rx() and tx() move nothing until
 // it has one.
@@ -10,6 +10,7 @@
 
 #include <rte_mbuf.h>
 
+#include <asio/io_context.hpp>
 #include <memory>
 #include <span>
 #include <string>
@@ -23,7 +24,9 @@ namespace headrace::vnf {
 class Device {
  public:
   /// Fails with what the device or its configuration lacks, in words.
-  static Result<std::unique_ptr<Device>> open(const PortConfig& config, rte_mempool* pool);
+  /// `io` runs the control thread, and must outlive the device.
+  static Result<std::unique_ptr<Device>> open(const PortConfig& config, rte_mempool* pool,
+                                              asio::io_context& io);
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;

@@ -2,7 +2,7 @@
 // A DPDK device as a port of the function: probed and configured by open(), one queue each way,
 // stopped and removed by the destructor.
 //
-// A memif client and its like start only once their peer is there: keep_up() tries again.
+// Some devices start only once their peer is there: keep_up() tries again.
 #pragma once
 
 #include <rte_ethdev.h>

@@ -74,14 +74,14 @@ class Opener {
   ~Opener() { interrupt(); }
 
   /// Calls `done` in the opener's thread with the devices or what failed.
-  void start(std::vector<PortConfig> ports, rte_mempool* pool,
+  void start(std::vector<PortConfig> ports, rte_mempool* pool, asio::io_context& io,
              std::function<void(Result<std::vector<std::unique_ptr<Device>>>)> done) {
     struct sigaction wake {};
     wake.sa_handler = [](int) {};  // no SA_RESTART: the wait in accept() ends with EINTR
     sigaction(SIGUSR1, &wake, nullptr);
-    thread_ = std::thread([this, ports = std::move(ports), pool, done = std::move(done)] {
+    thread_ = std::thread([this, ports = std::move(ports), pool, &io, done = std::move(done)] {
       const runtime::DpdkThread registration;
-      done(open(ports, pool));
+      done(open(ports, pool, io));
       finished_.store(true);
     });
   }
@@ -101,11 +101,11 @@ class Opener {
 
  private:
   Result<std::vector<std::unique_ptr<Device>>> open(const std::vector<PortConfig>& ports,
-                                                    rte_mempool* pool) {
+                                                    rte_mempool* pool, asio::io_context& io) {
     std::vector<std::unique_ptr<Device>> devices;
     for (const auto& port : ports) {
       if (interrupted_.load()) return fail("interrupted");
-      auto device = Device::open(port, pool);
+      auto device = Device::open(port, pool, io);
       if (!device) return tl::unexpected(device.error());
       devices.push_back(*std::move(device));
     }
@@ -185,7 +185,7 @@ Result<> Program::open() {
   pool_ = *std::move(pool);
   watch_signals();
   if (auto served = serve(); !served) return served;
-  opener_.start(config_.ports, pool_.get(), [this](auto opened) {
+  opener_.start(config_.ports, pool_.get(), io_, [this](auto opened) {
     // The handler is copied, so what can only be moved goes by a shared pointer.
     auto shared = std::make_shared<decltype(opened)>(std::move(opened));
     asio::post(io_, [this, shared] {
@@ -272,16 +272,15 @@ Result<> Program::reload() {
 }
 
 void Program::watch_devices() {
+  for (const auto& device : devices_) {
+    if (auto kept = device->keep_up(); !kept) {
+      stop(kept);
+      return;
+    }
+  }
   timer_.expires_after(kDeviceCheckInterval);
   timer_.async_wait([this](asio::error_code code) {
-    if (code) return;
-    for (const auto& device : devices_) {
-      if (auto kept = device->keep_up(); !kept) {
-        stop(kept);
-        return;
-      }
-    }
-    watch_devices();
+    if (!code) watch_devices();
   });
 }
 
