@@ -152,7 +152,8 @@ class Bed:
         self.system.park()
 
     async def stop(self) -> None:
-        """Ends all: the VNFs first."""
-        for vnf in self.everyone():
-            await vnf.stop()
+        """Ends all: the VNFs first, which wait for a word of their switch."""
+        if self.system.children:
+            self.resume()
+        await asyncio.gather(*(vnf.stop() for vnf in self.everyone()))
         self.system.stop()
