@@ -107,7 +107,11 @@ def test_the_first_peer_brings_the_authority(tmp_path: Path) -> None:
             *("--", "add-br", BRIDGE, "--", "set-controller", BRIDGE, f"pssl:{port}:127.0.0.1"),
         )
         shows_root = f"--peer-ca-cert={authority.certificate}"
-        assert not ofctl(port, *theirs, authority.certificate, shows_root), "the next one is held"
+        end = time.monotonic() + 20
+        while not kept.exists():  # it may not listen yet
+            assert time.monotonic() < end
+            assert not ofctl(port, *theirs, authority.certificate, shows_root), "the next one is"
+            time.sleep(0.1)
         assert kept.read_text() == authority.certificate.read_text()
         assert f"LOCAL({BRIDGE})" in ofctl(port, *theirs, authority.certificate)
         foreign = f"--peer-ca-cert={stranger.certificate}"

@@ -20,7 +20,7 @@ from headrace.traffic import StreamSpec, TrafficProcess
 from tests.support.switch import Switch, running_switch, unique_bridge
 from tests.support.veth import VethPair
 
-ROUNDS = 5
+ROUNDS = 3
 WINDOW_S = 1.0
 MODES = ("af_packet", "af_xdp")
 LOAD_PPS = 3e6  # more than either takes

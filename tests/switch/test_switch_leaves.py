@@ -43,7 +43,15 @@ def _fill(switch: Switch, bridge: str) -> None:
         words += ["--", "add-port", bridge, name, "--", "set", "Interface", name, *columns.split()]
     words += ["--", "set-controller", bridge, f"unix:{rundir}/nobody.mgmt"]
     words += ["--", "set", "Port", "sink", "qos=@q", "--", "--id=@q", "create", "QoS"]
-    words += ["type=linux-htb", "queues:0=@q0", "--", "--id=@q0", "create", "Queue"]
+    words += [
+        "type=linux-htb",
+        "queues:0=@q0",
+        "--",
+        "--id=@q0",
+        "create",
+        "Queue",
+        "other-config:min-rate=1000000",
+    ]
     switch.vsctl(*words)
     switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2,output:3,controller")
     switch.ofctl("add-flow", bridge, "in_port=4,actions=output:5")
