@@ -39,7 +39,7 @@ struct Flow {
   uint64_t created{0};      ///< TSC
   RuleIndex rule{kNoRule};  ///< the slot that workers run
   CounterIndex counter{0};
-  Count base{0, 0};      ///< what the counter showed at the last reset
+  Count base{0, 0};      ///< the counter at the last reset, less what was credited since
   uint64_t deadline{0};  ///< TSC of the next look at its timeouts; 0: it has none
 
   // The book's own links.

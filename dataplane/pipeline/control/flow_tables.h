@@ -45,8 +45,8 @@ class FlowTables {
   void remove_users_of_group(uint32_t group_id);
   void remove_users_of_meter(uint32_t meter_id);
 
-  /// Removes flows whose time has come.
-  void expire(uint64_t now);
+  /// Removes flows whose time has come; true if there were any.
+  bool expire(uint64_t now);
 
   /// Between begin_bundle() and its end, commands change only the books. commit_bundle() builds
   /// the classifiers of the tables that changed; abort_bundle() undoes the commands.
@@ -71,6 +71,13 @@ class FlowTables {
 
   OfResult<> for_each(const FlowFilter& filter, uint64_t now,
                       const std::function<void(const FlowStats&)>& visit) const;
+  /// Calls `visit` for the flows that packets can match, table by table.
+  void for_each_head(const std::function<void(const Flow&)>& visit) const;
+  /// Counts packets that took a flow without a worker's seeing them. A flow that has left its book
+  /// counts no more; its table does.
+  void credit(Flow& flow, uint64_t packets, uint64_t octets);
+  /// Flows in all tables.
+  [[nodiscard]] size_t size() const;
   [[nodiscard]] std::vector<TableStats> table_stats() const;
   /// Flows that refer to a group or meter.
   [[nodiscard]] uint32_t count_users_of_group(uint32_t group_id) const;
@@ -82,6 +89,7 @@ class FlowTables {
     std::shared_ptr<match::CompiledTable> compiled;  ///< null: none published
     bool dirty{false};     ///< `compiled` is behind the books: build another
     uint64_t rebuilds{0};  ///< of those before `compiled`
+    uint64_t credited{0};  ///< packets that workers did not see; all matched
   };
   /// What a transaction has taken out of use.
   struct Retired {

@@ -136,7 +136,7 @@ void FlowTables::leave(Flow& flow) {
   flow.deadline = 0;
 }
 
-void FlowTables::expire(uint64_t now) {
+bool FlowTables::expire(uint64_t now) {
   bool removed = false;
   while (!deadlines_.empty() && deadlines_.begin()->first <= now) {
     Flow& flow = *deadlines_.begin()->second;
@@ -153,6 +153,7 @@ void FlowTables::expire(uint64_t now) {
     }
   }
   if (removed) finish();
+  return removed;
 }
 
 // --- reading -----------------------------------------------------------------------------------
@@ -191,6 +192,28 @@ OfResult<> FlowTables::for_each(const FlowFilter& filter, uint64_t now,
   return {};
 }
 
+void FlowTables::for_each_head(const std::function<void(const Flow&)>& visit) const {
+  for (const std::unique_ptr<Table>& table : tables_) {
+    if (table != nullptr) table->flows.for_each_head(visit);
+  }
+}
+
+void FlowTables::credit(Flow& flow, uint64_t packets, uint64_t octets) {
+  tables_[flow.table_id]->credited += packets;
+  if (flow.self == nullptr) return;
+  // What a flow shows is its counter less its base.
+  flow.base.packets -= packets;
+  flow.base.bytes -= octets;
+}
+
+size_t FlowTables::size() const {
+  size_t flows = 0;
+  for (const std::unique_ptr<Table>& table : tables_) {
+    if (table != nullptr) flows += table->flows.size();
+  }
+  return flows;
+}
+
 std::vector<TableStats> FlowTables::table_stats() const {
   std::vector<TableStats> all(kTableCount);
   for (size_t id = 0; id < tables_.size(); ++id) {
@@ -204,7 +227,10 @@ std::vector<TableStats> FlowTables::table_stats() const {
       stats.lookups += read(count.lookups);
       stats.matched += read(count.matched);
     }
-    if (tables_[id] == nullptr || tables_[id]->compiled == nullptr) continue;
+    if (tables_[id] == nullptr) continue;
+    stats.lookups += tables_[id]->credited;
+    stats.matched += tables_[id]->credited;
+    if (tables_[id]->compiled == nullptr) continue;
     stats.active = static_cast<uint32_t>(tables_[id]->flows.size());
     stats.structure = std::string(match::name_of(tables_[id]->compiled->structure()));
     stats.reason = tables_[id]->compiled->reason();

@@ -9,6 +9,7 @@
 #include "pipeline/control/group_table.h"
 #include "pipeline/control/meter_table.h"
 #include "pipeline/control/port_table.h"
+#include "pipeline/control/sole_path.h"
 #include "pipeline/execute/tunnel_port.h"
 #include "pipeline/program/mac_table.h"
 #include "pipeline/terms/of_errors.h"
@@ -36,6 +37,14 @@ struct Lsi::State final : Resolver {
   const MeterCell* meter_cell(uint32_t meter_id) override { return meters.cell(meter_id); }
 
   [[nodiscard]] uint64_t now() const { return config.clock.now(); }
+
+  /// Before a change, and before counts are read.
+  void settle() const {
+    if (paths != nullptr) paths->settle();
+  }
+  void changed() const {
+    if (paths != nullptr) paths->changed();
+  }
 
   void tell(PortNo port, PortChange change) {
     if (const std::optional<PortDesc> desc = ports.desc(port)) {
@@ -136,6 +145,7 @@ struct Lsi::State final : Resolver {
   MeterTable meters;
   FlowTables flows;
   std::vector<LsiObserver*> observers;
+  PathWatcher* paths{nullptr};
 };
 
 Lsi::Lsi(LsiConfig config, Reclaimer& reclaimer)
@@ -167,23 +177,29 @@ void Lsi::publish_if_needed() {
 // --- flows, groups, meters ---------------------------------------------------------------------
 
 OfResult<> Lsi::flow_mod(const FlowMod& mod) {
+  state_->settle();
   OfResult<> done = state_->flows.apply(mod, *state_, state_->now());
   publish_if_needed();
   state_->flows.retire();
+  state_->changed();
   return done;
 }
 
 OfResult<> Lsi::group_mod(const GroupMod& mod) {
+  state_->settle();
   OfResult<> done = state_->apply_group(mod);
   publish_if_needed();
   state_->flows.retire();
+  state_->changed();
   return done;
 }
 
 OfResult<> Lsi::meter_mod(const MeterMod& mod) {
+  state_->settle();
   OfResult<> done = state_->apply_meter(mod);
   publish_if_needed();
   state_->flows.retire();
+  state_->changed();
   return done;
 }
 
@@ -195,6 +211,7 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
     }
     return {};
   }
+  state.settle();
   // Groups and meters that a bundle changes change at once; to undo is to change them back.
   std::vector<BundleItem> undo;
   state.flows.begin_bundle();
@@ -213,20 +230,23 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
   state.flows.commit_bundle();
   publish_if_needed();
   state.flows.retire();
+  state.changed();
   return {};
 }
 
 void Lsi::expire() {
-  state_->flows.expire(state_->now());
+  const bool removed = state_->flows.expire(state_->now());
   state_->macs.expire(static_cast<uint32_t>(state_->now() >> kTickShift));
   publish_if_needed();
   state_->flows.retire();
+  if (removed) state_->changed();
 }
 
 // --- reading -----------------------------------------------------------------------------------
 
 OfResult<> Lsi::for_each_flow(const FlowFilter& filter,
                               const std::function<void(const FlowStats&)>& visit) const {
+  state_->settle();
   return state_->flows.for_each(filter, state_->now(), visit);
 }
 
@@ -242,6 +262,7 @@ OfResult<AggregateStats> Lsi::aggregate(const FlowFilter& filter) const {
 }
 
 std::vector<TableStats> Lsi::table_stats() const {
+  state_->settle();
   return state_->flows.table_stats();
 }
 
@@ -285,6 +306,7 @@ OfResult<std::vector<MeterConfig>> Lsi::meter_configs(uint32_t meter_id) const {
 }
 
 OfResult<std::vector<PortStats>> Lsi::port_stats(PortNo port) const {
+  state_->settle();
   return state_->ports.stats(port, state_->now(), state_->hz);
 }
 
@@ -335,12 +357,30 @@ std::vector<LearnedMac> Lsi::learned_macs() const {
   return state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift));
 }
 
+std::unique_ptr<LsiPaths> Lsi::paths() const {
+  return std::make_unique<LsiPaths>(state_->flows, state_->groups);
+}
+
+PortEnd Lsi::port_end(PortNo port) const {
+  return state_->ports.end(port);
+}
+
+void Lsi::watch_paths(PathWatcher* watcher) {
+  state_->paths = watcher;
+}
+
+void Lsi::credit(const PathLeg& leg, uint64_t packets, uint64_t octets) {
+  state_->ports.credit(leg.in, leg.out, packets, octets);
+  for (const std::shared_ptr<Flow>& flow : leg.rules) state_->flows.credit(*flow, packets, octets);
+}
+
 // --- ports -------------------------------------------------------------------------------------
 
 Result<> Lsi::add_port(const PortSpec& spec) {
   if (Result<> added = state_->ports.add(spec, false, state_->now()); !added) return added;
   publish();
   state_->tell(spec.number, PortChange::added);
+  state_->changed();
   return {};
 }
 
@@ -348,6 +388,7 @@ Result<> Lsi::add_patch(const PortSpec& spec) {
   if (Result<> added = state_->ports.add(spec, true, state_->now()); !added) return added;
   publish();
   state_->tell(spec.number, PortChange::added);
+  state_->changed();
   return {};
 }
 
@@ -363,12 +404,15 @@ Result<> Lsi::add_tunnel(const PortSpec& spec) {
 
 Result<> Lsi::add_defragmenter(const PortSpec& spec, std::shared_ptr<Defragmenter> defragmenter) {
   if (Result<> added = add_patch(spec); !added) return added;
-  return state_->ports.set_defragmenter(spec.number, std::move(defragmenter), this);
+  Result<> set = state_->ports.set_defragmenter(spec.number, std::move(defragmenter), this);
+  state_->changed();
+  return set;
 }
 
 void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Lsi* underlay) {
   std::shared_ptr<const void> old = state_->ports.set_tunnel(port, std::move(egress), underlay);
   if (old != nullptr) state_->reclaimer.defer([old = std::move(old)] {});
+  state_->changed();
 }
 
 std::shared_ptr<const Port> Lsi::tunnel_inlet(PortNo port) {
@@ -383,6 +427,7 @@ bool Lsi::set_ingress_tunnels(std::shared_ptr<const TunnelIngress> tunnels) {
   auto old = state_->ports.set_ingress_tunnels(kPortLocal, std::move(tunnels));
   if (!old) return false;
   if (*old != nullptr) state_->reclaimer.defer([old = std::move(*old)] {});
+  state_->changed();
   return true;
 }
 
@@ -401,17 +446,21 @@ Result<> Lsi::connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b) {
     (void)a.state_->ports.set_peer(port_a, nullptr, 0);
     return done;
   }
+  a.state_->changed();
   return {};
 }
 
 void Lsi::disconnect(PortNo port) {
   const auto [peer, peer_port] = state_->ports.peer(port);
   if (peer == nullptr) return;
+  state_->settle();
   (void)peer->state_->ports.set_peer(peer_port, nullptr, 0);
   (void)state_->ports.set_peer(port, nullptr, 0);
+  state_->changed();
 }
 
 Result<> Lsi::remove_port(PortNo port) {
+  state_->settle();
   disconnect(port);
   const std::optional<PortDesc> desc = state_->ports.desc(port);
   // Workers look ports up in the program: the new one goes out before the port is reclaimed.
@@ -422,11 +471,14 @@ Result<> Lsi::remove_port(PortNo port) {
   for (LsiObserver* observer : state_->observers) {
     observer->port_changed(*desc, PortChange::removed);
   }
+  state_->changed();
   return {};
 }
 
 void Lsi::set_link(PortNo port, bool up, uint32_t speed_kbps) {
-  if (state_->ports.set_link(port, up, speed_kbps)) state_->tell(port, PortChange::modified);
+  if (!state_->ports.set_link(port, up, speed_kbps)) return;
+  state_->tell(port, PortChange::modified);
+  state_->changed();
 }
 
 void Lsi::set_port_io(PortNo port, PortIo& io) {
@@ -444,6 +496,7 @@ OfResult<> Lsi::port_mod(PortNo port, const MacAddress& mac, uint32_t config, ui
   OfResult<> done = state_->ports.configure(port, mac, config, mask);
   if (done && before->config != state_->ports.desc(port)->config) {
     state_->tell(port, PortChange::modified);
+    state_->changed();
   }
   return done;
 }

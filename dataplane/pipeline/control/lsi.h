@@ -40,7 +40,9 @@
 
 namespace headrace::pipeline {
 
+class LsiPaths;
 struct LsiProgram;
+struct PathLeg;
 struct Port;
 struct TunnelEgress;
 class ActionProgram;
@@ -91,6 +93,30 @@ class LsiObserver {
 /// Called on the control thread for each flow that changed, when the change is made (a bundle's at
 /// its commit). The reason counts if the flow is removed.
 using FlowWatcher = std::function<void(const FlowStats&, FlowChange, FlowRemovedReason)>;
+
+class Lsi;
+
+/// What a port is to packets that are to go through it unchanged (sole_path.h).
+struct PortEnd {
+  std::string name;      ///< empty: there is no such port
+  bool receives{false};  ///< its configuration lets packets in
+  bool sends{false};     ///< its configuration lets packets out
+  bool device{false};    ///< it has a data path of its own
+  bool changes{false};   ///< it is a tunnel, reassembles, or tunnels end before it
+  Lsi* peer{nullptr};    ///< a patch: where packets come in; null: unconnected
+  PortNo peer_port{0};
+};
+
+/// Told by an LSI on whose tables direct links depend; on the control thread.
+class PathWatcher {
+ public:
+  virtual ~PathWatcher() = default;
+  /// Counts are about to be read, or rules or ports to change: what went directly is to be
+  /// credited now.
+  virtual void settle() = 0;
+  /// Rules, groups, ports or patches may have changed.
+  virtual void changed() = 0;
+};
 
 using BundleItem = std::variant<FlowMod, GroupMod, MeterMod>;
 
@@ -151,6 +177,15 @@ class Lsi : public PublishedProgram {
   [[nodiscard]] DropCounts drops(unsigned worker) const;
   /// What NORMAL has learned and not forgotten.
   [[nodiscard]] std::vector<LearnedMac> learned_macs() const;
+
+  /// The rules as the search for direct links wants them; good until the next change.
+  [[nodiscard]] std::unique_ptr<LsiPaths> paths() const;
+  [[nodiscard]] PortEnd port_end(PortNo port) const;
+  /// Replaces the one watcher of paths; null: none. It must outlive the Lsi or be replaced.
+  void watch_paths(PathWatcher* watcher);
+  /// Counts packets that went along `leg` by a direct link: at both ports, in the tables, and at
+  /// the rules that are still there.
+  void credit(const PathLeg& leg, uint64_t packets, uint64_t octets);
 
   // --- ports ---
 

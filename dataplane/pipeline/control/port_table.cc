@@ -211,6 +211,33 @@ std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {
   return {found->second.peer, found->second.port->peer_port.load(std::memory_order_relaxed)};
 }
 
+void PortTable::credit(PortNo in, PortNo out, uint64_t packets, uint64_t octets) {
+  if (const auto found = ports_.find(in); found != ports_.end()) {
+    found->second.credited.rx_packets += packets;
+    found->second.credited.rx_bytes += octets;
+  }
+  if (const auto found = ports_.find(out); found != ports_.end()) {
+    found->second.credited.tx_packets += packets;
+    found->second.credited.tx_bytes += octets;
+  }
+}
+
+PortEnd PortTable::end(PortNo number) const {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return {};
+  const Entry& entry = found->second;
+  const Port& port = *entry.port;
+  const bool detour = port.detour.load(std::memory_order_relaxed);
+  return {
+      .name = entry.desc.name,
+      .receives = (entry.desc.config & (kPortConfigDown | kPortConfigNoReceive)) == 0,
+      .sends = (entry.desc.config & (kPortConfigDown | kPortConfigNoForward)) == 0,
+      .device = port.io != nullptr,
+      .changes = port.is_tunnel || port.defragmenter != nullptr || (port.io != nullptr && detour),
+      .peer = entry.peer,
+      .peer_port = port.peer_port.load(std::memory_order_relaxed)};
+}
+
 bool PortTable::set_link(PortNo number, bool up, uint32_t speed_kbps) {
   const auto found = ports_.find(number);
   if (found == ports_.end()) return false;
@@ -257,6 +284,10 @@ OfResult<std::vector<PortStats>> PortTable::stats(PortNo number, uint64_t now, u
     PortStats stats;
     stats.number = port_number;
     stats.duration = to_duration(now - entry.created, hz);
+    stats.rx_packets = entry.credited.rx_packets;
+    stats.rx_bytes = entry.credited.rx_bytes;
+    stats.tx_packets = entry.credited.tx_packets;
+    stats.tx_bytes = entry.credited.tx_bytes;
     for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
       const PortCounts& counts = entry.port->counts[worker];
       stats.rx_packets += read(counts.rx_packets);

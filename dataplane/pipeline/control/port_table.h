@@ -50,6 +50,9 @@ class PortTable {
   bool set_link(PortNo number, bool up, uint32_t speed_kbps);
   OfResult<> configure(PortNo number, const MacAddress& mac, uint32_t config, uint32_t mask);
 
+  /// Counts packets that came in by one port and left by another without a worker's seeing them.
+  void credit(PortNo in, PortNo out, uint64_t packets, uint64_t octets);
+  [[nodiscard]] PortEnd end(PortNo number) const;
   [[nodiscard]] std::optional<PortDesc> desc(PortNo number) const;
   [[nodiscard]] std::vector<PortDesc> descs() const;
   [[nodiscard]] OfResult<std::vector<PortStats>> stats(PortNo number, uint64_t now,
@@ -65,6 +68,7 @@ class PortTable {
     bool patch{false};
     bool io_knows_link{false};  ///< see PortSpec
     uint64_t created{0};
+    PortCounts credited{};  ///< what workers did not see
   };
 
   static void refresh(Entry& entry);
