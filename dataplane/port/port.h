@@ -40,6 +40,8 @@ namespace headrace::port {
 using StringMap = std::map<std::string, std::string>;
 using MacAddress = std::array<uint8_t, 6>;
 
+class DirectEnd;
+
 inline constexpr uint32_t kDefaultMtu = 1500;
 
 /// How a port is to be.
@@ -83,6 +85,9 @@ class Port {
 
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
+
+  /// What of it may be joined past the switch (direct_end.h); null: nothing.
+  [[nodiscard]] virtual DirectEnd* direct_end() { return nullptr; }
 
   /// Asks the device: a few times per second, and upon PortConfig::on_link_event.
   virtual LinkState link() = 0;

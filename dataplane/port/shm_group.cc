@@ -47,6 +47,7 @@ Result<std::shared_ptr<ShmGroup>> ShmGroup::of(const ShmGroupConfig& config) {
   if (!mbufs) return tl::unexpected(mbufs.error());
   group->mbufs_ = std::move(*mbufs);
   group->ends_ = std::make_unique<shm::SwitchEnd>(group->region_, group->buffers_);
+  group->links_ = std::make_unique<shm::DirectLinks>(*group->ends_);
   if (auto listening = group->listen(); !listening) return tl::unexpected(listening.error());
   groups()[path] = group;
   return group;
@@ -116,14 +117,20 @@ void ShmGroup::remove_port(uint32_t port) {
   }
   lost_.fetch_or(uint64_t{1} << port, std::memory_order_release);
   // A worker that polls another port of the group takes back what this one held; else nobody is in.
-  if (std::ranges::all_of(names_, &std::string::empty)) reclaim_ports();
+  if (std::ranges::all_of(names_, &std::string::empty)) {
+    links_->drop_all();
+    reclaim_ports();
+  }
 }
 
 void ShmGroup::reclaim_ports() noexcept {
   uint64_t ports = lost_.load(std::memory_order_acquire);
   for (; ports != 0; ports &= ports - 1) {
     const auto port = static_cast<uint32_t>(std::countr_zero(ports));
+    // A VNF that still sends to it directly has to leave it first.
+    if (!links_->let_go(port)) continue;
     ends_->reclaim(port);
+    if (attached_.load(std::memory_order_acquire) == 0) ends_->reclaim_all();
     lost_.fetch_and(~(uint64_t{1} << port), std::memory_order_release);
   }
 }
@@ -223,7 +230,7 @@ void ShmGroup::answer(int index) {
     return;
   }
   request.name[shm::kNameSize - 1] = 0;
-  reply.status = admit(request.name, reply.port, request.version_major == 1);
+  reply.status = admit(request.name, reply.port, request.version_major == shm::kLayoutVersion);
   iovec part{&reply, sizeof reply};
   alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))]{};
   msghdr message{};

@@ -23,6 +23,7 @@
 #include <vector>
 
 #include "base/result.h"
+#include "shm/direct_link.h"
 #include "shm/mbufs.h"
 #include "shm/region.h"
 #include "shm/switch_end.h"
@@ -48,12 +49,15 @@ class ShmGroup {
   void remove_port(uint32_t port);
 
   [[nodiscard]] shm::SwitchEnd& ends() { return *ends_; }
+  [[nodiscard]] shm::DirectLinks& links() { return *links_; }
   [[nodiscard]] shm::Region& region() { return region_; }
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
   [[nodiscard]] const shm::MbufSet& mbufs() const { return mbufs_; }
 
-  /// Worker: takes back what the VNFs of lost and removed ports held. In each round.
+  /// Worker: takes back what the VNFs of lost and removed ports held, when their direct links let
+  /// it. In each round.
   void reclaim_lost() noexcept {
+    links_->step_abandoned();
     if (lost_.load(std::memory_order_relaxed) != 0) reclaim_ports();
   }
   /// Has `changed` called, in any thread, when the port's VNF has attached or gone.
@@ -94,6 +98,7 @@ class ShmGroup {
   shm::MbufSet mbufs_;
   MbufPool buffers_;
   std::unique_ptr<shm::SwitchEnd> ends_;
+  std::unique_ptr<shm::DirectLinks> links_;
   std::string socket_path_;
   int listener_{-1};
   int wake_{-1};

@@ -7,6 +7,7 @@
 
 #include <atomic>
 
+#include "port/direct_end.h"
 #include "port/shm_group.h"
 
 namespace headrace::port {
@@ -30,16 +31,20 @@ struct Counts {
   }
 };
 
-class ShmPort final : public Port, public pipeline::PortIo {
+class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
  public:
   ShmPort(const PortConfig& config, std::shared_ptr<ShmGroup> group, uint32_t place)
       : name_(config.name),
         group_(std::move(group)),
         ends_(group_->ends()),
+        links_(group_->links()),
         place_(place),
         mac_(config.mac.value_or(MacAddress{0x02, 0x48, 0x52, 0, 0, static_cast<uint8_t>(place)})) {
   }
-  ~ShmPort() override { group_->remove_port(place_); }
+  ~ShmPort() override {
+    links_.want(place_, std::nullopt);
+    group_->remove_port(place_);
+  }
 
   uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override;
   uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override;
@@ -51,6 +56,7 @@ class ShmPort final : public Port, public pipeline::PortIo {
   [[nodiscard]] bool is_poll_expensive() const override { return false; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
   [[nodiscard]] bool is_first_workers() const override { return true; }
+  [[nodiscard]] DirectEnd* direct_end() override { return this; }
   LinkState link() override { return {.up = group_->attached(place_)}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override {
@@ -67,6 +73,16 @@ class ShmPort final : public Port, public pipeline::PortIo {
   [[nodiscard]] std::map<std::string, int64_t> statistics() const override;
   [[nodiscard]] StringMap status() const override;
 
+  // DirectEnd:
+  [[nodiscard]] const std::string& group() const override { return group_->region().config().name; }
+  [[nodiscard]] bool has_vnf() const override { return group_->attached(place_); }
+  void send_to(const DirectEnd* to) override {
+    const auto* port = static_cast<const ShmPort*>(to);
+    links_.want(place_, port == nullptr ? std::nullopt : std::optional(port->place_));
+  }
+  [[nodiscard]] shm::LinkState link_state() const override { return links_.state(place_); }
+  shm::DirectTraffic take_direct_traffic() override { return links_.take_traffic(place_); }
+
  private:
   /// The packet's number if it may go as it is, else that of a copy; kNone if there is no buffer.
   uint32_t number_of(rte_mbuf* packet) noexcept;
@@ -75,6 +91,7 @@ class ShmPort final : public Port, public pipeline::PortIo {
   std::string name_;
   std::shared_ptr<ShmGroup> group_;
   shm::SwitchEnd& ends_;
+  shm::DirectLinks& links_;
   uint32_t place_;
   MacAddress mac_;
   Counts counts_;
@@ -83,9 +100,12 @@ class ShmPort final : public Port, public pipeline::PortIo {
 uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
   group_->reclaim_lost();
   ends_.refill(place_, ends_.has_taken(place_) ? kFreshLevel : kFirstFreshLevel);
+  if (!links_.step(place_)) return 0;
   std::array<shm::Sent, pipeline::kBurst> sent;
   const size_t room = std::min<size_t>(packets.size(), sent.size());
   const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
+  // What came before has left for its port by now: the worker ends each round by flushing.
+  if (links_.state(place_) == shm::LinkState::draining) links_.polled(place_, count == 0);
   uint64_t octets = 0;
   for (uint32_t i = 0; i < count; ++i) {
     rte_mbuf* packet = group_->mbufs().mbuf(sent[i].buffer);

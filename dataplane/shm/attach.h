@@ -13,7 +13,7 @@ namespace headrace::shm {
 
 struct AttachRequest {
   uint64_t magic{kMagic};
-  uint16_t version_major{1};
+  uint16_t version_major{kLayoutVersion};
   uint16_t version_minor{0};
   uint32_t process{0};
   char name[kNameSize]{};

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "shm/headrace_port.h"
+#include <headrace_port.h>
 
 enum { BURST = 32, IDLE_ROUNDS = 256, IDLE_US = 50 };
 

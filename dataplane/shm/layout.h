@@ -28,6 +28,8 @@
 namespace headrace::shm {
 
 inline constexpr uint64_t kMagic = 0x3154524f50415248;  // "HRAPORT1"
+/// Of this layout; a VNF and a switch of different ones refuse each other.
+inline constexpr uint16_t kLayoutVersion = 2;
 inline constexpr uint32_t kMaxPorts = 64;
 inline constexpr uint32_t kNameSize = 40;
 inline constexpr uint32_t kHeadroom = 128;
@@ -41,6 +43,7 @@ static_assert(Shared64::is_always_lock_free && sizeof(Shared64) == 8);
 /// A ring's positions; `capacity` slots of 4 octets follow. Positions count up and wrap at 2^32.
 struct RingHeader {
   alignas(64) Shared32 head;  ///< the producer's: slots filled so far
+  Shared64 octets;            ///< of a direct ring: of all packets in slots filled so far
   alignas(64) Shared32 tail;  ///< the consumer's: slots emptied so far
 };
 static_assert(sizeof(RingHeader) == 128);
@@ -73,8 +76,6 @@ struct LinkWords {
   Shared32 rx_after;               ///< switch: to_vnf position to reach before reading direct
   alignas(64) Shared32 tx_now;     ///< VNF: what of tx_wanted it acts on
   Shared32 rx_now;                 ///< VNF: what of rx_wanted it acts on
-  Shared64 direct_packets;         ///< VNF: sent by a direct link, ever
-  Shared64 direct_octets;
 };
 static_assert(sizeof(LinkWords) == 128);
 

@@ -125,7 +125,7 @@ void Region::lay_out() {
   uint8_t* base = mapping_.octets().data();
   new (base) RegionHeader{
       .magic = kMagic,
-      .version_major = 1,
+      .version_major = kLayoutVersion,
       .version_minor = 0,
       .n_ports = config_.n_ports,
       .size = mapping_.octets().size(),

@@ -49,11 +49,20 @@ class Producer : public RingEnd {
   void resume() {
     own_ = header_->head.load(std::memory_order_relaxed);
     peer_ = header_->tail.load(std::memory_order_acquire);
+    octets_ = header_->octets.load(std::memory_order_relaxed);
+    broken_ = own_ - peer_ > mask_ + 1;
   }
 
   /// Puts a prefix of `numbers`; its length.
   uint32_t put(std::span<const uint32_t> numbers) {
+    return put(numbers, [](std::span<const uint32_t>) { return uint64_t{0}; });
+  }
+
+  /// The same, and counts in the ring's octets what `octets_of` says of that prefix.
+  template <typename OctetsOf>
+  uint32_t put(std::span<const uint32_t> numbers, OctetsOf&& octets_of) {
     auto count = static_cast<uint32_t>(numbers.size());
+    if (broken_) return 0;
     if (mask_ + 1 - (own_ - peer_) < count) {
       const uint32_t seen = header_->tail.load(std::memory_order_acquire);
       if (own_ - seen > mask_ + 1) {
@@ -68,12 +77,19 @@ class Producer : public RingEnd {
     std::memcpy(slots_ + at, numbers.data(), first * sizeof(uint32_t));
     std::memcpy(slots_, numbers.data() + first, (count - first) * sizeof(uint32_t));
     own_ += count;
+    if (const uint64_t octets = octets_of(numbers.first(count)); octets != 0) {
+      octets_ += octets;
+      header_->octets.store(octets_, std::memory_order_relaxed);
+    }
     header_->head.store(own_, std::memory_order_release);
     return count;
   }
 
   /// Numbers put so far, wrapping.
   [[nodiscard]] uint32_t position() const { return own_; }
+
+ private:
+  uint64_t octets_{0};
 };
 
 class Consumer : public RingEnd {
@@ -83,12 +99,14 @@ class Consumer : public RingEnd {
   void resume() {
     own_ = header_->tail.load(std::memory_order_relaxed);
     peer_ = header_->head.load(std::memory_order_acquire);
+    broken_ = peer_ - own_ > mask_ + 1;
   }
 
   /// Copies up to numbers.size() numbers out without ending the producer's claim to their slots;
   /// how many. release() ends it.
   uint32_t peek(std::span<uint32_t> numbers) {
     const auto room = static_cast<uint32_t>(numbers.size());
+    if (broken_) return 0;
     if (peer_ - own_ < room) {
       const uint32_t seen = header_->head.load(std::memory_order_acquire);
       if (seen - own_ > mask_ + 1) {

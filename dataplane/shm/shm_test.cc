@@ -180,6 +180,25 @@ TEST_F(SharedRegion, RandomGarbageNeverLeaksOrCrashes) {
   EXPECT_EQ(pool_.size(), kBuffers);
 }
 
+TEST_F(SharedRegion, FindsBuffersThatADeadVnfWipedOutOfItsMarks) {
+  std::array<uint32_t, 32> buffers{};
+  for (int death = 0; death < 2; ++death) {
+    ends_.refill(1, 20);
+    ends_.refill(2, 10);
+    ASSERT_EQ(vnf_[1].alloc(std::span(buffers).first(20)), 20u);
+    std::ranges::fill(region_.held(1), uint8_t{0});
+    EXPECT_EQ(vnf_[2].alloc(std::span(buffers).first(5)), 5u);
+    ends_.reclaim(1);
+    vnf_[1].bind(mapping_.octets(), 1);
+  }
+  // The first twenty are back, the second are missed; port 2's are its own.
+  EXPECT_EQ(pool_.size(), kBuffers - 20 - 15);
+  ends_.reclaim(1);
+  EXPECT_EQ(pool_.size(), kBuffers - 15);
+  ends_.reclaim_all();
+  EXPECT_EQ(pool_.size(), kBuffers);
+}
+
 TEST(RegionConfig, SaysWhatIsWrong) {
   EXPECT_FALSE(Region::create({.name = "x", .n_ports = 0}).has_value());
   EXPECT_FALSE(Region::create({.name = "x", .n_ports = kMaxPorts + 1}).has_value());
@@ -236,17 +255,23 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
       if (count == 0) std::this_thread::yield();
     }
   });
-  DirectLink link(kA, kB);
+  DirectLinks links(ends_);
+  DirectTraffic direct;
   std::vector<uint32_t> waiting;  // received from A, not yet taken by B
   uint64_t through_switch = 0;
   uint32_t times_on = 0;
   for (uint64_t round = 0; received.load() < kPackets && first_wrong.load() == 0; ++round) {
-    if (round % 64 == 0) link.want((round / 64) % 2 == 0);
+    if (round % 64 == 0) {
+      links.want(kA, (round / 64) % 2 == 0 ? std::optional(kB) : std::nullopt);
+      const DirectTraffic since = links.take_traffic(kB);
+      direct.packets += since.packets;
+      direct.octets += since.octets;
+    }
     ends_.refill(kA, 64);
     ends_.refill(kB, 0);
-    const auto before = link.state();
-    const bool poll = link.step(ends_);
-    if (before != link.state() && link.state() == DirectLink::State::on) ++times_on;
+    const LinkState before = links.state(kA);
+    const bool poll = links.step(kA);
+    if (before != links.state(kA) && links.state(kA) == LinkState::on) ++times_on;
     bool drained = false;
     if (poll && waiting.empty()) {
       std::array<Sent, 32> sent{};
@@ -257,7 +282,7 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
     }
     const uint32_t handed = ends_.send(kB, waiting);
     waiting.erase(waiting.begin(), waiting.begin() + handed);
-    link.polled(ends_, drained && waiting.empty());
+    links.polled(kA, drained && waiting.empty());
     if (round % 16 == 0) std::this_thread::yield();
   }
   sender.join();
@@ -265,9 +290,180 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   EXPECT_EQ(first_wrong.load(), 0u);
   EXPECT_EQ(received.load(), kPackets);
   EXPECT_GT(times_on, 1u) << "the link was never used: the test shows nothing";
-  const LinkWords& words = region_.port(kA).link;
-  EXPECT_EQ(through_switch + words.direct_packets.load(), kPackets);
-  EXPECT_EQ(words.direct_octets.load(), 60 * words.direct_packets.load());
+  const DirectTraffic rest = links.take_traffic(kB);
+  direct.packets += rest.packets;
+  direct.octets += rest.octets;
+  EXPECT_EQ(through_switch + direct.packets, kPackets);
+  EXPECT_EQ(direct.octets, 60 * direct.packets);
+}
+
+/// A pair of ports whose VNFs answer when told to, on one thread.
+class LinkedPair : public SharedRegion {
+ protected:
+  static constexpr uint32_t kA = 0;
+  static constexpr uint32_t kB = 1;
+
+  /// What a worker does in a round, for both ports; what A sent goes on to B.
+  void round() {
+    links_.step_abandoned();
+    for (uint32_t port : {kA, kB}) {
+      ends_.refill(port, 64);
+      if (!links_.step(port)) continue;
+      std::array<Sent, 32> sent{};
+      const uint32_t count = ends_.receive(port, sent);
+      for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(ends_.send(kB, {&sent[i].buffer, 1}), 1u);
+      if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
+    }
+  }
+  void answer(uint32_t port) { (void)vnf_[port].rx({}); }
+  /// Makes the link from A to B.
+  void link() {
+    links_.want(kA, kB);
+    for (int i = 0; i < 8 && links_.state(kA) != LinkState::on; ++i) {
+      round();
+      answer(kA);
+      answer(kB);
+    }
+    ASSERT_EQ(links_.state(kA), LinkState::on);
+  }
+  /// A sends `count` packets whose first octet counts up from `first`.
+  void send(uint8_t first, uint32_t count) {
+    std::array<uint32_t, 32> buffers{};
+    ASSERT_EQ(vnf_[kA].alloc(std::span(buffers).first(count)), count);
+    for (uint32_t i = 0; i < count; ++i) {
+      vnf_[kA].header(buffers[i]).length = 60;
+      *vnf_[kA].data(buffers[i]) = static_cast<uint8_t>(first + i);
+    }
+    ASSERT_EQ(vnf_[kA].tx(std::span(buffers).first(count)), count);
+  }
+  /// What B has got, by first octets; freed.
+  std::vector<uint8_t> got() {
+    std::vector<uint8_t> octets;
+    std::array<uint32_t, 32> packets{};
+    while (const uint32_t count = vnf_[kB].rx(packets)) {
+      for (uint32_t i = 0; i < count; ++i) octets.push_back(*vnf_[kB].data(packets[i]));
+      vnf_[kB].free(std::span(packets).first(count));
+    }
+    return octets;
+  }
+  /// Until every VNF's part is done or nothing moves.
+  bool let_go(uint32_t port) {
+    for (int i = 0; i < 8; ++i) {
+      if (links_.let_go(port)) {
+        ends_.reclaim(port);
+        return true;
+      }
+      round();
+    }
+    return false;
+  }
+
+  DirectLinks links_{ends_};
+};
+
+TEST_F(LinkedPair, AStoppedReceiverHoldsUpNobodyWhenTheLinkIsTakenBack) {
+  round();
+  link();
+  send(1, 3);
+  links_.want(kA, std::nullopt);
+  round();
+  answer(kA);
+  send(4, 3);  // by the switch
+  for (int i = 0; i < 4; ++i) round();
+  EXPECT_EQ(links_.state(kA), LinkState::emptying) << "B has not answered";
+  EXPECT_EQ(static_cast<RingHeader*>(region_.from_vnf(kA))->tail.load(), 3u) << "A goes on";
+  EXPECT_EQ(got(), (std::vector<uint8_t>{1, 2, 3, 4, 5, 6}));
+  round();
+  EXPECT_EQ(links_.state(kA), LinkState::off);
+}
+
+TEST_F(LinkedPair, WhatADeadSenderSentArrives) {
+  round();
+  link();
+  send(1, 5);
+  EXPECT_TRUE(let_go(kA));
+  for (int i = 0; i < 4; ++i) {
+    round();
+    answer(kA);
+  }
+  EXPECT_EQ(got(), (std::vector<uint8_t>{1, 2, 3, 4, 5}));
+  links_.want(kA, std::nullopt);
+  round();
+  EXPECT_EQ(links_.state(kA), LinkState::off);
+  // The next VNF is linked as the first was.
+  ASSERT_EQ(vnf_[kA].bind(mapping_.octets(), kA), 0);
+  round();
+  link();
+  send(9, 1);
+  EXPECT_EQ(got(), std::vector<uint8_t>{9});
+  const DirectTraffic traffic = links_.take_traffic(kB);
+  EXPECT_EQ(traffic.packets, 6u);
+  EXPECT_EQ(traffic.octets, 360u);
+}
+
+TEST_F(LinkedPair, ADeadReceiversRingIsTakenBackWhenTheSenderHasLeftIt) {
+  round();
+  link();
+  send(1, 5);
+  EXPECT_FALSE(let_go(kB)) << "A may still send to it";
+  answer(kA);
+  EXPECT_TRUE(let_go(kB));
+  EXPECT_EQ(links_.state(kA), LinkState::off);
+  vnf_[kA].free_all();
+  EXPECT_TRUE(let_go(kA));
+  EXPECT_EQ(pool_.size(), kBuffers);
+  for (const uint32_t port : {kA, kB}) ASSERT_EQ(vnf_[port].bind(mapping_.octets(), port), 0);
+  round();
+  link();
+  send(7, 2);
+  EXPECT_EQ(got(), (std::vector<uint8_t>{7, 8}));
+}
+
+TEST_F(LinkedPair, LosesNoBufferWhenBothDieInAnyState) {
+  round();
+  for (int answers = 0; answers < 6; ++answers) {
+    links_.want(kA, kB);
+    for (int i = 0; i < answers; ++i) {
+      round();
+      answer(i % 2 == 0 ? kA : kB);
+    }
+    send(1, 4);
+    EXPECT_TRUE(let_go(kA)) << answers;
+    EXPECT_TRUE(let_go(kB)) << answers;
+    links_.want(kA, std::nullopt);
+    round();
+    EXPECT_EQ(links_.state(kA), LinkState::off) << answers;
+    for (const uint32_t port : {kA, kB}) {
+      ends_.reclaim(port);
+      ASSERT_EQ(vnf_[port].bind(mapping_.octets(), port), 0);
+    }
+    EXPECT_EQ(pool_.size(), kBuffers) << answers;
+    round();
+  }
+}
+
+TEST_F(LinkedPair, CountsNothingByImpossiblePositions) {
+  round();
+  link();
+  auto* ring = static_cast<RingHeader*>(region_.direct(kB));
+  ring->head.store(1 << 20);
+  ring->octets.store(1ull << 60);
+  EXPECT_EQ(links_.take_traffic(kB).packets, 0u);
+  // Ten more, of any number of octets: as many as fit in ten buffers.
+  ring->head.store((1 << 20) + 10);
+  ring->tail.store((1 << 20) + 10);
+  ring->octets.store((1ull << 60) + (1ull << 40));
+  const DirectTraffic traffic = links_.take_traffic(kB);
+  EXPECT_EQ(traffic.packets, 10u);
+  EXPECT_EQ(traffic.octets, 10 * (region_.buffer_stride() - sizeof(BufferHeader)));
+}
+
+TEST_F(LinkedPair, APortReceivesFromOneAtMost) {
+  round();
+  link();
+  links_.want(2, kB);
+  EXPECT_TRUE(links_.step(2));
+  EXPECT_EQ(links_.state(2), LinkState::off);
 }
 
 TEST(Region, FitsAPciBarIfItIsWanted) {

@@ -20,6 +20,12 @@ void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
   for (uint32_t i = 0; i < count; ++i) visit(slots[(tail + i) & (capacity - 1)]);
 }
 
+/// Empties a ring whose producer may live on: its positions only ever grow.
+void empty_ring(void* at) {
+  auto* header = static_cast<RingHeader*>(at);
+  header->tail.store(header->head.load(std::memory_order_acquire), std::memory_order_release);
+}
+
 void reset_ring(void* at) {
   auto* header = static_cast<RingHeader*>(at);
   header->head.store(0, std::memory_order_relaxed);
@@ -33,7 +39,8 @@ SwitchEnd::SwitchEnd(Region& region, BufferPool& pool)
       pool_(&pool),
       ports_(region.config().n_ports),
       out_(region.config().n_buffers, 0),
-      claimed_(region.config().n_buffers, 0) {
+      claimed_(region.config().n_buffers, 0),
+      missed_(region.config().n_buffers, 0) {
   for (uint32_t port = 0; port < region.config().n_ports; ++port) open_rings(port);
 }
 
@@ -156,12 +163,28 @@ void SwitchEnd::reclaim(uint32_t number) {
   for_each_waiting(region_->direct(number), capacity, take_back);
   for_each_waiting(region_->fresh(number), region_->pool_capacity(), take_back);
   for_each_waiting(region_->returned(number), region_->pool_capacity(), take_back);
-  for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->direct(number),
-                     region_->fresh(number), region_->returned(number)}) {
+  for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
+    const bool missing = out_[buffer] != 0 && claimed_[buffer] == 0;
+    if (missing && missed_[buffer] != 0) take_back(buffer);
+    missed_[buffer] = missing ? 1 : 0;
+  }
+  for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->fresh(number),
+                     region_->returned(number)}) {
     reset_ring(ring);
   }
+  empty_ring(region_->direct(number));
   region_->port(number).user.store(0, std::memory_order_release);
   open_rings(number);
+}
+
+void SwitchEnd::reclaim_all() {
+  for (uint32_t port = 0; port < ports_.size(); ++port) reclaim(port);
+  for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
+    missed_[buffer] = 0;
+    if (out_[buffer] == 0) continue;
+    out_[buffer] = 0;
+    give(buffer);
+  }
 }
 
 }  // namespace headrace::shm

@@ -9,6 +9,8 @@
 //
 // A dead VNF. reclaim() takes back what a port's VNF held (its marks, layout.h) and what waits in
 // the port's rings, unless another port marks it or another ring holds it; then empties the rings.
+// What a VNF has wiped out of its marks is found because nobody has it: seen so at two reclaims,
+// for at one a living VNF may be moving it past the eye; or when the group's last VNF goes.
 //
 // Threads: one worker uses a region's ports at a time, or the control thread while none does.
 #pragma once
@@ -63,6 +65,8 @@ class SwitchEnd {
   [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
   /// Takes back all that a VNF held, or that waits for it, and resets the port's rings.
   void reclaim(uint32_t port);
+  /// Takes back all buffers that are out: no VNF uses the region.
+  void reclaim_all();
 
   [[nodiscard]] const Offences& offences(uint32_t port) const { return ports_[port].offences; }
   /// True if the buffer is out with the VNFs.
@@ -92,6 +96,7 @@ class SwitchEnd {
   std::vector<Port> ports_;
   std::vector<uint8_t> out_;
   std::vector<uint8_t> claimed_;  ///< reclaim()'s: made beforehand, as a worker may call it
+  std::vector<uint8_t> missed_;   ///< out, and nobody had it at the last reclaim
 };
 
 }  // namespace headrace::shm

@@ -2,6 +2,7 @@
 #include "shm/vnf_end.h"
 
 #include <algorithm>
+#include <bit>
 #include <cerrno>
 #include <cstring>
 
@@ -22,14 +23,28 @@ int check(std::span<uint8_t> memory) {
   if (memory.size() < sizeof(RegionHeader)) return -EINVAL;
   const RegionHeader& header = header_of(memory);
   if (header.magic != kMagic) return -EINVAL;
-  if (header.version_major != 1) return -EPROTO;
+  if (header.version_major != kLayoutVersion) return -EPROTO;
   const uint64_t buffers = uint64_t{header.n_buffers} * header.buffer_stride;
-  if (header.size > memory.size() || header.buffers_at > header.size ||
+  if (!std::has_single_bit(header.ring_capacity) || !std::has_single_bit(header.pool_capacity) ||
+      header.size > memory.size() || header.buffers_at > header.size ||
       buffers > header.size - header.buffers_at || header.n_ports > kMaxPorts ||
+      header.ports_at > header.size ||
       header.ports_at + header.n_ports * sizeof(PortBlock) > header.buffers_at) {
     return -EINVAL;
   }
   return 0;
+}
+
+/// True if a port's rings and marks are inside the region.
+bool fits(const RegionHeader& header, const PortBlock& block) {
+  const auto inside = [&header](uint64_t at, uint64_t octets) {
+    return at <= header.size && octets <= header.size - at && at % 4 == 0;
+  };
+  const uint64_t ring = ring_octets(header.ring_capacity);
+  const uint64_t pool = ring_octets(header.pool_capacity);
+  return inside(block.to_vnf_at, ring) && inside(block.from_vnf_at, ring) &&
+         inside(block.direct_at, ring) && inside(block.fresh_at, pool) &&
+         inside(block.returned_at, pool) && inside(block.held_at, header.n_buffers);
 }
 
 }  // namespace
@@ -53,6 +68,11 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   if (port >= header.n_ports) return -ENOENT;
   memory_ = memory;
   block_ = &block_of(port);
+  n_ports_ = header.n_ports;
+  for (uint32_t i = 0; i < n_ports_; ++i) {
+    if (!fits(header, block_of(i))) return -EINVAL;
+    direct_at_[i] = block_of(i).direct_at;
+  }
   buffers_ = memory.data() + header.buffers_at;
   stride_ = header.buffer_stride;
   n_buffers_ = header.n_buffers;
@@ -68,8 +88,6 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   direct_in_.resume();
   fresh_.resume();
   returned_.resume();
-  direct_packets_ = block_->link.direct_packets.load(std::memory_order_relaxed);
-  direct_octets_ = block_->link.direct_octets.load(std::memory_order_relaxed);
   rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
   follow_tx(block_->link.tx_now.load(std::memory_order_relaxed));
   return 0;
@@ -80,7 +98,10 @@ PortBlock& VnfEnd::block_of(uint32_t port) const {
 }
 
 uint32_t VnfEnd::take(Consumer& ring, std::span<uint32_t> packets) {
-  const uint32_t count = ring.peek(packets);
+  return keep(ring, packets, ring.peek(packets));
+}
+
+uint32_t VnfEnd::keep(Consumer& ring, std::span<uint32_t> packets, uint32_t count) {
   if (count == 0) return 0;
   uint32_t highest = 0;
   for (uint32_t i = 0; i < count; ++i) highest = std::max(highest, packets[i]);
@@ -102,12 +123,20 @@ uint32_t VnfEnd::rx(std::span<uint32_t> packets) {
   if (tx_wanted != tx_now_) follow_tx(tx_wanted);
   if (rx_now_ == Reading::closed) follow_rx();
   if (rx_now_ == Reading::closed) return take(to_vnf_, packets);
+  if (packets.empty()) return 0;  // an empty answer would look like an empty ring
   const auto wanted = Reading{block_->link.rx_wanted.load(std::memory_order_acquire)};
-  // What others send to this port by the switch has its turn too, however much comes directly.
-  if (++rx_calls_ % kSwitchTurn == 0) {
-    if (const uint32_t count = take(to_vnf_, packets); count > 0) return count;
+  // What others send to this port by the switch has its turn too, however much comes directly. But
+  // once the link is to be closed there may be what comes after the direct ring's; so it is looked
+  // at again behind what was peeked at.
+  if (wanted == Reading::open && ++rx_calls_ % kSwitchTurn == 0) {
+    const uint32_t count = to_vnf_.peek(packets);
+    if (Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::open) {
+      if (const uint32_t kept = keep(to_vnf_, packets, count); kept > 0) return kept;
+    }
   }
-  if (const uint32_t count = take(direct_in_, packets); count > 0) return count;
+  if (const uint32_t count = direct_in_.peek(packets); count > 0) {
+    return keep(direct_in_, packets, count);
+  }
   // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
   if (wanted == Reading::closed) {
     rx_now_ = Reading::closed;
@@ -126,9 +155,9 @@ void VnfEnd::follow_rx() {
 }
 
 void VnfEnd::follow_tx(uint32_t wanted) {
-  if (wanted > header_of(memory_).n_ports) return;
+  if (wanted > n_ports_) return;
   if (wanted != 0) {
-    direct_out_ = Producer(memory_.data() + block_of(wanted - 1).direct_at, ring_capacity_);
+    direct_out_ = Producer(memory_.data() + direct_at_[wanted - 1], ring_capacity_);
     direct_out_.resume();
   }
   tx_now_ = wanted;
@@ -144,15 +173,12 @@ uint32_t VnfEnd::tx(std::span<const uint32_t> packets, VnfEnd& owner) {
     return count;
   }
   // Lengths are read before the receiver may change them.
-  uint64_t octets = 0;
-  for (const uint32_t packet : packets) octets += header(packet).length;
-  const uint32_t count = direct_out_.put(packets);
-  for (const uint32_t packet : packets.subspan(count)) octets -= header(packet).length;
+  const uint32_t count = direct_out_.put(packets, [this](std::span<const uint32_t> put) {
+    uint64_t octets = 0;
+    for (const uint32_t packet : put) octets += header(packet).length;
+    return octets;
+  });
   owner.unmark(packets.first(count));
-  direct_packets_ += count;
-  direct_octets_ += octets;
-  block_->link.direct_packets.store(direct_packets_, std::memory_order_relaxed);
-  block_->link.direct_octets.store(direct_octets_, std::memory_order_relaxed);
   return count;
 }
 

@@ -13,9 +13,8 @@
 //                  open
 //   break A -> B   switch  A.tx_wanted = 0, and leaves A's from_vnf alone
 //                  A       in hrp_tx: A.tx_now = 0; from now on into from_vnf
-//                  switch  sees it; B.rx_wanted = closed
-//                  B       in hrp_rx: empties direct; B.rx_now = closed
-//                  switch  sees it; polls A's from_vnf again
+//                  switch  sees it; B.rx_wanted = closed; polls A's from_vnf again
+//                  B       in hrp_rx: empties direct before it reads to_vnf; B.rx_now = closed
 //
 // So every packet of A reaches B in order and none is lost: a ring is read only after the one that
 // was filled before it is empty.
@@ -71,6 +70,8 @@ class VnfEnd {
   void follow_tx(uint32_t wanted);
   void follow_rx();
   uint32_t take(Consumer& ring, std::span<uint32_t> packets);
+  /// Makes `count` packets that were peeked at this end's own; how many of them are packets.
+  uint32_t keep(Consumer& ring, std::span<uint32_t> packets, uint32_t count);
   /// Keeps the numbers that are buffers: a broken VNF of the group may send others. How many.
   uint32_t without_nonsense(std::span<uint32_t> packets) const;
   void unmark(std::span<const uint32_t> buffers);
@@ -81,6 +82,8 @@ class VnfEnd {
   uint8_t* held_{nullptr};
   uint32_t stride_{0};
   uint32_t n_buffers_{0};
+  uint32_t n_ports_{0};
+  std::array<uint64_t, kMaxPorts> direct_at_{};  ///< as checked by bind()
   uint32_t ring_capacity_{0};
   Consumer to_vnf_;
   Producer from_vnf_;
@@ -91,8 +94,6 @@ class VnfEnd {
   uint32_t tx_now_{0};
   Reading rx_now_{Reading::closed};
   uint32_t rx_calls_{0};
-  uint64_t direct_packets_{0};
-  uint64_t direct_octets_{0};
 };
 
 }  // namespace headrace::shm

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// Writes garbage into a live region, direct rings and link words included, while two honest VNFs
+// use it and the switch runs its rounds. Whatever is written, the switch takes only packets that
+// are inside their buffers and the VNFs' to send, does not wait, and has all buffers back when the
+// VNFs are gone.
+//
+// The input is a list of steps of 8 octets: what, where, and the number to write there.
+#include <sys/types.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "shm/direct_link.h"
+#include "shm/region.h"
+#include "shm/switch_end.h"
+#include "shm/vnf_end.h"
+
+namespace headrace::shm {
+namespace {
+
+constexpr uint32_t kPorts = 3;
+constexpr uint32_t kBuffers = 256;
+constexpr uint32_t kA = 0;
+constexpr uint32_t kB = 1;
+
+void check(bool right) {
+  if (!right) std::abort();
+}
+
+/// Says at once if a buffer is given back twice or taken while it is not there.
+class CheckedPool final : public BufferPool {
+ public:
+  CheckedPool() : free_(kBuffers), is_free_(kBuffers, true) {
+    std::iota(free_.begin(), free_.end(), 0);
+  }
+  uint32_t take(std::span<uint32_t> buffers) override {
+    uint32_t count = 0;
+    for (; count < buffers.size() && !free_.empty(); ++count) {
+      buffers[count] = free_.back();
+      is_free_[free_.back()] = false;
+      free_.pop_back();
+    }
+    return count;
+  }
+  void give(std::span<const uint32_t> buffers) override {
+    for (const uint32_t buffer : buffers) {
+      check(buffer < kBuffers && !is_free_[buffer]);
+      is_free_[buffer] = true;
+      free_.push_back(buffer);
+    }
+  }
+  [[nodiscard]] size_t size() const { return free_.size(); }
+
+ private:
+  std::vector<uint32_t> free_;
+  std::vector<bool> is_free_;
+};
+
+struct Step {
+  uint8_t what;
+  uint8_t port;
+  uint16_t where;
+  uint32_t number;
+};
+static_assert(sizeof(Step) == 8);
+
+class Live {
+ public:
+  Live()
+      : region_(*Region::create({.name = "fuzz",
+                                 .n_ports = kPorts,
+                                 .n_buffers = kBuffers,
+                                 .buffer_room = 256,
+                                 .ring_capacity = 64,
+                                 .hugepages = false})),
+        ends_(region_, pool_),
+        links_(ends_),
+        mapping_(*Mapping::open(dup(region_.mapping().fd()))) {
+    for (uint32_t port = 0; port < kPorts; ++port) {
+      bound_[port] = vnf_[port].bind(mapping_.octets(), port) == 0;
+    }
+  }
+
+  void run(const Step& step) {
+    const uint32_t port = step.port % kPorts;
+    switch (step.what % 8) {
+      case 0:  // anywhere before the buffers: blocks, rings, marks
+        write(step.where * uint64_t{4} % region_size(), step.number);
+        break;
+      case 1:
+        write_words(&region_.port(port).link, sizeof(LinkWords), step);
+        break;
+      case 2:
+        write_words(region_.direct(port), ring_octets(64), step);
+        break;
+      case 3:
+        write_words(step.number % 2 == 0 ? region_.from_vnf(port) : region_.returned(port),
+                    sizeof(RingHeader), step);
+        break;
+      case 4:
+        write_words(&region_.buffer(step.where % kBuffers), 8, step);
+        break;
+      case 5:
+        links_.want(kA, step.number % 2 == 0 ? std::optional(kB) : std::nullopt);
+        break;
+      case 6:
+        honest(port, step.number % 33);
+        break;
+      case 7:
+        if (step.number % 4 == 0) die(port);
+        break;
+    }
+    round();
+  }
+
+  void finish() {
+    links_.drop_all();
+    ends_.reclaim_all();
+    check(pool_.size() == kBuffers);
+  }
+
+ private:
+  [[nodiscard]] uint64_t region_size() const {
+    return static_cast<uint64_t>(reinterpret_cast<uint8_t*>(&region_.buffer(0)) -
+                                 region_.mapping().octets().data());
+  }
+  void write(uint64_t at, uint32_t number) {
+    std::memcpy(region_.mapping().octets().data() + at, &number, sizeof number);
+  }
+  void write_words(void* at, uint64_t size, const Step& step) {
+    std::memcpy(static_cast<uint8_t*>(at) + step.where * uint64_t{4} % (size / 4 * 4), &step.number,
+                sizeof step.number);
+  }
+
+  /// What a VNF that knows nothing of the garbage does; it bounds its own work, as positions lie.
+  void honest(uint32_t port, uint32_t count) {
+    std::array<uint32_t, 32> buffers{};
+    VnfEnd& end = vnf_[port];
+    if (!bound_[port]) return;
+    const uint32_t received = end.rx(buffers);
+    end.free(std::span(buffers).first(received));
+    const uint32_t taken = end.alloc(std::span(buffers).first(std::min(count, 32u)));
+    for (uint32_t i = 0; i < taken; ++i) end.header(buffers[i]).length = 60;
+    const uint32_t sent = end.tx(std::span(buffers).first(taken));
+    end.free(std::span(buffers).subspan(sent, taken - sent));
+  }
+
+  /// The VNF of a port is gone; the next one attaches when the switch lets it.
+  void die(uint32_t port) {
+    if (!links_.let_go(port)) return;
+    ends_.reclaim(port);
+    vnf_[port] = VnfEnd();
+    bound_[port] = vnf_[port].bind(mapping_.octets(), port) == 0;
+  }
+
+  void round() {
+    links_.step_abandoned();
+    const DirectTraffic traffic = links_.take_traffic(kB);
+    check(traffic.octets <= traffic.packets * (region_.buffer_stride() - sizeof(BufferHeader)));
+    for (uint32_t port = 0; port < kPorts; ++port) {
+      ends_.refill(port, 16);
+      if (!links_.step(port)) continue;
+      std::array<Sent, 32> sent{};
+      const uint32_t count = ends_.receive(port, sent);
+      if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
+      for (uint32_t i = 0; i < count; ++i) {
+        check(sent[i].buffer < kBuffers);
+        check(sent[i].length > 0 && uint64_t{sent[i].begin} + sent[i].length <=
+                                        region_.buffer_stride() - sizeof(BufferHeader));
+        const std::array<uint32_t, 1> packet = {sent[i].buffer};
+        if (ends_.send(port == kA ? kB : kA, packet) == 0) pool_.give(packet);
+      }
+    }
+  }
+
+  Region region_;
+  CheckedPool pool_;
+  SwitchEnd ends_;
+  DirectLinks links_;
+  Mapping mapping_;
+  std::array<VnfEnd, kPorts> vnf_;
+  std::array<bool, kPorts> bound_{};
+};
+
+}  // namespace
+}  // namespace headrace::shm
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
+  headrace::shm::Live live;
+  for (size_t at = 0; at + sizeof(headrace::shm::Step) <= size && at < 4096; at += 8) {
+    headrace::shm::Step step;
+    std::memcpy(&step, data + at, sizeof step);
+    live.run(step);
+  }
+  live.finish();
+  return 0;
+}
