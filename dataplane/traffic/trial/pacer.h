@@ -2,7 +2,7 @@
 // When each packet of a stream is meant to leave: at an exact, constant rate, with decimals.
 //
 // The n-th packet's time is begin + n * interval in 64.64 fixed-point TSC cycles, so the rate is
-// right to 2^-64 and does not drift. The pacer knows no clock: the caller says what time it is,
+// right to 2^-61 and does not drift. The pacer knows no clock: the caller says what time it is,
 // which is how tests simulate it.
 //
 // Packets may be meant in bursts: then `burst` of them share a time and the bursts are that many
@@ -39,7 +39,8 @@ class Pacer {
       return;
     }
     interval_ = static_cast<Fixed>(static_cast<long double>(tsc_hz) / pps * burst * 0x1p64L);
-    if (interval_ == 0) interval_ = 1;
+    // Rounded up by more than the division's own error: a packet meant for `end` exactly is none.
+    interval_ += (interval_ >> 62) + 1;
     next_ =
         (static_cast<Fixed>(begin) << 64) +
         static_cast<Fixed>(static_cast<long double>(phase) * static_cast<long double>(interval_));

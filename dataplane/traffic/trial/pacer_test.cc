@@ -9,6 +9,19 @@
 namespace headrace::traffic {
 namespace {
 
+TEST(Pacer, APacketMeantForTheEndIsNone) {
+  for (const double hz : {2e9, 2.7e9, 1999999998.0, 2699999990.0, 3e9 + 2}) {
+    for (const double pps : {30'000.0, 20'001.5, 7e5, 3.0, 1e6 / 3}) {
+      const auto end = static_cast<uint64_t>(hz / 2);
+      Pacer pacer;
+      pacer.start(0, end, pps, hz, 0);
+      uint64_t count = 0;
+      for (; !pacer.done(); pacer.advance()) ++count;
+      EXPECT_EQ(count, static_cast<uint64_t>(std::ceil(pps / 2))) << hz << " Hz, " << pps << " pps";
+    }
+  }
+}
+
 constexpr double kHz = 2e9;
 constexpr uint64_t kBegin = 123'456'789'012;
 
