@@ -231,8 +231,8 @@ class OwnChannel final : public Channel {
         region_(std::move(region)),
         pool_(region_.config().n_buffers),
         ends_(region_, pool_) {
-    there_.want(true);
-    back_.want(true);
+    links_.want(kProducer, kConsumer);
+    links_.want(kConsumer, kProducer);
   }
 
   Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
@@ -245,12 +245,13 @@ class OwnChannel final : public Channel {
   }
 
   bool settle() override {
-    step(there_);
-    step(back_);
+    step(kProducer, kConsumer);
+    step(kConsumer, kProducer);
     ends_.refill(kProducer, options_.buffers);
-    using enum shm::DirectLink::State;
-    return there_.state() == on && back_.state() == on &&
-           region_.port(kProducer).link.direct_packets.load() > options_.buffers;
+    direct_ += links_.take_traffic(kConsumer).packets;
+    using enum shm::LinkState;
+    return links_.state(kProducer) == on && links_.state(kConsumer) == on &&
+           direct_ > options_.buffers;
   }
 
  private:
@@ -258,25 +259,25 @@ class OwnChannel final : public Channel {
   static constexpr uint32_t kConsumer = 1;
 
   /// What a worker does for a port: forwards what the link does not carry yet.
-  void step(shm::DirectLink& link) {
-    if (!link.step(ends_)) return;
+  void step(uint32_t from, uint32_t to) {
+    if (!links_.step(from)) return;
     std::array<shm::Sent, kBurst> sent;
-    const uint32_t count = ends_.receive(link.from(), sent);
+    const uint32_t count = ends_.receive(from, sent);
     std::array<uint32_t, kBurst> numbers;
     for (uint32_t i = 0; i < count; ++i) numbers[i] = sent[i].buffer;
     uint32_t handed_on = 0;
     while (handed_on < count) {
-      handed_on += ends_.send(link.to(), std::span(numbers).subspan(handed_on, count - handed_on));
+      handed_on += ends_.send(to, std::span(numbers).subspan(handed_on, count - handed_on));
     }
-    link.polled(ends_, count == 0);
+    links_.polled(from, count == 0);
   }
 
   ShmOptions options_;
   shm::Region region_;
   StackPool pool_;
   shm::SwitchEnd ends_;
-  shm::DirectLink there_{kProducer, kConsumer};
-  shm::DirectLink back_{kConsumer, kProducer};
+  shm::DirectLinks links_{ends_};
+  uint64_t direct_{0};  ///< packets that the consumer was sent directly
 };
 
 }  // namespace
