@@ -257,6 +257,19 @@ def test_interface_columns_that_are_not_served_leave_the_port_running(
     assert bystander.set("x", "ingress_policing_rate=0") == ""
 
 
+def test_an_affinity_to_nobody_says_which_queue_waits(bystander: Bystander) -> None:
+    null = ("type=dpdk", "options:dpdk-devargs=net_null_x,no-rx=1")
+    error = bystander.add("x", *null, 'other_config:pmd-rxq-affinity="0:77"')
+    for words in ("no worker runs on CPU 77", "queue 0", "pmd-cpu-mask"):
+        assert words in error
+    assert bystander.switch.interface("x", "ofport") != -1
+    assert "no queue 9" in bystander.set("x", 'other_config:pmd-rxq-affinity="9:1"')
+    assert "is not queue:cpu" in bystander.set("x", "other_config:pmd-rxq-affinity=many")
+    bystander.switch.vsctl("clear", "Interface", "x", "other_config")
+    assert bystander.error("x") == ""
+    assert bystander.forwards()
+
+
 def test_names_are_unique(bystander: Bystander) -> None:
     """The database refuses a second row of one name; a kernel device is nobody else's either."""
     vsctl = bystander.switch.vsctl
