@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
-_SHOWN = re.compile(r"^ {4}(?:\$ )?(headrace [^#`]*)|`(headrace [^`]*)`")
+_SHOWN = re.compile(r"^ {4}(?:\$ )?(headrace [a-z][^#`]*)|`(headrace [a-z][^`]*)`")
 
 
 def block(page: str, language: str) -> str:
