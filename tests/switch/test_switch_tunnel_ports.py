@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import itertools
 import os
 import re
@@ -17,6 +18,7 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.protocols.tunnel_actions import Kind
+from tests.support.frames import checksum as internet_checksum
 from tests.support.frames import mac, udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
@@ -256,6 +258,37 @@ def test_remote_and_key_by_flow(switch: Switch, bridges: tuple[str, str]) -> Non
         below.send(outer(Kind.VXLAN, 9, FAR, NEAR))
         assert udp_frame(size=100) in inside.receive(2, 1.0)
         assert "tunnel-unresolved" in drops(switch, OVER)
+
+
+@pytest.mark.parametrize("checksum", [False, True], ids=["plain", "csum"])
+def test_local_by_flow(switch: Switch, bridges: tuple[str, str], checksum: bool) -> None:
+    """`local_ip=flow`: a packet's tun_src is its outer source; without one it is the underlay's."""
+    ip("addr", "add", f"{NEAR}/24", "dev", UNDER)
+    with ExitStack() as stack:
+        inside, below = (RawPort(far) for far in bridges)
+        stack.callback(inside.close)
+        stack.callback(below.close)
+        for bridge in (OVER, UNDER):
+            switch.ofctl("del-flows", bridge)
+        options = (f"remote_ip={FAR}", "local_ip=flow", f"csum={checksum}".lower())
+        add_tunnel(switch, "vxlan", *options, "remote_mac=02:00:00:00:07:02")
+        switch.ofctl("add-flow", UNDER, "in_port=LOCAL,actions=output:1")
+        below.receive(100, 0.2)
+        for actions, source in (
+            ("set_field:192.168.7.99->tun_src,output:10", "192.168.7.99"),
+            ("output:10", NEAR),
+        ):
+            switch.ofctl("add-flow", OVER, f"in_port=1,actions={actions}")
+            inside.send(INNER)
+            (sent,) = below.receive(1)
+            assert sent[26:30] == ipaddress.ip_address(source).packed
+            assert internet_checksum(sent[14:34]) == 0
+            assert sent[50:] == INNER
+            if checksum:
+                pseudo = sent[26:34] + struct.pack("!BBH", 0, 17, len(sent) - 34)
+                assert internet_checksum(pseudo + sent[34:]) == 0
+            else:
+                assert sent[40:42] == b"\0\0"
 
 
 @pytest.mark.parametrize(

@@ -77,8 +77,14 @@ DropReason TunnelEgress::push(rte_mbuf* packet, const packet::ParsedPacket& pars
   }
   if (header == nullptr) return DropReason::tunnel_unresolved;
   const uint64_t id = id_from_flow ? packet::swap64(values.tunnel_id) : header->spec().id;
-  return drop_reason(
-      header->push(packet, parsed, id, entropy_of(flow_hash64(packet, parsed)), max_frame));
+  const packet::TunnelResult result =
+      header->push(packet, parsed, id, entropy_of(flow_hash64(packet, parsed)), max_frame);
+  const bool names_source = local_from_flow && tunnel_fields_known && values.tun_src != 0;
+  if (result == packet::TunnelResult::done && names_source && !header->spec().ipv6) {
+    const packet::ParsedPacket outer = packet::parse(packet::frame_of(packet), packet::Depth::l4);
+    (void)packet::set_ipv4_src(packet, outer, reinterpret_cast<const uint8_t*>(&values.tun_src));
+  }
+  return drop_reason(result);
 }
 
 // --- ingress -----------------------------------------------------------------------------------

@@ -40,6 +40,7 @@ struct TunnelEgress {
   std::unordered_map<uint32_t, packet::TunnelHeader> by_remote;
   bool remote_from_flow{false};
   bool id_from_flow{false};
+  bool local_from_flow{false};  ///< an outer IPv4 source that the packet names (tun_src) is taken
   uint32_t max_frame{UINT32_MAX};  ///< octets that the underlay takes, without FCS
 
   /// Encapsulates; none: done. `unresolved` is set to a raw outer destination that is to be

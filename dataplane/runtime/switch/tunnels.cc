@@ -156,6 +156,7 @@ void Tunnels::publish_egress(SwitchLsi& lsi, SwitchPort& port, const Route& rout
   auto egress = std::make_shared<pipeline::TunnelEgress>();
   egress->remote_from_flow = !options.remote;
   egress->id_from_flow = !options.out_key;
+  egress->local_from_flow = options.local_from_flow;
   const SwitchPort* own = route.underlay == nullptr
                               ? nullptr
                               : route.underlay->find_port(route.underlay->config().name);
