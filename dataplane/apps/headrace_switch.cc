@@ -79,6 +79,9 @@ void add_methods(ControlServer& server, runtime::Switch& the_switch) {
   report("show", runtime::report_show);
   report("tables", runtime::report_tables);
   report("drops", runtime::report_drops);
+  server.on("links", [&the_switch](const json&) -> Result<json> {
+    return runtime::report_links(the_switch);
+  });
   server.on("cycles", [&the_switch](const json& params) -> Result<json> {
     if (params.contains("stages")) {
       the_switch.set_stage_timing(params.at("stages").get<bool>());

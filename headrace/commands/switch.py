@@ -127,6 +127,14 @@ def drop_rows(answer: Any) -> list[dict[str, Any]]:
 
 
 @switch.command()
+def links(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
+    """Show which shared-memory ports are joined past the switch, and why the others are not."""
+    answer = _ask(rundir, "links")
+    columns = ("lsi", "port", "group", "to", "state", "packets", "octets", "reason")
+    _print(answer, as_json, [table_of("direct links", answer["links"], columns)])
+
+
+@switch.command()
 def cycles(
     rundir: Rundir = DEFAULT_RUNDIR,
     interval: Interval = 1.0,

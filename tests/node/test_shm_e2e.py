@@ -90,6 +90,15 @@ async def test_chain_accounts_for_every_packet(start_node: StartNode, hugepages:
                 assert inside["rx_missed"] == 0
                 crossed += inside["rx_packets"]
         assert crossed >= 2 * _VNFS * min(stream.received for stream in result.streams) > 0
+        # Where the graph joins two VNFs and nothing else, the switch saw no packet.
+        links = {link["port"]: link for link in (await call(control, "links"))["links"]}
+        for number in range(1, 2 * _VNFS - 1):
+            facing = number + 1 if number % 2 == 1 else number - 1
+            inner = links[f"g1p{number}"]
+            assert (inner["to"], inner["state"], inner["reason"]) == (f"g1p{facing}", "on", None)
+            counted = ports[f"g1p{number}"]["counters"]["rx_packets"]
+            assert 0 < inner["packets"] <= counted
+        assert "of another kind" in links["g1p0"]["reason"]
         # What did not arrive is where it is counted: at a port whose queue was full.
         entered = sum(ports[name]["counters"]["rx_packets"] for name in ("p0", "p1"))
         left = sum(ports[name]["counters"]["tx_packets"] for name in ("p0", "p1"))

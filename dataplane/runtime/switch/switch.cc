@@ -100,6 +100,7 @@ Result<> Switch::create_lsi(const ovsdb::LsiConfig& config) {
       {io_, qsbr_, workers_, pools_, tls_, options_.rundir, *link_event_}, next_id_, config);
   if (!lsi) return tl::unexpected(lsi.error());
   ++next_id_;
+  (*lsi)->lsi().watch_paths(&links_);
   lsis_.emplace(config.name, std::move(*lsi));
   log::info("bridge {} made, datapath id {:016x}", config.name, config.datapath_id);
   return {};
@@ -118,6 +119,8 @@ void Switch::destroy_lsi(std::string_view name) {
   const std::unique_ptr<SwitchLsi> lsi = std::move(found->second);
   lsis_.erase(found);  // no longer polled after publish_queues()
   tunnels_.refresh();  // none leads into it any more
+  for (const auto& [port_name, port] : lsi->ports()) links_.forget(*port);
+  links_.forget(lsi->lsi());
   std::vector<std::unique_ptr<SwitchPort>> ports;
   while (!lsi->ports().empty()) {
     ports.push_back(lsi->remove_port(std::string(lsi->ports().begin()->first)));
@@ -146,6 +149,7 @@ Result<bool> Switch::update_port(std::string_view lsi_name, const ovsdb::PortSpe
   Result<bool> updated = lsi->update_port(spec);
   if (updated && *updated) {
     publish_queues();  // an affinity may have changed
+    links_.changed();  // or queues
     const SwitchPort* port = lsi->find_port(spec.name);
     if (port != nullptr && port->old_tx_queues) {
       qsbr_.drain();
@@ -158,6 +162,7 @@ Result<bool> Switch::update_port(std::string_view lsi_name, const ovsdb::PortSpe
 void Switch::remove_port(std::string_view lsi_name, std::string_view name) {
   SwitchLsi* lsi = find(lsi_name);
   if (lsi == nullptr) return;
+  if (const SwitchPort* going = lsi->find_port(name)) links_.forget(*going);
   const std::unique_ptr<SwitchPort> port = lsi->remove_port(name);
   if (!port) return;
   publish_queues();
@@ -308,6 +313,7 @@ void Switch::schedule_housekeeping() {
       lsi->lsi().expire();
       lsi->watch_controllers();
     }
+    links_.settle();  // often enough that positions of rings do not wrap unseen
     poll_links();
     tunnels_.tick();
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();

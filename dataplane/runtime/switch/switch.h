@@ -17,6 +17,7 @@
 
 #include "ovsdb/switch_control.h"
 #include "runtime/switch/buffer_pools.h"
+#include "runtime/switch/link_keeper.h"
 #include "runtime/switch/switch_lsi.h"
 #include "runtime/switch/tunnels.h"
 #include "runtime/workers/qsbr.h"
@@ -48,6 +49,7 @@ class Switch final : public ovsdb::SwitchControl {
   }
   /// Stage timing in all workers; when this returns, every round is (or no round is) timed.
   void set_stage_timing(bool on);
+  [[nodiscard]] std::vector<LinkReport> direct_links() { return links_.report(); }
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
   /// For `ssl:` targets of OpenFlow and OVSDB.
   [[nodiscard]] TlsCredentials& tls() { return tls_; }
@@ -97,6 +99,7 @@ class Switch final : public ovsdb::SwitchControl {
   WorkerPool workers_;
   std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>> lsis_;
   Tunnels tunnels_{lsis_};
+  LinkKeeper links_{io_, lsis_};
   uint32_t next_id_{1};
   std::function<void()> status_changed_;
   asio::posix::stream_descriptor punt_event_;

@@ -142,6 +142,21 @@ json report_drops(const Switch& the_switch) {
   return {{"lsis", std::move(lsis)}};
 }
 
+json report_links(Switch& the_switch) {
+  json links = json::array();
+  for (const LinkReport& link : the_switch.direct_links()) {
+    links.push_back({{"lsi", link.lsi},
+                     {"port", link.port},
+                     {"group", link.group},
+                     {"to", link.to.empty() ? json() : json(link.to)},
+                     {"state", link.state},
+                     {"packets", link.packets},
+                     {"octets", link.octets},
+                     {"reason", link.reason.empty() ? json() : json(link.reason)}});
+  }
+  return {{"links", std::move(links)}};
+}
+
 json report_cycles(const Switch& the_switch) {
   json workers = json::array();
   for (const auto& worker : the_switch.workers().workers()) {

@@ -21,5 +21,7 @@ nlohmann::json report_drops(const Switch& the_switch);
 /// the cycles of each stage with the packets that they were spent on; per LSI those of each table
 /// and worker.
 nlohmann::json report_cycles(const Switch& the_switch);
+/// Per port that could be linked directly what goes past the switch, or why nothing does.
+nlohmann::json report_links(Switch& the_switch);
 
 }  // namespace headrace::runtime

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keeps direct links in step with the flow tables: shared-memory ports that the rules join to
+// nothing else (pipeline/control/sole_path.h) are joined past the switch (shm/direct_link.h).
+//
+// When anything changes that a link depends on, all is looked at anew, once, after the handler that
+// made the change (a whole read of flow-mods is one look). A link that the new rules do not allow
+// is taken back: the switch's tables are changed first, and the sender follows at its next call;
+// what it sends until then still goes by the old link, and arrives in order. A link is made only
+// after the last one of either port is off.
+//
+// What went directly is credited to rules, tables and ports before any of them is read or changed.
+//
+// Thread safety: control thread only.
+#pragma once
+
+#include <asio/io_context.hpp>
+#include <asio/steady_timer.hpp>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "pipeline/control/lsi.h"
+#include "pipeline/control/sole_path.h"
+#include "port/direct_end.h"
+#include "runtime/switch/switch_lsi.h"
+
+namespace headrace::runtime {
+
+/// A port that could be linked directly, and what becomes of that.
+struct LinkReport {
+  std::string lsi;
+  std::string port;
+  std::string group;
+  std::string to;       ///< the port at the other end; empty: there is none
+  std::string state;    ///< as shm::name() says, and "closing"
+  std::string reason;   ///< why all that leaves the port does not go directly; empty: it does
+  uint64_t packets{0};  ///< that went directly, since the port was made
+  uint64_t octets{0};
+};
+
+class LinkKeeper final : public pipeline::PathWatcher {
+ public:
+  using Lsis = std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>;
+
+  /// Both must outlive it.
+  LinkKeeper(asio::io_context& io, const Lsis& lsis);
+  ~LinkKeeper() override;
+  LinkKeeper(const LinkKeeper&) = delete;
+  LinkKeeper& operator=(const LinkKeeper&) = delete;
+
+  // pipeline::PathWatcher:
+  void settle() override;
+  void changed() override;
+
+  /// Before a port or an LSI goes: what is known of it is forgotten, and its links end.
+  void forget(const SwitchPort& port);
+  void forget(const pipeline::Lsi& lsi);
+
+  [[nodiscard]] std::vector<LinkReport> report();
+
+ private:
+  using End = port::DirectEnd;
+  /// A link that is wanted, or was and is not off yet.
+  struct Link {
+    End* to;
+    std::string to_name;
+    std::vector<pipeline::PathLeg> legs;  ///< what its packets are credited to
+    bool ending{false};
+  };
+  /// What is to become of a port.
+  struct Verdict {
+    End* to{nullptr};
+    std::string to_name;
+    std::vector<pipeline::PathLeg> legs;
+    std::string reason;
+  };
+
+  void look();
+  [[nodiscard]] Verdict judge(pipeline::SolePaths& search, const SwitchLsi& lsi,
+                              const SwitchPort& port) const;
+  [[nodiscard]] const SwitchPort* port_at(const pipeline::Lsi& lsi, pipeline::PortNo number) const;
+  void advance();
+  void end(End& from, Link& link);
+  [[nodiscard]] bool is_used(const End& to) const;
+
+  asio::io_context& io_;
+  const Lsis& lsis_;
+  asio::steady_timer timer_;
+  bool look_scheduled_{false};
+  bool timer_runs_{false};
+  std::map<End*, Verdict> verdicts_;            ///< by the end that sends
+  std::map<End*, Link> links_;                  ///< likewise
+  std::map<End*, shm::DirectTraffic> traffic_;  ///< likewise: all that went directly
+  std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};
+};
+
+}  // namespace headrace::runtime

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""libheadrace-port by ctypes: VNFs that do in a test what the test says, call by call."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from headrace.machine.programs import find_program
+
+_BURST = 32
+_Numbers = ctypes.c_uint32 * _BURST
+
+
+def library_path() -> Path:
+    """The built library, beside the programs."""
+    return find_program("headrace-switch").parent.parent / "shm" / "libheadrace-port.so"
+
+
+def _load() -> ctypes.CDLL:
+    path = library_path()
+    if not path.exists():
+        pytest.skip(f"{path} is not built; run `make build`")
+    library = ctypes.CDLL(str(path))
+    port, numbers, count = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32
+    signatures = {
+        "hrp_attach": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(port)),
+        "hrp_detach": (None, port),
+        "hrp_rx": (count, port, numbers, count),
+        "hrp_tx": (count, port, numbers, count),
+        "hrp_forward": (count, port, port, numbers, count),
+        "hrp_is_connected": (ctypes.c_int, port),
+        "hrp_alloc": (count, port, numbers, count),
+        "hrp_free": (None, port, numbers, count),
+        "hrp_data": (ctypes.c_void_p, port, count),
+        "hrp_length": (count, port, count),
+        "hrp_set": (ctypes.c_int, port, count, count, count),
+        "hrp_headroom": (count, port, count),
+        "hrp_room": (count, port),
+        "hrp_is_direct": (ctypes.c_int, port),
+    }
+    for name, (result, *arguments) in signatures.items():
+        function = getattr(library, name)
+        function.restype, function.argtypes = result, arguments
+    return library
+
+
+class VnfPort:
+    """One port, attached until close()."""
+
+    def __init__(self, socket: Path, name: str, *, patience_s: float = 10.0) -> None:
+        self.library = _load()
+        self._port = ctypes.c_void_p()
+        end = time.monotonic() + patience_s
+        while True:
+            error = self.library.hrp_attach(
+                os.fsencode(socket), name.encode(), ctypes.byref(self._port)
+            )
+            if error == 0:
+                return
+            if time.monotonic() > end:
+                raise OSError(-error, f"{os.strerror(-error)}: port {name} at {socket}")
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        """Gives the port back."""
+        self.library.hrp_detach(self._port)
+
+    @property
+    def is_direct(self) -> bool:
+        """Whether what is sent goes straight to the next VNF."""
+        return bool(self.library.hrp_is_direct(self._port))
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the switch is still there."""
+        return bool(self.library.hrp_is_connected(self._port))
+
+    def take_all(self) -> list[int]:
+        """All empty buffers that wait for this port, by number; give_back() returns them."""
+        taken: list[int] = []
+        numbers = _Numbers()
+        while count := self.library.hrp_alloc(self._port, numbers, _BURST):
+            taken += numbers[:count]
+        return taken
+
+    def give_back(self, buffers: set[int]) -> None:
+        """Frees what take_all() took."""
+        for number in buffers:
+            self._free([number])
+
+    def send(self, frames: list[bytes]) -> int:
+        """Sends up to 32 frames in one burst; how many found a buffer and a place."""
+        numbers = _Numbers()
+        taken = self.library.hrp_alloc(self._port, numbers, min(len(frames), _BURST))
+        for number, frame in zip(numbers[:taken], frames, strict=False):
+            headroom = self.library.hrp_headroom(self._port, number)
+            assert self.library.hrp_set(self._port, number, headroom, len(frame)) == 0
+            ctypes.memmove(self.library.hrp_data(self._port, number), frame, len(frame))
+        sent = int(self.library.hrp_tx(self._port, numbers, taken))
+        self._free(numbers[sent:taken])
+        return sent
+
+    def receive(self) -> list[bytes]:
+        """What one call brings, at most 32 frames."""
+        numbers = _Numbers()
+        count = self.library.hrp_rx(self._port, numbers, _BURST)
+        frames = [
+            ctypes.string_at(
+                self.library.hrp_data(self._port, number),
+                self.library.hrp_length(self._port, number),
+            )
+            for number in numbers[:count]
+        ]
+        self._free(numbers[:count])
+        return frames
+
+    def forward(self, to: VnfPort) -> int:
+        """Sends what one call brings on by another port, the same buffers; how many."""
+        numbers = _Numbers()
+        count = self.library.hrp_rx(self._port, numbers, _BURST)
+        sent = int(self.library.hrp_forward(self._port, to._port, numbers, count))
+        self._free(numbers[sent:count])
+        return sent
+
+    def _free(self, numbers: list[int]) -> None:
+        self.library.hrp_free(self._port, _Numbers(*numbers), len(numbers))
