@@ -119,7 +119,7 @@ int live(Channel& channel, Role role, const Options& options, ControlBlock& cont
 /// The process that is asked; it forks the ends and ends them.
 class Controller {
  public:
-  Controller(Channel& channel, const Options& options) : channel_(channel) {
+  Controller(Channel& channel, const Options& options) {
     void* at = mmap(nullptr, sizeof(ControlBlock), PROT_READ | PROT_WRITE,
                     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) return;
@@ -164,11 +164,6 @@ class Controller {
       }
       if (end->state.load() == State::failed) return fail("{}", end->error.data());
     }
-    control_->order.store(Order::run);
-    while (!channel_.settle()) {
-      if (auto alive = check(deadline, "settled"); !alive) return tl::unexpected(alive.error());
-    }
-    control_->order.store(Order::pause);
     return Json{{"open", true}};
   }
 
@@ -239,7 +234,6 @@ class Controller {
     }
   }
 
-  Channel& channel_;
   ControlBlock* control_{nullptr};
   std::array<pid_t, 2> pids_{};
 };
@@ -296,7 +290,7 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"here", "together", "apart"}));
   app.add_flag("--one-way", o.ring.one_way, "ring: numbers only go, nothing comes back");
   app.add_option("--buffers", o.shm.buffers, "ring, shm: buffers under way");
-  app.add_option("--socket", o.shm.socket, "shm: of the switch's group; else a region of our own");
+  app.add_option("--socket", o.shm.socket, "shm: of the switch's group");
   app.add_option("--producer-port", o.shm.producer, "shm: its name at the switch");
   app.add_option("--consumer-port", o.shm.consumer, "shm: its name at the switch");
   app.add_flag("!--no-direct", o.shm.direct, "shm: buffers are freed, none come back by a link");

@@ -43,9 +43,6 @@ class Channel {
   virtual ~Channel() = default;
   /// In the end's own process. Fails with what is missing, in words.
   virtual Result<std::unique_ptr<End>> open(Role role, uint32_t cpu) = 0;
-  /// In the controlling process: what a switch would do. Call until it returns true, which is when
-  /// the channel is as it will be measured.
-  virtual bool settle() { return true; }
 };
 
 }  // namespace headrace::channel

@@ -1,21 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "channel/shm_channel.h"
 
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstring>
-#include <numeric>
 #include <thread>
 #include <vector>
 
 #include "channel/payload.h"
 #include "shm/attach_client.h"
-#include "shm/direct_link.h"
-#include "shm/region.h"
-#include "shm/switch_end.h"
 #include "shm/vnf_end.h"
 
 namespace headrace::channel {
@@ -25,26 +21,6 @@ using shm::VnfEnd;
 
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(2);
-
-/// Unused buffers, as numbers.
-class StackPool final : public shm::BufferPool {
- public:
-  explicit StackPool(uint32_t buffers) : free_(buffers) {
-    std::iota(free_.begin(), free_.end(), 0);
-  }
-  uint32_t take(std::span<uint32_t> buffers) override {
-    const size_t count = std::min(buffers.size(), free_.size());
-    std::copy_n(free_.end() - static_cast<ptrdiff_t>(count), count, buffers.begin());
-    free_.resize(free_.size() - count);
-    return static_cast<uint32_t>(count);
-  }
-  void give(std::span<const uint32_t> buffers) override {
-    free_.insert(free_.end(), buffers.begin(), buffers.end());
-  }
-
- private:
-  std::vector<uint32_t> free_;
-};
 
 void prepare(VnfEnd& port, uint32_t packet, uint32_t length) {
   port.header(packet).begin = shm::kHeadroom;
@@ -61,8 +37,10 @@ class PortEnd : public End {
   ~PortEnd() override {
     port_.free_all();
     port_.block().user.store(0, std::memory_order_release);
-    if (connection_ >= 0) close(connection_);
+    close(connection_);
   }
+  /// Whether all buffers that are to circulate do.
+  [[nodiscard]] virtual bool complete() const { return true; }
 
  protected:
   VnfEnd port_;
@@ -77,6 +55,8 @@ class ShmProducer final : public PortEnd {
         direct_(options.direct),
         missing_(options.buffers),
         prepared_(port.n_buffers()) {}
+
+  [[nodiscard]] bool complete() const override { return !direct_ || missing_ == 0; }
 
   Turn turn(const Work& work) override {
     if (pending_ == 0) pending_ = direct_ ? circulating(work) : fresh(work);
@@ -176,8 +156,8 @@ class ShmConsumer final : public PortEnd {
   uint32_t pending_{0};
 };
 
-std::unique_ptr<End> make_end(Role role, const VnfEnd& port, int connection,
-                              const ShmOptions& options) {
+std::unique_ptr<PortEnd> make_end(Role role, const VnfEnd& port, int connection,
+                                  const ShmOptions& options) {
   port.block().user.store(static_cast<uint32_t>(getpid()), std::memory_order_release);
   if (role == Role::producer) return std::make_unique<ShmProducer>(port, connection, options);
   return std::make_unique<ShmConsumer>(port, connection, options);
@@ -206,10 +186,11 @@ class SwitchChannel final : public Channel {
 
  private:
   /// Answers the switch until it has made the link: a port that is asked follows in its own calls.
-  Result<std::unique_ptr<End>> linked(std::unique_ptr<End> end, const VnfEnd& port,
+  Result<std::unique_ptr<End>> linked(std::unique_ptr<PortEnd> end, const VnfEnd& port,
                                       const std::string& name) const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    while (port.block().link.tx_now.load() == 0 || port.block().link.rx_now.load() == 0) {
+    const shm::LinkWords& link = port.block().link;
+    while (link.tx_now.load() == 0 || link.rx_now.load() == 0 || !end->complete()) {
       if (std::chrono::steady_clock::now() > deadline) {
         return fail("port {} at {}: the switch made no direct link within 10 s", name,
                     options_.socket);
@@ -223,78 +204,15 @@ class SwitchChannel final : public Channel {
   ShmOptions options_;
 };
 
-/// A region of our own.
-class OwnChannel final : public Channel {
- public:
-  OwnChannel(ShmOptions options, shm::Region region)
-      : options_(std::move(options)),
-        region_(std::move(region)),
-        pool_(region_.config().n_buffers),
-        ends_(region_, pool_) {
-    links_.want(kProducer, kConsumer);
-    links_.want(kConsumer, kProducer);
-  }
-
-  Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
-    VnfEnd port;
-    const uint32_t number = role == Role::producer ? kProducer : kConsumer;
-    if (const int error = port.bind(region_.mapping().octets(), number); error != 0) {
-      return fail("our own region: {}", std::strerror(-error));
-    }
-    return make_end(role, port, -1, options_);
-  }
-
-  bool settle() override {
-    step(kProducer, kConsumer);
-    step(kConsumer, kProducer);
-    ends_.refill(kProducer, options_.buffers);
-    direct_ += links_.take_traffic(kConsumer).packets;
-    using enum shm::LinkState;
-    return links_.state(kProducer) == on && links_.state(kConsumer) == on &&
-           direct_ > options_.buffers;
-  }
-
- private:
-  static constexpr uint32_t kProducer = 0;
-  static constexpr uint32_t kConsumer = 1;
-
-  /// What a worker does for a port: forwards what the link does not carry yet.
-  void step(uint32_t from, uint32_t to) {
-    if (!links_.step(from)) return;
-    std::array<shm::Sent, kBurst> sent;
-    const uint32_t count = ends_.receive(from, sent);
-    std::array<uint32_t, kBurst> numbers;
-    for (uint32_t i = 0; i < count; ++i) numbers[i] = sent[i].buffer;
-    uint32_t handed_on = 0;
-    while (handed_on < count) {
-      handed_on += ends_.send(to, std::span(numbers).subspan(handed_on, count - handed_on));
-    }
-    links_.polled(from, count == 0);
-  }
-
-  ShmOptions options_;
-  shm::Region region_;
-  StackPool pool_;
-  shm::SwitchEnd ends_;
-  shm::DirectLinks links_{ends_};
-  uint64_t direct_{0};  ///< packets that the consumer was sent directly
-};
-
 }  // namespace
 
 Result<std::unique_ptr<Channel>> make_shm_channel(const ShmOptions& options) {
-  constexpr uint32_t kRing = 1024;
+  constexpr uint32_t kRing = 1024;  // slots of a group's rings, unless told otherwise
   if (options.buffers == 0 || options.buffers > kRing) {
     return fail("--buffers {}: 1 to {}", options.buffers, kRing);
   }
-  if (!options.socket.empty()) return std::make_unique<SwitchChannel>(options);
-  if (!options.direct) return fail("--no-direct needs the --socket of a switch");
-  auto region = shm::Region::create({.name = "headrace-channel",
-                                     .n_ports = 2,
-                                     .n_buffers = std::max(options.buffers, 64U),
-                                     .ring_capacity = kRing});
-  if (!region) return tl::unexpected(region.error());
-  return std::make_unique<OwnChannel>(options, std::move(*region));
+  if (options.socket.empty()) return fail("shm needs the --socket of a switch's group");
+  return std::make_unique<SwitchChannel>(options);
 }
 
 }  // namespace headrace::channel

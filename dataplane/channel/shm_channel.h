@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two Headrace ports as a channel, their ends as libheadrace-port has them (shm/vnf_end.h).
+// Two ports of a running switch's trust group as a channel, their ends as libheadrace-port has them
+// (shm/vnf_end.h).
 //
-// Without a socket the region is made here, and a direct link each way by the switch's own code
-// (shm/direct_link.h). With one, the ports are a running switch's, and so is what it makes of them.
+// Direct: the switch's rules join the two ports both ways, so that it makes a direct link each way;
+// an end is open once its own are. Then nothing is asked of the switch any more.
 #pragma once
 
 #include "channel/end.h"
@@ -10,7 +11,7 @@
 namespace headrace::channel {
 
 struct ShmOptions {
-  std::string socket;  ///< of the switch's group; empty: a region of our own
+  std::string socket;  ///< of the switch's group
   std::string producer{"producer"};
   std::string consumer{"consumer"};
   bool direct{true};  ///< both ways linked directly: the consumer sends buffers back by its link

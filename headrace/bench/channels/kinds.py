@@ -31,6 +31,8 @@ class Kind:
         network: what must be made for it in the kernel.
         switch_ports: kind of the two ports at a Headrace switch between the ends; "" without one.
         circulates: the consumer sends buffers back by the same channel, so packets go both ways.
+        links: rules join the two ports both ways, so that the switch makes direct links; it is
+            parked once they are made.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Kind:
     network: Network = Network.NONE
     switch_ports: str = ""
     circulates: bool = False
+    links: bool = False
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,10 @@ class Case:
 CASES: Sequence[Case] = tuple(Case(size, touch) for touch in (False, True) for size in SIZES)
 
 _AF_PACKET = "net_af_packet{n},iface={iface},qdisc_bypass=1,framesz=2048,framecnt=4096"
+
+_SHM_PORTS = (
+    *("--socket", "{group}", "--producer-port", "producer", "--consumer-port", "consumer"),
+)
 
 
 def _devices(producer: str, consumer: str) -> tuple[str, ...]:
@@ -116,18 +123,17 @@ KINDS: Sequence[Kind] = (
         "switch-shm",
         "two shm ports of headrace-switch in one trust group, one rule that no direct link can be "
         "made of",
-        (
-            *("shm", "--no-direct", "--socket", "{group}"),
-            *("--producer-port", "producer", "--consumer-port", "consumer"),
-        ),
+        ("shm", "--no-direct", *_SHM_PORTS),
         switch_ports="shm",
     ),
     Kind(
         "direct",
-        "a direct link each way, 256 buffers under way; the links are made by the switch's code "
-        "in a process that then rests",
-        ("shm",),
+        "two shm ports that headrace-switch joins by a direct link each way, 256 buffers under "
+        "way; the switch is stopped once the links are made",
+        ("shm", *_SHM_PORTS),
+        switch_ports="shm",
         circulates=True,
+        links=True,
     ),
     Kind(
         "ring",

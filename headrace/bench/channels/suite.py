@@ -43,8 +43,9 @@ def find_channel_program() -> Path:
 
 
 def cores(kind: Kind) -> tuple[int, int]:
-    """Those of producer and consumer: with a switch between them, it has the second for itself."""
-    return (PRODUCER_CORE, PRODUCER_CORE if kind.switch_ports else CONSUMER_CORE)
+    """Those of producer and consumer: a switch that forwards has the second for itself."""
+    shared = kind.switch_ports and not kind.links
+    return (PRODUCER_CORE, PRODUCER_CORE if shared else CONSUMER_CORE)
 
 
 def arguments(kind: Kind, folder: Path, group: Path) -> list[str]:
@@ -66,12 +67,14 @@ async def _round(
     windows: dict[Case, Window] = {}
     with tempfile.TemporaryDirectory(prefix=f"{kind.name}-", dir=where.rundir) as folder:
         if kind.switch_ports:
-            switch.join(kind.switch_ports, Path(folder))
+            switch.join(kind.switch_ports, Path(folder), links=kind.links)
         words = arguments(kind, Path(folder), switch.group_socket)
         try:
             async with Channel(program, words, Path(folder) / "log") as channel:
                 await network.before_open(kind.network, channel.ends)
                 await channel.open()
+                if kind.links:
+                    switch.park()
                 await network.after_open(kind.network, channel.ends)
                 for case in cases_of(kind):
                     window = await channel.measure(case, plan.window_s, plan.settle_s)

@@ -10,7 +10,11 @@ PRODUCER, CONSUMER = 1, 2
 GROUP = "channel"
 # The EtherType of the producer's frames. A rule that names it sends on only what it matches, so
 # that the switch has to look: no direct link can be made of it.
-RULE = f"in_port={PRODUCER},dl_type=0x88b5,actions=output:{CONSUMER}"
+THROUGH = (f"in_port={PRODUCER},dl_type=0x88b5,actions=output:{CONSUMER}",)
+LINKS = (
+    f"in_port={PRODUCER},actions=output:{CONSUMER}",
+    f"in_port={CONSUMER},actions=output:{PRODUCER}",
+)
 
 
 class Switch:
@@ -25,8 +29,8 @@ class Switch:
         """Where VNFs of the group attach."""
         return self._system.rundir / f"{GROUP}.shm"
 
-    def join(self, kind: str, folder: Path) -> None:
-        """Makes the two ports of a kind and the rule, and lets the switch run."""
+    def join(self, kind: str, folder: Path, *, links: bool) -> None:
+        """Makes the two ports of a kind and the rules, and lets the switch run."""
         if self._system.children:
             self._system.resume()
         else:
@@ -40,7 +44,8 @@ class Switch:
                 *(f"ofport_request={number}", f"options:{option}"),
             )
         self._system.ofctl("del-flows")
-        self._system.ofctl("add-flow", RULE)
+        rules = LINKS if links else THROUGH
+        self._system.ofctl("add-flows", "-", stdin="\n".join(rules) + "\n")
 
     def park(self) -> None:
         """Leaves the core to others."""
