@@ -135,6 +135,9 @@ class Producer final : public End {
       }
       if (work.touch) {
         for (rte_mbuf* packet : packets_) {
+          prefetch_to_write(rte_pktmbuf_mtod(packet, uint8_t*), work.length);
+        }
+        for (rte_mbuf* packet : packets_) {
           write_lines(rte_pktmbuf_mtod(packet, uint8_t*), work.length, ++word_);
         }
       }
@@ -160,6 +163,9 @@ class Consumer final : public End {
     std::array<rte_mbuf*, kBurst> packets;
     const uint16_t count = rte_eth_rx_burst(device_->id(), 0, packets.data(), kBurst);
     Turn done;
+    for (uint16_t i = 0; work.touch && i < count; ++i) {
+      prefetch_to_read(rte_pktmbuf_mtod(packets[i], const uint8_t*), work.length);
+    }
     for (uint16_t i = 0; i < count; ++i) {
       // The kernel's own protocols speak on its interfaces.
       if (packets[i]->pkt_len != work.length || packets[i]->nb_segs != 1) {

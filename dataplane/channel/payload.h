@@ -2,6 +2,9 @@
 // What "touching the payload" is: the producer writes a word into each cache line of a packet, the
 // consumer reads the word of each, and checks that they are those of one packet.
 //
+// The word bears a mark, so that a packet of one line is checked too. Lines on their way between
+// two cores are asked for before the first is used, burst by burst, as any fast VNF does.
+//
 // The word stands 16 octets into each 64, so that the Ethernet header before the first one stays as
 // it is. Packets that are not touched still have that header: bridges look at it.
 #pragma once
@@ -13,6 +16,8 @@ namespace headrace::channel {
 
 inline constexpr uint32_t kLine = 64;
 inline constexpr uint32_t kWordAt = 16;
+inline constexpr uint64_t kMark = 0x4852ULL << 48;  ///< of a word; the rest counts packets
+inline constexpr uint64_t kMarkMask = 0xffffULL << 48;
 
 /// To a station behind the other end, of an EtherType for experiments (IEEE 802, 0x88b5) that no
 /// protocol stack answers.
@@ -21,14 +26,25 @@ inline void write_header(uint8_t* octets) {
   std::memcpy(octets, kHeader, sizeof kHeader);
 }
 
-/// Writes `word` into each cache line of a packet of `length` >= 24 octets.
-inline void write_lines(uint8_t* octets, uint32_t length, uint64_t word) {
+/// Asks for a packet's lines, to write them.
+inline void prefetch_to_write(uint8_t* octets, uint32_t length) {
+  for (uint32_t at = 0; at < length; at += kLine) __builtin_prefetch(octets + at, 1, 3);
+}
+
+/// Asks for a packet's lines, to read them.
+inline void prefetch_to_read(const uint8_t* octets, uint32_t length) {
+  for (uint32_t at = 0; at < length; at += kLine) __builtin_prefetch(octets + at, 0, 3);
+}
+
+/// Writes the mark and `number` into each cache line of a packet of `length` >= 24 octets.
+inline void write_lines(uint8_t* octets, uint32_t length, uint64_t number) {
+  const uint64_t word = kMark | (number & ~kMarkMask);
   for (uint32_t at = kWordAt; at + sizeof word <= length; at += kLine) {
     std::memcpy(octets + at, &word, sizeof word);
   }
 }
 
-/// Reads the word of each cache line; false if they differ.
+/// Reads the word of each cache line; false if they differ or bear no mark.
 inline bool read_lines(const uint8_t* octets, uint32_t length) {
   uint64_t first = 0;
   std::memcpy(&first, octets + kWordAt, sizeof first);
@@ -38,7 +54,7 @@ inline bool read_lines(const uint8_t* octets, uint32_t length) {
     std::memcpy(&word, octets + at, sizeof word);
     difference |= word ^ first;
   }
-  return difference == 0;
+  return difference == 0 && (first & kMarkMask) == kMark;
 }
 
 }  // namespace headrace::channel

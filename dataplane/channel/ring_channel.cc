@@ -67,6 +67,9 @@ class Producer final : public End {
     if (count == 0) return {};
     if (work.touch) {
       for (uint32_t i = 0; i < count; ++i) {
+        prefetch_to_write(packet_at(shared_, numbers[i]), work.length);
+      }
+      for (uint32_t i = 0; i < count; ++i) {
         write_lines(packet_at(shared_, numbers[i]), work.length, ++word_);
       }
     }
@@ -89,6 +92,9 @@ class Consumer final : public End {
     Turn done{.packets = there_.take(numbers.data(), kBurst)};
     if (done.packets == 0) return done;
     if (work.touch) {
+      for (uint32_t i = 0; i < done.packets; ++i) {
+        prefetch_to_read(packet_at(shared_, numbers[i]), work.length);
+      }
       for (uint32_t i = 0; i < done.packets; ++i) {
         if (!read_lines(packet_at(shared_, numbers[i]), work.length)) ++done.corrupt;
       }

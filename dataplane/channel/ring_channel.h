@@ -11,7 +11,7 @@ namespace headrace::channel {
 
 struct RingOptions {
   bool one_way{false};
-  uint32_t buffers{256};  ///< under way, there and back
+  uint32_t buffers{1024};  ///< under way, there and back
 };
 
 Result<std::unique_ptr<Channel>> make_ring_channel(const RingOptions& options);

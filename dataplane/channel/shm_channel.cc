@@ -101,6 +101,9 @@ class ShmProducer final : public PortEnd {
 
   void touch(uint32_t count, const Work& work) {
     for (uint32_t i = 0; i < count; ++i) {
+      prefetch_to_write(port_.data(packets_[i]), work.length);
+    }
+    for (uint32_t i = 0; i < count; ++i) {
       write_lines(port_.data(packets_[i]), work.length, ++word_);
     }
   }
@@ -141,6 +144,9 @@ class ShmConsumer final : public PortEnd {
 
  private:
   void read(const Work& work, Turn& done) {
+    for (uint32_t i = 0; i < pending_; ++i) {
+      prefetch_to_read(port_.data(packets_[i]), work.length);
+    }
     for (uint32_t i = 0; i < pending_; ++i) {
       if (port_.header(packets_[i]).length != work.length) {
         ++done.foreign;

@@ -15,7 +15,7 @@ struct ShmOptions {
   std::string producer{"producer"};
   std::string consumer{"consumer"};
   bool direct{true};  ///< both ways linked directly: the consumer sends buffers back by its link
-  uint32_t buffers{256};  ///< under way on a direct link, there and back
+  uint32_t buffers{1024};  ///< under way on a direct link, there and back
 };
 
 Result<std::unique_ptr<Channel>> make_shm_channel(const ShmOptions& options);

@@ -128,7 +128,7 @@ KINDS: Sequence[Kind] = (
     ),
     Kind(
         "direct",
-        "two shm ports that headrace-switch joins by a direct link each way, 256 buffers under "
+        "two shm ports that headrace-switch joins by a direct link each way, 1024 buffers under "
         "way; the switch is stopped once the links are made",
         ("shm", *_SHM_PORTS),
         switch_ports="shm",
@@ -137,7 +137,7 @@ KINDS: Sequence[Kind] = (
     ),
     Kind(
         "ring",
-        "a bare ring of numbers each way, 256 buffers under way",
+        "a bare ring of numbers each way, 1024 buffers under way",
         ("ring",),
         circulates=True,
     ),
