@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import time
 from collections.abc import Iterator
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.daemon import Daemon
-from tests.support.switch import Switch, running_switch
+from tests.support.switch import Switch, run, running_switch
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -148,7 +149,6 @@ def test_refusals_are_named(switch: Switch) -> None:
     assert "OFPBAC_BAD_OUT_GROUP" in refused(switch, "add-flow", "actions=group:4")
     assert "OFPMMFC_UNKNOWN_METER" in refused(switch, "add-flow", "actions=meter:4,output:1")
     assert "OFPBIC_BAD_TABLE_ID" in refused(switch, "add-flow", "actions=goto_table:254")
-    assert "OFPSCFC_BAD_FLAGS" in refused(switch, "set-frags", "drop")
 
 
 def test_other_statistics(switch: Switch) -> None:
@@ -167,6 +167,41 @@ def test_port_can_be_configured(switch: Switch) -> None:
     assert "NO_FWD" in switch.ofctl("dump-ports-desc", BRIDGE)
     switch.ofctl("mod-port", BRIDGE, BRIDGE, "forward")
     assert "NO_FWD" not in switch.ofctl("dump-ports-desc", BRIDGE)
+
+
+def test_ways_to_deal_with_fragments(switch: Switch) -> None:
+    for mode in ("drop", "reassemble", "normal"):
+        switch.ofctl("set-frags", BRIDGE, mode)
+        assert switch.ofctl("get-frags", BRIDGE) == mode
+
+
+def test_benchmark(switch: Switch) -> None:
+    # 20 echoes of 1000 octets in parallel.
+    done = switch.ofctl("benchmark", BRIDGE, 1000, 20)
+    assert re.search(r"Finished in [0-9.]+ ms \(\d+ packets/s\)", done), done
+
+
+def test_snoop_shows_what_a_controller_says(switch: Switch, tmp_path: Path) -> None:
+    switch.vsctl("set-controller", BRIDGE, f"punix:{tmp_path}/controller")
+    log = tmp_path / "snoop.log"
+    snooping = Daemon(
+        [
+            *("/usr/bin/env", f"OVS_RUNDIR={tmp_path}", "ovs-ofctl", "-O", "OpenFlow13"),
+            *("snoop", f"unix:{switch.rundir}/{BRIDGE}.snoop"),
+        ],
+        log,
+    )
+    try:
+
+        def seen() -> bool:
+            run("ovs-ofctl", "-O", "OpenFlow13", "dump-tables", f"unix:{tmp_path}/controller")
+            return "OFPST_TABLE reply" in log.read_text()
+
+        snooping.wait_until(seen)
+        assert "OFPST_TABLE request" in log.read_text()
+    finally:
+        snooping.stop()
+        switch.vsctl("del-controller", BRIDGE)
 
 
 def test_monitor_sees_a_packet_out(switch: Switch, tmp_path: Path) -> None:

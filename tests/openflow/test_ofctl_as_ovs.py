@@ -29,7 +29,10 @@ FRAME = "00112233445566778899aabb0800" + "00" * 46
 # One after the other, on the same switch. BR: the bridge; a name in braces: a file.
 STEPS = """
 get-frags BR
+set-frags BR drop
+get-frags BR
 set-frags BR normal
+get-frags BR
 dump-ports-desc BR
 queue-get-config BR 77
 queue-get-config BR 1

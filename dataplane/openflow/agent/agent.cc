@@ -37,15 +37,15 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     for (auto& [connection, peer] : peers_) peer.connection->close();
   }
 
-  Result<> listen(std::string_view target) {
+  Result<> listen(std::string_view target, bool for_snoopers = false) {
     const bool bare = target.find(':') == target.npos;
     Result<Target> parsed = parse_target(bare ? fmt::format("punix:{}", target) : target);
     if (!parsed) return tl::unexpected<Error>(parsed.error());
     if (!parsed->passive) return fail("{}: a management socket is passive (punix:PATH)", target);
-    Result<std::unique_ptr<Listener>> listener =
-        Listener::open(io_, *parsed, context_.config.tls, [this](std::unique_ptr<Stream> stream) {
+    Result<std::unique_ptr<Listener>> listener = Listener::open(
+        io_, *parsed, context_.config.tls, [this, for_snoopers](std::unique_ptr<Stream> stream) {
           // An operator's tool may stay silent: no probe.
-          add_peer(std::move(stream), nullptr, std::chrono::milliseconds(0));
+          add_peer(std::move(stream), nullptr, std::chrono::milliseconds(0), for_snoopers);
         });
     if (!listener) return tl::unexpected<Error>(listener.error());
     listeners_.push_back(std::move(*listener));
@@ -153,7 +153,12 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
   }
 
   void connection_message(Connection& connection, const Header& header, Bytes message) override {
-    handle_request(context_, peers_.at(&connection), header, message);
+    Peer& peer = peers_.at(&connection);
+    if (peer.snoops) {
+      connection.send_error(header.xid, error::kRequestNotPermitted, message);
+      return;
+    }
+    handle_request(context_, peer, header, message);
   }
 
   void connection_closed(Connection& connection, const std::string& reason) override {
@@ -163,6 +168,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     const bool was_ready = found->second.ready;
     peers_.erase(found);
     watch_flows();
+    tap_controllers();
     if (link != nullptr) {
       link->lost(was_ready, reason);
     } else {
@@ -172,7 +178,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
 
  private:
   void add_peer(std::unique_ptr<Stream> stream, ControllerLink* link,
-                std::chrono::milliseconds probe) {
+                std::chrono::milliseconds probe, bool snoops = false) {
     if (peers_.size() >= kMaxPeers) {
       log::warn("openflow: {}: {} connections are open; one more refused", context_.config.name,
                 kMaxPeers);
@@ -186,7 +192,9 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     peer.link = link;
     peer.service = link == nullptr || link->is_passive();
     if (peer.service) peer.config.miss_send_len = 0;
+    peer.snoops = snoops;
     peers_.emplace(connection.get(), std::move(peer));
+    tap_controllers();
     connection->start();
   }
 
@@ -197,6 +205,28 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       return true;
     });
     watch_flows();
+  }
+
+  /// Has controllers' messages shown while any peer snoops.
+  void tap_controllers() {
+    const bool wanted = std::any_of(peers_.begin(), peers_.end(),
+                                    [](const auto& entry) { return entry.second.snoops; });
+    if (!wanted && !tapping_) return;
+    tapping_ = wanted;
+    for (auto& [connection, peer] : peers_) {
+      if (peer.link == nullptr) continue;
+      if (!wanted) {
+        peer.connection->set_tap(nullptr);
+        continue;
+      }
+      peer.connection->set_tap([this](Bytes message) {
+        for (auto& [other, snooper] : peers_) {
+          if (snooper.snoops && snooper.ready) {
+            snooper.connection->send_droppable({message.begin(), message.end()});
+          }
+        }
+      });
+    }
   }
 
   /// Has flow changes told while any peer monitors flows.
@@ -235,6 +265,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
   AgentContext context_;
   std::map<const Connection*, Peer> peers_;
   bool watching_{false};
+  bool tapping_{false};
   std::vector<std::unique_ptr<ControllerLink>> links_;
   std::vector<std::unique_ptr<Listener>> listeners_;
 };
@@ -246,6 +277,10 @@ Agent::~Agent() = default;
 
 Result<> Agent::listen(std::string_view target) {
   return impl_->listen(target);
+}
+
+Result<> Agent::listen_for_snoopers(std::string_view target) {
+  return impl_->listen(target, true);
 }
 
 void Agent::set_controllers(const std::vector<ControllerConfig>& controllers) {

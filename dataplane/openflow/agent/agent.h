@@ -80,6 +80,10 @@ class Agent {
   /// `ovs-ofctl monitor` does). A stale socket file is replaced.
   Result<> listen(std::string_view target);
 
+  /// Listens on a socket whose connections are shown every message between the switch and its
+  /// controllers, as `ovs-ofctl snoop` asks. What they are too slow for, they miss.
+  Result<> listen_for_snoopers(std::string_view target);
+
   /// Makes the controllers be these; connections of unchanged entries stay. A target that cannot
   /// be parsed or bound appears in status() with last_error set.
   void set_controllers(const std::vector<ControllerConfig>& controllers);

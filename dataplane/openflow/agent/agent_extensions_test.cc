@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "openflow/agent/agent_fixture.h"
+#include "openflow/agent/bundles.h"
 #include "openflow/codec/oxm.h"
 
 namespace headrace::openflow {
@@ -22,9 +23,9 @@ using test::xid_of;
 
 // --- bundles -------------------------------------------------------------------------------------
 
-Message bundle_control(uint32_t xid, uint16_t type, uint16_t flags = 3) {
+Message bundle_control(uint32_t xid, uint16_t type, uint16_t flags = 3, uint32_t id = 1) {
   return make_message(Type::experimenter, xid,
-                      octets(kOnfExperimenter, uint32_t{2300}, uint32_t{1}, type, flags));
+                      octets(kOnfExperimenter, uint32_t{2300}, id, type, flags));
 }
 Message bundle_add(const Message& inner, uint16_t flags = 3) {
   return make_message(
@@ -71,6 +72,73 @@ TEST_F(AgentTest, BundleMisuseIsNamed) {
   client.ask(bundle_control(1, 2));
   EXPECT_EQ(error_for(client, bundle_add(flow_mod(6, 0, 1, make_match({}), {}))),
             error::kBundleClosed);
+  EXPECT_EQ(error_for(client, bundle_control(1, 99)), error::kBundleBadType);
+  EXPECT_EQ(error_for(client, bundle_control(1, 0, 4)), error::kBundleBadFlags);
+  // Flags that are not those that it was opened with.
+  client.ask(bundle_control(1, 0));
+  EXPECT_EQ(error_for(client, bundle_add(flow_mod(6, 0, 1, make_match({}), {}), 1)),
+            error::kBundleBadFlags);
+  client.ask(bundle_control(1, 0));
+  EXPECT_EQ(error_for(client, bundle_control(1, 4, 1)), error::kBundleBadFlags);
+  Message other_xid = bundle_add(flow_mod(6, 0, 1, make_match({}), {}));
+  other_xid[7] = 5;
+  EXPECT_EQ(error_for(client, other_xid), error::kBundleMsgBadXid);
+  Message cut = bundle_add(flow_mod(6, 0, 1, make_match({}), {}));
+  cut[27] = 0xff;  // the low octet of the inner length
+  EXPECT_EQ(error_for(client, cut), error::kBundleMsgBadLen);
+  Message of_1_0 = bundle_add(flow_mod(6, 0, 1, make_match({}), {}));
+  of_1_0[24] = 1;
+  EXPECT_EQ(error_for(client, of_1_0), error::kBadVersion);
+  for (uint32_t id = 1; id <= Bundles::kMaxBundles; ++id) {
+    EXPECT_EQ(type_of(client.ask(bundle_control(1, 0, 3, id))), Type::experimenter);
+  }
+  EXPECT_EQ(error_for(client, bundle_control(1, 0, 3, 77)), error::kOutOfBundles);
+}
+
+TEST_F(AgentTest, ASlaveCommitsNothing) {
+  Client client = controller();
+  EXPECT_EQ(type_of(client.ask(make_message(Type::role_request, 1,
+                                            octets(uint32_t{3}, uint32_t{0}, uint64_t{5})))),
+            Type::role_reply);
+  EXPECT_EQ(error_for(client, bundle_control(1, 0)), error::kIsSlave);
+  EXPECT_EQ(error_for(client, bundle_add(flow_mod(2, 0, 1, {}, output_to(1)))), error::kIsSlave);
+  EXPECT_EQ(count_flows(), 0u);
+  const Message set_tables = make_message(
+      Type::multipart_request, 3, octets(uint16_t{12}, uint16_t{0}, uint32_t{0}) + Message(64));
+  EXPECT_EQ(error_for(client, set_tables), error::kIsSlave);
+}
+
+TEST_F(AgentTest, PortsOfABundleChangeWithAllTheRestOfIt) {
+  Client client(io_, path_);
+  const pipeline::PortDesc port = *switch_.lsi.port_desc(2);
+  const auto port_mod = [&](uint32_t xid, uint8_t last_of_mac, uint32_t config) {
+    const auto& mac = port.mac;
+    return make_message(Type::port_mod, xid,
+                        octets(uint32_t{2}, uint32_t{0}, mac[0], mac[1], mac[2], mac[3], mac[4],
+                               last_of_mac, uint16_t{0}, config, config, uint32_t{0}, uint32_t{0}));
+  };
+  const auto config = [&] { return switch_.lsi.port_desc(2)->config; };
+  const uint32_t no_forward = pipeline::kPortConfigNoForward;
+  const auto wrong = static_cast<uint8_t>(port.mac[5] + 1);
+  client.ask(bundle_control(1, 0));
+  client.send(bundle_add(port_mod(2, port.mac[5], no_forward)));
+  client.send(bundle_add(flow_mod(3, 0, 1, {}, output_to(2))));
+  client.send(bundle_add(port_mod(4, wrong, no_forward)));
+  client.send(bundle_control(5, 4));
+  const std::vector<Message> errors = client.drain();
+  ASSERT_EQ(errors.size(), 2u);
+  EXPECT_EQ(error_of(errors[0]), error::kPortModBadHwAddr);
+  EXPECT_EQ(error_of(errors[1]), error::kBundleMsgFailed);
+  EXPECT_EQ(config(), port.config);
+  EXPECT_EQ(count_flows(), 0u);
+
+  client.ask(bundle_control(1, 0));
+  client.send(bundle_add(port_mod(2, port.mac[5], no_forward)));
+  client.send(bundle_add(flow_mod(3, 0, 1, {}, output_to(2))));
+  EXPECT_EQ(config(), port.config);
+  EXPECT_EQ(type_of(client.ask(bundle_control(5, 4))), Type::experimenter);
+  EXPECT_EQ(config(), port.config | no_forward);
+  EXPECT_EQ(count_flows(), 1u);
 }
 
 // --- flow monitors -------------------------------------------------------------------------------

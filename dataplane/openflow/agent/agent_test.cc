@@ -198,6 +198,19 @@ TEST_F(AgentTest, TellsOfRemovedFlowsAndChangedPorts) {
   EXPECT_EQ(status[8], static_cast<uint8_t>(pipeline::PortChange::removed));
 }
 
+TEST_F(AgentTest, FragmentsAreTreatedAlikeForAll) {
+  Client first(io_, path_);
+  Client second(io_, path_);
+  for (const uint16_t mode : {uint16_t{1}, uint16_t{2}, uint16_t{0}}) {
+    first.send(Type::set_config, 1, octets(mode, uint16_t{77}));
+    EXPECT_TRUE(first.drain().empty());
+    const Message config = second.ask(make_message(Type::get_config_request, 2));
+    EXPECT_EQ(Message(config.begin() + 8, config.end()), octets(mode, uint16_t{0}));
+  }
+  const Message own = first.ask(make_message(Type::get_config_request, 2));
+  EXPECT_EQ(Message(own.begin() + 8, own.end()), octets(uint16_t{0}, uint16_t{77}));
+}
+
 TEST_F(AgentTest, TellsOfQueues) {
   host_.port_2_queues = {{.id = 0}, {.id = 7, .max_rate_bps = 1, .tx_packets = 3, .tx_bytes = 4}};
   Client client(io_, path_);
@@ -290,6 +303,28 @@ TEST_F(AgentTest, ConnectsAndConnectsAgain) {
   EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
   agent_.set_controllers({});
   EXPECT_TRUE(again.closed());
+}
+
+TEST_F(AgentTest, ShowsSnoopersWhatControllersSay) {
+  const std::string path = directory_ + "/snoop";
+  ASSERT_TRUE(agent_.listen_for_snoopers(path));
+  agent_.set_controllers({{"punix:" + directory_ + "/passive"}});
+  Client operators_tool(io_, path_);
+  Client early(io_, directory_ + "/passive");
+  Client snooper(io_, path);
+  EXPECT_EQ(error_of(snooper.ask(make_message(Type::features_request, 1))),
+            error::kRequestNotPermitted);
+  Client late(io_, directory_ + "/passive");
+  // The hellos of the late one.
+  EXPECT_EQ(type_of(snooper.receive()), Type::hello);
+  EXPECT_EQ(type_of(snooper.receive()), Type::hello);
+  for (Client* client : {&operators_tool, &early, &late}) {
+    EXPECT_EQ(type_of(client->ask(make_message(Type::features_request, 7))), Type::features_reply);
+  }
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(type_of(snooper.receive()), Type::features_request);
+    EXPECT_EQ(type_of(snooper.receive()), Type::features_reply);
+  }
 }
 
 TEST_F(AgentTest, ListensForControllers) {

@@ -4,6 +4,7 @@
 #include "openflow/codec/flows.h"
 #include "openflow/codec/groups.h"
 #include "openflow/codec/meters.h"
+#include "openflow/codec/ports.h"
 
 namespace headrace::openflow {
 namespace {
@@ -29,6 +30,11 @@ OfResult<BundleItem> decode_item(const Header& header, Bytes body) {
       OfResult<pipeline::MeterMod> mod = decode_meter_mod(body);
       if (!mod) return of_fail(mod.error());
       return BundleItem(std::move(*mod));
+    }
+    case Type::port_mod: {
+      OfResult<pipeline::PortMod> mod = decode_port_mod(body);
+      if (!mod) return of_fail(mod.error());
+      return BundleItem(*mod);
     }
     default:
       return of_fail(error::kBundleMsgUnsupported);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each error of the specification (OpenFlow 1.3.5, section 7.4.4) that can happen here, and the
-// message that provokes it. Not among them: TABLE_FULL and errors of running out, which need a
-// million entries (pipeline/control/lsi_test.cc has the first); those of versions
-// (connection_test.cc) and of bundles and flow monitors (agent_test.cc); and those of features that
-// are all there or whose lack has a code of its own (UNSUP_*, CANT_*, BAD_METADATA...).
+// message that provokes it. Elsewhere: TABLE_FULL (pipeline/control/lsi_test.cc), versions
+// (connection_test.cc), bundles and flow monitors (agent_extensions_test.cc). Nowhere: running out
+// of groups, meters or a bundle's messages, which takes a million of them. What can't happen here:
+// codes of features that are all there or whose lack has a code of its own (UNSUP_*, CANT_*,
+// BAD_METADATA...), and BAD_QUEUE, for a queue may be made after the flow that sets it.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -126,6 +127,17 @@ std::vector<Case> requests() {
       {"MultipartOverflow", error::kMultipartOverflow, multipart(0, {}, kMultipartMore)},
       {"ConfigBadFlags", error::kConfigBadFlags,
        make_message(Type::set_config, 1, octets(uint16_t{8}, uint16_t{0}))},
+      {"ConfigBadLen", error::kBadLen, make_message(Type::set_config, 1, Message(2))},
+      {"AsyncBadLen", error::kBadLen, make_message(Type::set_async, 1, Message(20))},
+      {"GetAsyncBadLen", error::kBadLen, make_message(Type::get_async_request, 1, Message(4))},
+      {"RoleBadLen", error::kBadLen, make_message(Type::role_request, 1, Message(8))},
+      {"FlowModBadLen", error::kBadLen, make_message(Type::flow_mod, 1, Message(20))},
+      {"PortModBadLen", error::kBadLen, make_message(Type::port_mod, 1, Message(8))},
+      {"PacketOutBadLen", error::kBadLen, make_message(Type::packet_out, 1, Message(8))},
+      {"MultipartBadLen", error::kBadLen, multipart(0, Message(4))},
+      {"QueueConfigBadPort", error::kQueueBadPort,
+       make_message(Type::queue_get_config_request, 1, octets(uint32_t{77}, uint32_t{0}))},
+      {"ReplyAsRequest", error::kBadType, make_message(Type::features_reply, 1, Message(24))},
       {"BadRole", error::kBadRole,
        make_message(Type::role_request, 1, octets(uint32_t{9}, uint32_t{0}, uint64_t{0}))},
       {"FeaturesEperm", error::kFeaturesNotPermitted, multipart(12, Message(64))},
@@ -187,6 +199,9 @@ std::vector<Case> actions() {
       {"ActionBadLen", error::kActionBadLen, with_actions(octets(uint16_t{0}, uint16_t{8}, 1u))},
       {"ActionBadExperimenter", error::kActionBadExperimenter,
        with_actions(octets(uint16_t{0xffff}, uint16_t{8}, uint32_t{1}))},
+      {"ActionBadExpType", error::kActionBadExpType,
+       with_actions(octets(uint16_t{0xffff}, uint16_t{16}, uint32_t{0x00524143}, uint16_t{99},
+                           uint16_t{0}, uint32_t{0}))},
       {"ActionBadOutPort", error::kActionBadOutPort, with_actions(output(0))},
       {"ActionBadArgument", error::kActionBadArgument, with_actions(short_action(17, 0x1234))},
       {"ActionTooMany", error::kActionTooMany, with_actions(outputs)},
@@ -206,6 +221,8 @@ std::vector<Case> actions() {
 std::vector<Case> groups_and_meters() {
   Message bands;
   for (int i = 0; i < 17; ++i) bands = std::move(bands) + band(1, 5);
+  Message buckets;
+  for (int i = 0; i < 1025; ++i) buckets = std::move(buckets) + bucket({});
   return {
       {"GroupInvalid", error::kInvalidGroup, group(0, 0, 0xffffff01)},
       {"IndirectGroupOfTwo", error::kInvalidGroup, group(0, 2, 9, bucket({}) + bucket({}))},
@@ -213,6 +230,7 @@ std::vector<Case> groups_and_meters() {
       {"GroupLoop", of_error::kGroupLoop, group(0, 0, 9, bucket(to_group(9)))},
       {"GroupBadType", error::kGroupBadType, group(0, 9, 9)},
       {"GroupBadCommand", error::kGroupBadCommand, group(9, 0, 9)},
+      {"GroupOutOfBuckets", of_error::kGroupOutOfBuckets, group(0, 0, 9, buckets)},
       {"GroupBadBucket", error::kGroupBadBucket, group(0, 0, 9, Message(16))},
       {"GroupBadWatch", error::kGroupBadWatch, group(0, 3, 9, bucket({}))},
       {"MeterInvalid", error::kInvalidMeter, meter(0, 1, 0, band(1, 5))},

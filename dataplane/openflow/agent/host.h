@@ -40,6 +40,9 @@ class AgentHost {
   /// The counters of the port's device; the defaults for a port without one (patch).
   [[nodiscard]] virtual DeviceCounters device_counters(pipeline::PortNo port_no) const = 0;
 
+  /// Has the LSI deal with fragments so; false if there is no memory for it.
+  virtual bool set_fragments(pipeline::FragmentMode mode) = 0;
+
   /// The queues of a port, by id; none: the port has one that is all of it.
   [[nodiscard]] virtual std::vector<QueueState> queues(pipeline::PortNo port_no) const = 0;
 };

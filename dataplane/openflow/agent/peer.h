@@ -33,10 +33,13 @@ struct Peer {
   /// packet-ins.
   bool service{false};
 
+  /// It is shown what controllers and switch say to each other, and may ask for nothing.
+  bool snoops{false};
+
   [[nodiscard]] bool is_slave() const { return role == Role::slave; }
 
   [[nodiscard]] bool wants(const std::array<uint32_t, 2>& masks, unsigned reason) const {
-    if (!ready || (service && config.miss_send_len == 0)) return false;
+    if (!ready || snoops || (service && config.miss_send_len == 0)) return false;
     return (masks[is_slave() ? 1 : 0] >> reason & 1u) != 0;
   }
 };

@@ -41,8 +41,8 @@ OfResult<> features(const Request& request) {
   features.datapath_id = request.context.config.datapath_id;
   features.n_buffers = PacketBuffers::kCount;
   features.n_tables = pipeline::kTableCount;
-  features.capabilities =
-      has::kFlowStats | has::kTableStats | has::kPortStats | has::kGroupStats | has::kQueueStats;
+  features.capabilities = has::kFlowStats | has::kTableStats | has::kPortStats | has::kGroupStats |
+                          has::kQueueStats | has::kIpReassembly;
   request.reply(encode_features(request.xid, features));
   return {};
 }
@@ -50,8 +50,10 @@ OfResult<> features(const Request& request) {
 OfResult<> set_config(const Request& request) {
   OfResult<SwitchConfig> config = decode_switch_config(request.body);
   if (!config) return of_fail(config.error());
-  // Fragments pass unchanged; the other two modes are not there.
-  if (config->flags != 0) return of_fail(error::kConfigBadFlags);
+  // Fragments are treated alike for all; each connection has a miss_send_len of its own.
+  if (!request.context.host.set_fragments(static_cast<pipeline::FragmentMode>(config->flags))) {
+    return of_fail(error::kConfigNotPermitted);
+  }
   request.peer.config = *config;
   return {};
 }
@@ -110,14 +112,9 @@ OfResult<> meter_mod(const Request& request) {
 }
 
 OfResult<> port_mod(const Request& request) {
-  OfResult<PortMod> mod = decode_port_mod(request.body);
+  OfResult<pipeline::PortMod> mod = decode_port_mod(request.body);
   if (!mod) return of_fail(mod.error());
-  constexpr uint32_t kSettable = pipeline::kPortConfigDown | pipeline::kPortConfigNoReceive |
-                                 pipeline::kPortConfigNoForward | pipeline::kPortConfigNoPacketIn;
-  if ((mod->mask & ~kSettable) != 0) return of_fail(error::kPortModBadConfig);
-  // No device here negotiates on demand; zero asks for nothing.
-  if (mod->advertise != 0) return of_fail(error::kPortModBadAdvertise);
-  return request.context.lsi.port_mod(mod->port_no, mod->mac, mod->config, mod->mask);
+  return request.context.lsi.port_mod(*mod);
 }
 
 OfResult<> table_mod(const Request& request) {
@@ -230,8 +227,22 @@ OfResult<> experimenter(const Request& request) {
   return of_fail(error::kBadExpType);
 }
 
-/// A slave may read but not change (section 6.3.6).
-bool changes_switch(const Header& header) {
+/// True for messages that fill or commit a bundle.
+bool is_of_bundle(Bytes body) {
+  Reader reader(body);
+  const uint32_t id = reader.u32();
+  const uint32_t type = reader.u32();
+  return id == kOnfExperimenter && (type == kBundleControl || type == kBundleAddMessage);
+}
+
+/// True for table features with a body, which asks to set them.
+bool is_setting_of_tables(Bytes body) {
+  const OfResult<MultipartRequest> request = decode_multipart_request(body);
+  return request && request->type == MultipartType::table_features && !request->body.empty();
+}
+
+/// A slave may read but not change (section 6.3.6; EXT-230 for bundles).
+bool changes_switch(const Header& header, Bytes body) {
   switch (header.type) {
     case Type::packet_out:
     case Type::flow_mod:
@@ -240,6 +251,10 @@ bool changes_switch(const Header& header) {
     case Type::table_mod:
     case Type::meter_mod:
       return true;
+    case Type::experimenter:
+      return is_of_bundle(body);
+    case Type::multipart_request:
+      return is_setting_of_tables(body);
     default:
       return false;
   }
@@ -253,7 +268,9 @@ OfResult<> barrier(const Request& request) {
 
 OfResult<> get_config(const Request& request) {
   if (OfResult<> empty = request.need_empty_body(); !empty) return empty;
-  request.reply(encode_switch_config(request.xid, request.peer.config));
+  SwitchConfig config = request.peer.config;
+  config.flags = static_cast<uint16_t>(request.context.lsi.fragments());
+  request.reply(encode_switch_config(request.xid, config));
   return {};
 }
 
@@ -314,7 +331,7 @@ std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port) 
 
 void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message) {
   const Request request{context, peer, header.xid, message, message.subspan(kHeaderSize)};
-  if (peer.is_slave() && changes_switch(header)) {
+  if (peer.is_slave() && changes_switch(header, request.body)) {
     peer.connection->send_error(header.xid, error::kIsSlave, message);
     return;
   }

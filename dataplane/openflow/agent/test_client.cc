@@ -7,6 +7,7 @@
 #include "openflow/codec/actions.h"
 #include "openflow/codec/instructions.h"
 #include "openflow/codec/oxm.h"
+#include "pipeline/execute/defragmenter.h"
 
 namespace headrace::openflow::test {
 
@@ -15,6 +16,13 @@ bool DirectHost::packet_out(pipeline::PortNo in_port,
   switch_.executor.packet_out(switch_.lsi.program(), in_port, *actions,
                               pipeline::test::make_packet({packet.begin(), packet.end()}));
   switch_.executor.flush();
+  return true;
+}
+
+bool DirectHost::set_fragments(pipeline::FragmentMode mode) {
+  auto made = pipeline::Defragmenter::make(1, pipeline::test::TestSwitch::kHz);
+  EXPECT_TRUE(made);
+  switch_.lsi.set_fragments(mode, std::move(*made));
   return true;
 }
 

@@ -24,6 +24,7 @@ class DirectHost final : public AgentHost {
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   Bytes packet) override;
   [[nodiscard]] DeviceCounters device_counters(pipeline::PortNo) const override { return {}; }
+  bool set_fragments(pipeline::FragmentMode mode) override;
   [[nodiscard]] std::vector<QueueState> queues(pipeline::PortNo port) const override {
     return port == 2 ? port_2_queues : std::vector<QueueState>{};
   }

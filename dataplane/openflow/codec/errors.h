@@ -45,16 +45,13 @@ inline constexpr OfError kActionBadExpType{2, 3};
 inline constexpr OfError kActionBadOutPort{2, 4};
 inline constexpr OfError kActionBadArgument{2, 5};
 inline constexpr OfError kActionTooMany{2, 7};
-inline constexpr OfError kActionBadQueue{2, 8};
 inline constexpr OfError kActionBadOutGroup{2, 9};
 inline constexpr OfError kActionMatchInconsistent{2, 10};
-inline constexpr OfError kActionBadTag{2, 12};
 inline constexpr OfError kActionBadSetType{2, 13};
 inline constexpr OfError kActionBadSetLen{2, 14};
 inline constexpr OfError kActionBadSetArgument{2, 15};
 
 inline constexpr OfError kUnknownInstruction{3, 0};
-inline constexpr OfError kInstructionUnsupported{3, 1};
 inline constexpr OfError kInstructionBadTableId{3, 2};
 inline constexpr OfError kInstructionBadExperimenter{3, 5};
 inline constexpr OfError kInstructionBadLen{3, 7};
@@ -69,8 +66,6 @@ inline constexpr OfError kMatchBadMask{4, 8};
 inline constexpr OfError kMatchBadPrereq{4, 9};
 inline constexpr OfError kMatchDupField{4, 10};
 
-inline constexpr OfError kFlowModUnknown{5, 0};
-inline constexpr OfError kTableFull{5, 1};
 inline constexpr OfError kFlowModBadTableId{5, 2};
 inline constexpr OfError kOverlap{5, 3};
 inline constexpr OfError kFlowModBadCommand{5, 6};
@@ -95,6 +90,7 @@ inline constexpr OfError kQueueBadPort{9, 0};
 inline constexpr OfError kQueueBadQueue{9, 1};
 
 inline constexpr OfError kConfigBadFlags{10, 0};
+inline constexpr OfError kConfigNotPermitted{10, 2};
 
 inline constexpr OfError kRoleStale{11, 0};
 inline constexpr OfError kBadRole{11, 2};

@@ -50,19 +50,20 @@ Message encode_port_status(pipeline::PortChange change, const pipeline::PortDesc
   return finish(std::move(message));
 }
 
-OfResult<PortMod> decode_port_mod(Bytes body) {
+OfResult<pipeline::PortMod> decode_port_mod(Bytes body) {
   Reader reader(body);
-  PortMod mod;
-  mod.port_no = reader.u32();
+  pipeline::PortMod mod;
+  mod.port = reader.u32();
   reader.skip(4);
   const Bytes mac = reader.bytes(mod.mac.size());
   std::copy(mac.begin(), mac.end(), mod.mac.begin());
   reader.skip(2);
   mod.config = reader.u32();
   mod.mask = reader.u32();
-  mod.advertise = reader.u32();
+  const uint32_t advertise = reader.u32();
   reader.skip(4);
   if (!reader.done()) return of_fail(error::kBadLen);
+  if (advertise != 0) return of_fail(error::kPortModBadAdvertise);
   return mod;
 }
 

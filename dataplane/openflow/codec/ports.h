@@ -25,15 +25,6 @@ struct DeviceCounters {
   uint64_t collisions{UINT64_MAX};
 };
 
-/// ofp_port_mod.
-struct PortMod {
-  pipeline::PortNo port_no{0};
-  pipeline::MacAddress mac{};
-  uint32_t config{0};
-  uint32_t mask{0};
-  uint32_t advertise{0};
-};
-
 /// Appends an ofp_port.
 void encode_port(Writer& writer, const pipeline::PortDesc& port);
 /// Appends an ofp_port_stats.
@@ -41,7 +32,8 @@ void encode_port_stats(Writer& writer, const pipeline::PortStats& stats,
                        const DeviceCounters& device);
 /// A whole OFPT_PORT_STATUS.
 Message encode_port_status(pipeline::PortChange change, const pipeline::PortDesc& port);
-/// The body (after ofp_header) of OFPT_PORT_MOD.
-OfResult<PortMod> decode_port_mod(Bytes body);
+/// The body (after ofp_header) of OFPT_PORT_MOD. Features to advertise are an error: no device here
+/// negotiates on demand.
+OfResult<pipeline::PortMod> decode_port_mod(Bytes body);
 
 }  // namespace headrace::openflow

@@ -56,6 +56,7 @@ void Connection::fail_connection(const std::string& reason) {
 
 void Connection::send(const Message& message) {
   if (state_ == State::closed || state_ == State::closing) return;
+  if (tap_) tap_(message);
   pending_.insert(pending_.end(), message.begin(), message.end());
   schedule_flush();
 }
@@ -114,6 +115,7 @@ void Connection::received(size_t length) {
       return;
     }
     if (rest.size() < header->length) break;
+    if (tap_) tap_(rest.first(header->length));
     if (!handle(*header, rest.first(header->length))) return;
     at += header->length;
   }

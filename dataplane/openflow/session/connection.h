@@ -22,6 +22,7 @@
 #include <asio/steady_timer.hpp>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -60,6 +61,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   /// Sends hello and begins to read.
   void start();
+  /// Has each message that comes in or goes out from now on seen; null: none. The tap must not
+  /// close this connection.
+  using Tap = std::function<void(Bytes message)>;
+  void set_tap(Tap tap) { tap_ = std::move(tap); }
   /// Ends the connection; the owner is not called any more.
   void close();
   /// Ends the connection once all that waits is written.
@@ -96,6 +101,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 
   std::unique_ptr<Stream> stream_;
   ConnectionOwner* owner_;
+  Tap tap_;
   std::chrono::milliseconds probe_;
   asio::steady_timer timer_;
   State state_{State::hello};

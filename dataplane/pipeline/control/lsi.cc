@@ -105,6 +105,7 @@ struct Lsi::State final : Resolver {
   OfResult<> apply(const BundleItem& item) {
     if (const auto* flow = std::get_if<FlowMod>(&item)) return flows.apply(*flow, *this, now());
     if (const auto* group = std::get_if<GroupMod>(&item)) return apply_group(*group);
+    if (const auto* port = std::get_if<PortMod>(&item)) return ports.check(*port);
     return apply_meter(std::get<MeterMod>(item));
   }
 
@@ -146,6 +147,8 @@ struct Lsi::State final : Resolver {
   FlowTables flows;
   std::vector<LsiObserver*> observers;
   PathWatcher* paths{nullptr};
+  FragmentMode fragments{FragmentMode::normal};
+  std::shared_ptr<Defragmenter> defragmenter;
 };
 
 Lsi::Lsi(LsiConfig config, Reclaimer& reclaimer)
@@ -162,6 +165,12 @@ void Lsi::publish() {
   program->lsi_id = config_.id;
   state_->flows.fill(*program);
   program->macs = &state_->macs;
+  program->defragmenter = state_->defragmenter;
+  program->drops_fragments = state_->fragments == FragmentMode::drop;
+  if (program->drops_fragments && program->depth < packet::Depth::l4) {
+    program->depth = packet::Depth::l4;
+    program->extract = match::extractor_for(program->depth);
+  }
   program->ports = state_->ports.published();
   for (const Port* port : program->ports) {
     if (port->number < program->low_ports.size()) program->low_ports[port->number] = port;
@@ -212,16 +221,17 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
     return {};
   }
   state.settle();
-  // Groups and meters that a bundle changes change at once; to undo is to change them back.
+  // Groups and meters that a bundle changes change at once; to undo is to change them back. Ports
+  // change last, when nothing can fail any more.
   std::vector<BundleItem> undo;
   state.flows.begin_bundle();
   for (size_t index = 0; index < items.size(); ++index) {
-    if (std::optional<BundleItem> inverse = state.inverse_of(items[index])) {
-      undo.push_back(std::move(*inverse));
-    }
+    std::optional<BundleItem> inverse = state.inverse_of(items[index]);
     OfResult<> done = state.apply(items[index]);
-    if (done) continue;
-    if (!std::holds_alternative<FlowMod>(items[index]) && !undo.empty()) undo.pop_back();
+    if (done) {
+      if (inverse) undo.push_back(std::move(*inverse));
+      continue;
+    }
     state.flows.abort_bundle();
     for (auto step = undo.rbegin(); step != undo.rend(); ++step) (void)state.apply(*step);
     state.flows.retire();
@@ -230,8 +240,24 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
   state.flows.commit_bundle();
   publish_if_needed();
   state.flows.retire();
+  for (const BundleItem& item : items) {
+    if (const auto* port = std::get_if<PortMod>(&item)) (void)port_mod(*port);
+  }
   state.changed();
   return {};
+}
+
+void Lsi::set_fragments(FragmentMode mode, std::shared_ptr<Defragmenter> defragmenter) {
+  if (mode == state_->fragments) return;
+  state_->settle();
+  state_->fragments = mode;
+  state_->defragmenter = mode == FragmentMode::reassemble ? std::move(defragmenter) : nullptr;
+  publish();
+  state_->changed();
+}
+
+FragmentMode Lsi::fragments() const {
+  return state_->fragments;
 }
 
 void Lsi::expire() {
@@ -362,7 +388,10 @@ std::unique_ptr<LsiPaths> Lsi::paths() const {
 }
 
 PortEnd Lsi::port_end(PortNo port) const {
-  return state_->ports.end(port);
+  PortEnd end = state_->ports.end(port);
+  // What goes directly meets no drop and no reassembly.
+  end.changes = end.changes || state_->fragments != FragmentMode::normal;
+  return end;
 }
 
 void Lsi::watch_paths(PathWatcher* watcher) {
@@ -491,11 +520,11 @@ void Lsi::set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans) {
   state_->reclaimer.defer([old = std::move(old), port, this] { state_->macs.forget_port(port); });
 }
 
-OfResult<> Lsi::port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask) {
-  const std::optional<PortDesc> before = state_->ports.desc(port);
-  OfResult<> done = state_->ports.configure(port, mac, config, mask);
-  if (done && before->config != state_->ports.desc(port)->config) {
-    state_->tell(port, PortChange::modified);
+OfResult<> Lsi::port_mod(const PortMod& mod) {
+  const std::optional<PortDesc> before = state_->ports.desc(mod.port);
+  OfResult<> done = state_->ports.configure(mod);
+  if (done && before->config != state_->ports.desc(mod.port)->config) {
+    state_->tell(mod.port, PortChange::modified);
     state_->changed();
   }
   return done;

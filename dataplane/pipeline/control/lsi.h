@@ -118,7 +118,7 @@ class PathWatcher {
   virtual void changed() = 0;
 };
 
-using BundleItem = std::variant<FlowMod, GroupMod, MeterMod>;
+using BundleItem = std::variant<FlowMod, GroupMod, MeterMod, PortMod>;
 
 /// The item of a bundle that could not be honoured; none of the bundle's changes were made.
 struct BundleFailure {
@@ -150,6 +150,11 @@ class Lsi : public PublishedProgram {
 
   /// Removes flows whose idle or hard timeout has passed. Call a few times per second.
   void expire();
+
+  /// What becomes of IP fragments that come in, before any table (ofp_config_flags).
+  /// `defragmenter` is needed to reassemble, else unused.
+  void set_fragments(FragmentMode mode, std::shared_ptr<Defragmenter> defragmenter = nullptr);
+  [[nodiscard]] FragmentMode fragments() const;
 
   // --- reading ---
 
@@ -218,8 +223,7 @@ class Lsi : public PublishedProgram {
   void set_port_io(PortNo port, PortIo& io);
   /// Changes what NORMAL does with VLANs at a port, which forgets the addresses learned there.
   void set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans);
-  /// OFPT_PORT_MOD (section 7.3.4.3): the bits of `config` under `mask` are set.
-  OfResult<> port_mod(PortNo port, const MacAddress& mac, uint32_t config, uint32_t mask);
+  OfResult<> port_mod(const PortMod& mod);
 
   // --- packet-out, events ---
 

@@ -250,14 +250,18 @@ bool PortTable::set_link(PortNo number, bool up, uint32_t speed_kbps) {
   return entry.desc.state != before || speed_before != speed_kbps;
 }
 
-OfResult<> PortTable::configure(PortNo number, const MacAddress& mac, uint32_t config,
-                                uint32_t mask) {
-  const auto found = ports_.find(number);
+OfResult<> PortTable::check(const PortMod& mod) const {
+  const auto found = ports_.find(mod.port);
   if (found == ports_.end()) return tl::unexpected(of_error::kPortModBadPort);
-  Entry& entry = found->second;
-  if (mac != entry.desc.mac) return tl::unexpected(of_error::kPortModBadHwAddr);
-  if ((mask & ~kConfigurable) != 0) return tl::unexpected(of_error::kPortModBadConfig);
-  entry.desc.config = (entry.desc.config & ~mask) | (config & mask);
+  if ((mod.mask & ~kConfigurable) != 0) return tl::unexpected(of_error::kPortModBadConfig);
+  if (mod.mac != found->second.desc.mac) return tl::unexpected(of_error::kPortModBadHwAddr);
+  return {};
+}
+
+OfResult<> PortTable::configure(const PortMod& mod) {
+  if (OfResult<> checked = check(mod); !checked) return checked;
+  Entry& entry = ports_.at(mod.port);
+  entry.desc.config = (entry.desc.config & ~mod.mask) | (mod.config & mod.mask);
   refresh(entry);
   return {};
 }

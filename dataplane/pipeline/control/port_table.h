@@ -48,7 +48,9 @@ class PortTable {
 
   /// True if something that a controller sees has changed.
   bool set_link(PortNo number, bool up, uint32_t speed_kbps);
-  OfResult<> configure(PortNo number, const MacAddress& mac, uint32_t config, uint32_t mask);
+  /// What configure() would say.
+  [[nodiscard]] OfResult<> check(const PortMod& mod) const;
+  OfResult<> configure(const PortMod& mod);
 
   /// Counts packets that came in by one port and left by another without a worker's seeing them.
   void credit(PortNo in, PortNo out, uint64_t packets, uint64_t octets);

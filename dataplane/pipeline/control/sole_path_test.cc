@@ -148,7 +148,8 @@ TEST_F(SolePathTest, SeesOtherSources) {
 TEST_F(SolePathTest, ObeysPortConfiguration) {
   link();
   const auto configure = [this](PortNo port, uint32_t config) {
-    return sw_.lsi.port_mod(port, sw_.lsi.port_desc(port)->mac, config, config | 0x65).has_value();
+    return sw_.lsi.port_mod({port, sw_.lsi.port_desc(port)->mac, config, config | 0x65})
+        .has_value();
   };
   ASSERT_TRUE(configure(kB, kPortConfigNoForward));
   EXPECT_THAT(reason(), HasSubstr("p2 sends nothing on"));

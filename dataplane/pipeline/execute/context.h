@@ -73,7 +73,9 @@ struct Executor::Context {
              packet::Depth parse_depth) noexcept;
   void run_patches() noexcept;
   void terminate(const TunnelIngress& tunnels) noexcept;
-  void reassemble(Defragmenter& defragmenter) noexcept;
+  [[nodiscard]] size_t reassemble(Defragmenter& defragmenter,
+                                  std::span<rte_mbuf*> fragments) noexcept;
+  [[nodiscard]] PacketSet drop_fragments() noexcept;
   /// Takes note of what an edit did to a packet's length.
   void resize(uint8_t i) noexcept {
     const uint32_t now = packets[i]->pkt_len;

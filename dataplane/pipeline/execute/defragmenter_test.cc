@@ -108,6 +108,64 @@ TEST(Defragmenter, Ipv6) {
   EXPECT_THAT(sw.take(2), ElementsAre(join({head, whole_ip, udp, rest})));
 }
 
+/// How an LSI as a whole deals with fragments (OFPT_SET_CONFIG): port 1 to port 2.
+struct Configured : TestSwitch {
+  Configured() : TestSwitch(2) {
+    EXPECT_TRUE(lsi.flow_mod(add_flow(0, 1, make_match({{match::Field::in_port, 1}}),
+                                      {ApplyActions{{OutputAction{2}}}})));
+  }
+  const Bytes whole = make_frame({.size = 1000});
+  const std::vector<Bytes> parts{fragment4(whole, 0, 400, true), fragment4(whole, 400, 566, false)};
+};
+
+TEST(Fragments, PassAsTheyAreUnlessConfigured) {
+  Configured sw;
+  sw.send(1, sw.parts);
+  EXPECT_EQ(sw.take(2), sw.parts);
+}
+
+TEST(Fragments, AreDroppedFromAmongOthers) {
+  Configured sw;
+  sw.lsi.set_fragments(FragmentMode::drop);
+  const Bytes other = make_frame({});
+  sw.send(1, {sw.parts[0], other, sw.parts[1], sw.whole});
+  EXPECT_THAT(sw.take(2), ElementsAre(other, sw.whole));
+  EXPECT_EQ(sw.lsi.drops()[static_cast<size_t>(DropReason::fragment)], 2u);
+  sw.send(1, sw.parts);
+  EXPECT_THAT(sw.take(2), SizeIs(0));
+  EXPECT_EQ((*sw.lsi.port_stats(1))[0].rx_packets, 6u);
+  sw.lsi.set_fragments(FragmentMode::normal);
+  sw.send(1, sw.parts);
+  EXPECT_EQ(sw.take(2), sw.parts);
+}
+
+TEST(Fragments, AreReassembledBeforeTheTables) {
+  Configured sw;
+  // A later fragment has no ports: only the whole can match.
+  FlowMod all;
+  all.command = FlowMod::Command::remove;
+  all.table_id = kTableAll;
+  ASSERT_TRUE(sw.lsi.flow_mod(all));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 1,
+                                       make_match({{match::Field::in_port, 1},
+                                                   {match::Field::eth_type, 0x0800},
+                                                   {match::Field::ip_proto, 17},
+                                                   {match::Field::udp_dst, 2000}}),
+                                       {ApplyActions{{OutputAction{2}}}})));
+  auto made = Defragmenter::make(1, TestSwitch::kHz);
+  ASSERT_TRUE(made);
+  sw.lsi.set_fragments(FragmentMode::reassemble, *made);
+  sw.send(1, {sw.parts[1]});
+  EXPECT_THAT(sw.take(2), SizeIs(0));
+  sw.send(1, {sw.parts[0]});
+  const std::vector<Bytes> sent = sw.take(2);
+  ASSERT_THAT(sent, SizeIs(1));
+  EXPECT_EQ(sent[0].size(), sw.whole.size());
+  const PortStats stats = (*sw.lsi.port_stats(1))[0];
+  EXPECT_EQ(stats.rx_packets, 2u);
+  EXPECT_EQ(stats.rx_bytes, sw.parts[0].size() + sw.parts[1].size());
+}
+
 TEST(SelectGroup, AStatefulGroupKeepsItsFlowsWhenBucketsComeAndGo) {
   TestSwitch sw(5);
   const auto bucket = [](PortNo port) {

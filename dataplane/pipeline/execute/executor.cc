@@ -47,6 +47,16 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
   begin(program, in_port, number, depth, program.depth);
   packets = burst_packets.data();
   count = burst_packets.size();
+  if (program.defragmenter != nullptr) [[unlikely]] {
+    if (received) {
+      PortCounts& counts = const_cast<Port*>(in_port)->counts[worker];
+      add(counts.rx_packets, count);
+      for (const rte_mbuf* packet : burst_packets) add(counts.rx_bytes, packet->pkt_len);
+      received = false;
+    }
+    count = reassemble(*program.defragmenter, burst_packets);
+    if (count == 0) return;
+  }
   program.extract({packets, count}, {number, number}, values.data(), parsed.data());
   if (in_port != nullptr && in_port->is_tunnel) [[unlikely]] {
     take_tunnel_fields({packets, count}, values.data());
@@ -61,8 +71,21 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
     add(counts.rx_packets, count);
     add(counts.rx_bytes, burst_bytes);
   }
-  wait_at(0, first_packets(count));
+  const PacketSet members = program.drops_fragments ? drop_fragments() : first_packets(count);
+  if (members != 0) [[likely]]
+    wait_at(0, members);
   run_tables();
+}
+
+/// The packets that are no fragments; the others are dropped.
+PacketSet Executor::Context::drop_fragments() noexcept {
+  PacketSet whole = first_packets(count);
+  for (size_t i = 0; i < count; ++i) {
+    if (!parsed[i].has(packet::kFragment)) continue;
+    whole &= ~(PacketSet{1} << i);
+    runner.drop(burst, packets[i], DropReason::fragment);
+  }
+  return whole;
 }
 
 void Executor::Context::run_tables() noexcept {
@@ -343,18 +366,19 @@ void Executor::Context::terminate(const TunnelIngress& tunnels) noexcept {
   }
 }
 
-/// Leaves the whole packets in `patch`.
-void Executor::Context::reassemble(Defragmenter& defragmenter) noexcept {
-  uint16_t whole = 0;
-  for (uint16_t i = 0; i < patch.count; ++i) {
-    rte_mbuf* packet = defragmenter.take(worker, patch.packets[i], tsc);
-    if (packet != nullptr) patch.packets[whole++] = packet;
+/// Leaves the whole packets in front; how many they are.
+size_t Executor::Context::reassemble(Defragmenter& defragmenter,
+                                     std::span<rte_mbuf*> fragments) noexcept {
+  size_t whole = 0;
+  for (rte_mbuf* fragment : fragments) {
+    rte_mbuf* packet = defragmenter.take(worker, fragment, tsc);
+    if (packet != nullptr) fragments[whole++] = packet;
   }
-  patch.count = whole;
   const unsigned unusable = defragmenter.finish(worker, tsc);
   if (unusable != 0) {
     add(burst.worker->drops[static_cast<size_t>(DropReason::fragment)], unusable);
   }
+  return whole;
 }
 
 void Executor::Context::run_patches() noexcept {
@@ -372,7 +396,8 @@ void Executor::Context::run_patches() noexcept {
     }
     const PublishedProgram* peer = patch.port->peer.load(std::memory_order_acquire);
     if (peer != nullptr && patch.port->defragmenter != nullptr) {
-      reassemble(*patch.port->defragmenter);
+      patch.count = static_cast<uint16_t>(
+          reassemble(*patch.port->defragmenter, {patch.packets.data(), patch.count}));
       if (patch.count == 0) continue;
     }
     const PortNo number = patch.port->peer_port.load(std::memory_order_relaxed);

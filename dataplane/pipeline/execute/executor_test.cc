@@ -78,13 +78,13 @@ TEST(Executor, RefusesByPortStateAndConfiguration) {
   EXPECT_EQ(dropped(sw.lsi, DropReason::port_down), 1u);
   sw.lsi.set_link(2, true, 0);
   const MacAddress mac{};
-  ASSERT_TRUE(sw.lsi.port_mod(2, mac, kPortConfigNoForward, kPortConfigNoForward));
+  ASSERT_TRUE(sw.lsi.port_mod({2, mac, kPortConfigNoForward, kPortConfigNoForward}));
   sw.send(1, {make_frame({})});
   EXPECT_EQ(dropped(sw.lsi, DropReason::port_no_forward), 1u);
   ASSERT_TRUE(sw.lsi.remove_port(2));
   sw.send(1, {make_frame({})});
   EXPECT_EQ(dropped(sw.lsi, DropReason::port_missing), 1u);
-  ASSERT_TRUE(sw.lsi.port_mod(1, mac, kPortConfigNoReceive, kPortConfigNoReceive));
+  ASSERT_TRUE(sw.lsi.port_mod({1, mac, kPortConfigNoReceive, kPortConfigNoReceive}));
   sw.send(1, {make_frame({})});
   EXPECT_EQ(dropped(sw.lsi, DropReason::port_no_receive), 1u);
   EXPECT_THAT(sw.take(2), SizeIs(0));

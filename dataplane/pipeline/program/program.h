@@ -39,9 +39,11 @@ struct LsiProgram {
   uint32_t lsi_id{0};
   const Rule* rules{nullptr};
   const CounterSpace* counters{nullptr};
-  MacTable* macs{nullptr};                 ///< for NORMAL; written by workers
-  packet::Depth depth{packet::Depth::l2};  ///< how far packets must be parsed
-  match::Extractor extract{nullptr};       ///< parses a burst to that depth
+  MacTable* macs{nullptr};                       ///< for NORMAL; written by workers
+  packet::Depth depth{packet::Depth::l2};        ///< how far packets must be parsed
+  match::Extractor extract{nullptr};             ///< parses a burst to that depth
+  bool drops_fragments{false};                   ///< the depth then shows them
+  std::shared_ptr<Defragmenter> defragmenter{};  ///< reassembles what comes in; null: nothing does
   std::array<const match::CompiledTable*, kTableCount> tables{};  ///< null: no rules
   std::vector<std::shared_ptr<const match::CompiledTable>> keep;  ///< owns `tables`
   std::vector<const Port*> ports;                                 ///< ascending by number

@@ -17,6 +17,7 @@
 namespace headrace::pipeline {
 
 using PortNo = uint32_t;
+using MacAddress = std::array<uint8_t, 6>;
 
 /// Reserved ports (section 7.2.1, ofp_port_no).
 inline constexpr PortNo kPortMax = 0xffffff00;
@@ -38,6 +39,9 @@ inline constexpr uint8_t kTableAll = 0xff;
 inline constexpr uint8_t kTableCount = 254;  ///< tables 0..253
 inline constexpr uint16_t kNoBufferLength = 0xffff;
 inline constexpr uint32_t kNoBuffer = 0xffffffff;
+
+/// What becomes of IP fragments (section 7.3.2, ofp_config_flags).
+enum class FragmentMode : uint8_t { normal, drop, reassemble };
 
 /// An OpenFlow error: ofp_error_type and the code under it (section 7.4.4).
 struct OfError {
@@ -208,6 +212,14 @@ struct MeterMod {
   uint16_t flags{0};  ///< ofp_meter_flags: 1 kbps, 2 pktps, 4 burst, 8 stats
   uint32_t meter_id{0};
   std::vector<MeterBand> bands;
+};
+
+/// ofp_port_mod (section 7.3.4.3): the bits of `config` under `mask` are set.
+struct PortMod {
+  PortNo port{0};
+  MacAddress mac{};  ///< must be the port's own
+  uint32_t config{0};
+  uint32_t mask{0};
 };
 
 }  // namespace headrace::pipeline

@@ -17,8 +17,6 @@
 
 namespace headrace::pipeline {
 
-using MacAddress = std::array<uint8_t, 6>;
-
 /// Time since something was made.
 struct Duration {
   uint32_t seconds{0};

@@ -40,6 +40,12 @@ pipeline::MacAddress mac_of_name(std::string_view name) {
   return mac;
 }
 
+/// For as many workers as there can be here.
+Result<std::shared_ptr<pipeline::Defragmenter>> make_defragmenter() {
+  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
+  return pipeline::Defragmenter::make(std::min(cpus, pipeline::kMaxWorkers), rte_get_tsc_hz());
+}
+
 /// The ofp_port_features bit of a speed; none for speeds that OpenFlow 1.3 has no bit for.
 uint32_t speed_feature(uint64_t speed_bps) {
   switch (speed_bps / 1'000'000) {
@@ -77,8 +83,11 @@ Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t i
     return fail("bridge '{}': a name must not be empty or have a '/'", config.name);
   }
   std::unique_ptr<SwitchLsi> lsi(new SwitchLsi(std::move(parts), id, config));
-  const std::string management = lsi->parts_.rundir + "/" + config.name + ".mgmt";
-  if (Result<> listening = lsi->agent_->listen(management); !listening) {
+  const std::string socket = lsi->parts_.rundir + "/" + config.name;
+  if (Result<> listening = lsi->agent_->listen(socket + ".mgmt"); !listening) {
+    return tl::unexpected(listening.error());
+  }
+  if (Result<> listening = lsi->agent_->listen_for_snoopers(socket + ".snoop"); !listening) {
     return tl::unexpected(listening.error());
   }
   lsi->install_default_rules();
@@ -265,13 +274,26 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
   return {};
 }
 
+bool SwitchLsi::set_fragments(pipeline::FragmentMode mode) {
+  if (mode == lsi_->fragments()) return true;
+  std::shared_ptr<pipeline::Defragmenter> defragmenter;
+  if (mode == pipeline::FragmentMode::reassemble) {
+    auto made = make_defragmenter();
+    if (!made) {
+      log::warn("{}: fragments: {}", config_.name, made.error().message);
+      return false;
+    }
+    defragmenter = std::move(*made);
+  }
+  lsi_->set_fragments(mode, std::move(defragmenter));
+  return true;
+}
+
 Result<> SwitchLsi::add_defragmenter(const ovsdb::PortSpec& spec) {
   if (!spec.options.empty()) {
     return fail("{}: type defrag has no option {}", spec.name, spec.options.begin()->first);
   }
-  const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
-  auto defragmenter =
-      pipeline::Defragmenter::make(std::min(cpus, pipeline::kMaxWorkers), rte_get_tsc_hz());
+  auto defragmenter = make_defragmenter();
   if (!defragmenter) return fail("{}: {}", spec.name, defragmenter.error().message);
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;

@@ -111,6 +111,7 @@ class SwitchLsi final : public openflow::AgentHost {
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   openflow::Bytes packet) override;
   [[nodiscard]] openflow::DeviceCounters device_counters(pipeline::PortNo port_no) const override;
+  bool set_fragments(pipeline::FragmentMode mode) override;
   [[nodiscard]] std::vector<openflow::QueueState> queues(pipeline::PortNo port_no) const override;
 
  private:
