@@ -137,18 +137,23 @@ void Region::lay_out() {
       .pool_capacity = pool_capacity_,
       .reserved = {},
   };
-  const auto place = [base](const void* at) {
+  for (uint32_t i = 0; i < config_.n_ports; ++i) {
+    new (&port(i)) PortBlock{};
+    write_places(i);
+  }
+}
+
+void Region::write_places(uint32_t number) {
+  const auto place = [base = mapping_.octets().data()](const void* at) {
     return static_cast<uint64_t>(static_cast<const uint8_t*>(at) - base);
   };
-  for (uint32_t i = 0; i < config_.n_ports; ++i) {
-    auto* block = new (&port(i)) PortBlock{};
-    block->to_vnf_at = place(to_vnf(i));
-    block->from_vnf_at = place(from_vnf(i));
-    block->fresh_at = place(fresh(i));
-    block->returned_at = place(returned(i));
-    block->direct_at = place(direct(i));
-    block->held_at = place(held(i).data());
-  }
+  PortBlock& block = port(number);
+  block.to_vnf_at = place(to_vnf(number));
+  block.from_vnf_at = place(from_vnf(number));
+  block.fresh_at = place(fresh(number));
+  block.returned_at = place(returned(number));
+  block.direct_at = place(direct(number));
+  block.held_at = place(held(number).data());
 }
 
 PortBlock& Region::port(uint32_t port) const {

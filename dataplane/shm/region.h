@@ -71,6 +71,9 @@ class Region {
   [[nodiscard]] uint8_t* octets(uint32_t buffer) const;
   [[nodiscard]] std::span<uint8_t> held(uint32_t port) const;
 
+  /// Writes the places of a port's rings into its block again; what a VNF scribbled there is gone.
+  void write_places(uint32_t port);
+
   /// The rings' places, from the switch's own books.
   [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
   [[nodiscard]] void* from_vnf(uint32_t port) const { return ring(port, 1); }

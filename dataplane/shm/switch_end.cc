@@ -173,6 +173,7 @@ void SwitchEnd::reclaim(uint32_t number) {
     reset_ring(ring);
   }
   empty_ring(region_->direct(number));
+  region_->write_places(number);
   region_->port(number).user.store(0, std::memory_order_release);
   open_rings(number);
 }
