@@ -121,7 +121,8 @@ def value_of(field: str, text: str, place: str) -> int:
         parse = ipaddress.IPv4Address if kind is Notation.IPV4 else ipaddress.IPv6Address
         return int(parse(text))
     except ValueError:
-        raise refuse(place, f"{text!r} is no {kind.value.replace('ip', 'IP')} address") from None
+        name = kind.value.replace("ip", "IP").replace("mac", "MAC")
+        raise refuse(place, f"{text!r} is no {name} address") from None
 
 
 def match_fields(rule: FlowRuleModel, place: str, tag: int | None) -> Match:
