@@ -63,11 +63,16 @@ class NativeEngine:
     def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
         peer = device_name(self._prefix, port, "x")
         with IPRoute() as outside:
-            index = outside.link_lookup(ifname=peer)[0]
-            outside.link("set", index=index, net_ns_fd=vnf.name)
+            # Not there if an earlier node was killed between the two steps.
+            for index in outside.link_lookup(ifname=peer):
+                outside.link("set", index=index, net_ns_fd=vnf.name)
         with NetNS(vnf.name) as inside:
-            index = inside.link_lookup(ifname=peer)[0]
-            inside.link("set", index=index, ifname=device)
+            found = inside.link_lookup(ifname=peer)
+            if not found:
+                raise EngineError(
+                    f"VNF {vnf.vnf}: device {peer} is gone; delete the graph and deploy it again"
+                )
+            inside.link("set", index=found[0], ifname=device)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. The namespace takes the far ends of the pairs with it."""
