@@ -4,11 +4,13 @@
 #include <net/if.h>
 #include <rte_dev.h>
 #include <rte_errno.h>
+#include <rte_mbuf.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -73,6 +75,16 @@ Result<> take_down(const std::string& interface) {
   });
   if (!done) return fail("{}: cannot be taken down: {}", interface, done.error().message);
   return {};
+}
+
+/// Frees what waits in the receive queues of a port that nobody polls yet.
+void discard_received(uint16_t port_id, uint16_t queues) {
+  std::array<rte_mbuf*, 32> burst;
+  for (uint16_t queue = 0; queue < queues; ++queue) {
+    while (const uint16_t count = rte_eth_rx_burst(port_id, queue, burst.data(), burst.size())) {
+      rte_pktmbuf_free_bulk(burst.data(), count);
+    }
+  }
 }
 
 }  // namespace
@@ -200,6 +212,8 @@ Result<> EthdevPort::start() {
   }
   if (request_.leave_down) {
     if (Result<> down = take_down(request_.kernel_interface); !down) return down;
+    // While it was up the kernel may have announced IPv6 on it: nobody asked for that frame.
+    discard_received(port_id_, rx_queues_);
   }
   rte_eth_stats_reset(port_id_);
   io_.open();

@@ -61,6 +61,15 @@ class Bench:
         self.p0.send(frame)
         return await self.p1.receive(count, patience_s=3.0 if count else 0.3)
 
+    async def comes_to_pass(self, frame: bytes, *, through: bool) -> bool:
+        """Whether the frame comes out (or no longer does) at last. A switch that caches decisions
+        may take until its next revalidation to see that a rule of a known flow has changed."""
+        for _ in range(20):
+            self.p0.send(frame)
+            if bool(await self.p1.receive(1, patience_s=0.5)) == through:
+                return True
+        return False
+
 
 @pytest.fixture(params=["ovs-dpdk", "headrace"])
 async def bench(request: pytest.FixtureRequest, start_node: StartNode) -> AsyncIterator[Bench]:
@@ -108,7 +117,7 @@ async def test_forwards_both_ways_and_stops(bench: Bench) -> None:
     statistics = {(s.lsi, s.port): s for s in await bench.node.driver.port_statistics()}
     assert statistics[bench.node.lsi0, "p1"].tx_packets == 1
     await bench.node.graphs.delete("g")
-    assert await bench.over(udp(), 0) == []
+    assert await bench.comes_to_pass(udp(), through=False)
 
 
 async def test_header_actions(bench: Bench) -> None:
@@ -220,7 +229,7 @@ async def test_update_leaves_other_rules_alone(bench: Bench) -> None:
     assert len(await bench.over(udp())) == 1
     assert await bench.over(udp(dest_mac="02:00:00:00:00:03"), 0) == []
     await bench.deploy(keep, rule("change", change, out("endpoint:out")))
-    assert len(await bench.over(udp(dest_mac="02:00:00:00:00:03"))) == 1
+    assert await bench.comes_to_pass(udp(dest_mac="02:00:00:00:00:03"), through=True)
     record = bench.node.graphs.record("g")
     kept = next(r for r in record.plan.rules() if r.label == "g/keep")
     assert any(
@@ -239,7 +248,7 @@ async def test_restarted_node_adopts_the_switch(bench: Bench, start_node: StartN
     assert again.supervisor.find("switch") == process
     assert len(await bench.over(udp())) == 1
     await again.graphs.delete("g")
-    assert await bench.over(udp(), 0) == []
+    assert await bench.comes_to_pass(udp(), through=False)
 
 
 async def test_refusals_leave_nothing(bench: Bench) -> None:

@@ -42,7 +42,8 @@ def test_a_second_switch_says_that_it_waits_and_then_takes_over(switch: Switch) 
         assert switch.call("show")["lsis"] != []
         assert switch.stop_switch() == 0
         wait_for(lambda: bool(second.call("show")["lsis"]), "it does not take over")
-        assert f"LOCAL({bridge})" in second.ofctl("show", bridge)
+        local = f"LOCAL({bridge})"
+        wait_for(lambda: local in second.ofctl("show", bridge), "the LSI has no LOCAL port")
         second.vsctl("del-br", bridge)
         assert second.stop_switch() == 0
 
