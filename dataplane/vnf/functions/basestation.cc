@@ -7,6 +7,7 @@
 #include <array>
 #include <cstring>
 
+#include "vnf/functions/admission.h"
 #include "vnf/functions/basestation_config.h"
 #include "vnf/net/arp.h"
 #include "vnf/net/gtpu.h"
@@ -121,24 +122,8 @@ void Basestation::go_up(std::span<rte_mbuf*> packets, Output& output) noexcept {
 }
 
 bool Basestation::enter_tunnel(rte_mbuf* packet, Output& output) noexcept {
-  if (rte_pktmbuf_data_len(packet) < kEthernet) {
-    output.drop(packet, DropReason::malformed);
-    return false;
-  }
+  if (!admit_ipv4(packet, radio_mac_, output, [&] { answer_user(packet, output); })) return false;
   const auto& ethernet = ethernet_of(packet);
-  if (ethernet.type == packet::kTypeArp) {
-    answer_user(packet, output);
-    return false;
-  }
-  if (ethernet.type != packet::kTypeIpv4 ||
-      std::memcmp(ethernet.dst, radio_mac_.data(), radio_mac_.size()) != 0) {
-    output.drop(packet, DropReason::not_for_us);
-    return false;
-  }
-  if (!is_ipv4_valid(packet)) {
-    output.drop(packet, DropReason::malformed);
-    return false;
-  }
   const auto& ip = ipv4_of(packet);
   Bearer* bearer = config_.bearers.by_address(packet::swap32(ip.src));
   if (bearer == nullptr || (ethernet.src[0] & 1) != 0) {
@@ -175,24 +160,7 @@ void Basestation::come_down(std::span<rte_mbuf*> packets, Output& output) noexce
 }
 
 bool Basestation::admit_from_core(rte_mbuf* packet, Output& output) noexcept {
-  if (rte_pktmbuf_data_len(packet) < kEthernet) {
-    output.drop(packet, DropReason::malformed);
-    return false;
-  }
-  const auto& ethernet = ethernet_of(packet);
-  if (ethernet.type == packet::kTypeArp) {
-    answer_core(packet, output);
-    return false;
-  }
-  if (ethernet.type != packet::kTypeIpv4 ||
-      std::memcmp(ethernet.dst, core_mac_.data(), core_mac_.size()) != 0) {
-    output.drop(packet, DropReason::not_for_us);
-    return false;
-  }
-  if (!is_ipv4_valid(packet)) {
-    output.drop(packet, DropReason::malformed);
-    return false;
-  }
+  if (!admit_ipv4(packet, core_mac_, output, [&] { answer_core(packet, output); })) return false;
   const auto& ip = ipv4_of(packet);
   if (packet::swap32(ip.dst) != config_.core_address || ip.proto != packet::kProtoEsp) {
     output.drop(packet, DropReason::not_for_us);

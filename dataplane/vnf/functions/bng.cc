@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "vnf/functions/admission.h"
 #include "vnf/net/arp.h"
 #include "vnf/net/ipv4_frame.h"
 #include "vnf/state/subscribers.h"
@@ -195,24 +196,7 @@ void Bng::go_up(rte_mbuf* packet, Output& output) noexcept {
 }
 
 void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
-  if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader)) {
-    output.drop(packet, DropReason::malformed);
-    return;
-  }
-  const auto& ethernet = ethernet_of(packet);
-  if (ethernet.type == packet::kTypeArp) {
-    answer_core(packet, output);
-    return;
-  }
-  if (ethernet.type != packet::kTypeIpv4 ||
-      std::memcmp(ethernet.dst, core_mac_.data(), core_mac_.size()) != 0) {
-    output.drop(packet, DropReason::not_for_us);
-    return;
-  }
-  if (!is_ipv4_valid(packet)) {
-    output.drop(packet, DropReason::malformed);
-    return;
-  }
+  if (!admit_ipv4(packet, core_mac_, output, [&] { answer_core(packet, output); })) return;
   const auto& ip = ipv4_of(packet);
   if (packet::swap32(ip.dst) != config_.core_address || ip.proto != packet::kProtoGre ||
       packet::swap32(ip.src) != config_.tunnel_remote) {

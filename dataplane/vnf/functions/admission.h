@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// What every function with an address of its own does with a frame before anything else.
+#pragma once
+
+#include <cstring>
+
+#include "vnf/net/address.h"
+#include "vnf/net/ipv4_frame.h"
+#include "vnf/output.h"
+
+namespace headrace::vnf {
+
+/// Whether the frame is an untagged, valid IPv4 packet sent to `own`. If it is not, it is gone:
+/// ARP went to `answer`, anything else was dropped with its reason.
+template <typename AnswerArp>
+bool admit_ipv4(rte_mbuf* frame, const MacAddress& own, Output& output, AnswerArp&& answer) {
+  if (rte_pktmbuf_data_len(frame) < sizeof(packet::EthernetHeader)) {
+    output.drop(frame, DropReason::malformed);
+    return false;
+  }
+  const auto& ethernet = ethernet_of(frame);
+  if (ethernet.type == packet::kTypeArp) {
+    answer();
+    return false;
+  }
+  if (ethernet.type != packet::kTypeIpv4 ||
+      std::memcmp(ethernet.dst, own.data(), own.size()) != 0) {
+    output.drop(frame, DropReason::not_for_us);
+    return false;
+  }
+  if (!is_ipv4_valid(frame)) {
+    output.drop(frame, DropReason::malformed);
+    return false;
+  }
+  return true;
+}
+
+}  // namespace headrace::vnf
