@@ -168,8 +168,11 @@ class OpenVSwitchLike(System):
         self.vsctl("--no-wait", "init")
 
     def vsctl(self, *words: str) -> str:
-        """Runs ovs-vsctl on this system's database."""
-        return run("ovs-vsctl", f"--db=unix:{self.socket}", "--timeout=30", *words)
+        """Runs ovs-vsctl on this system's database; PeerError with the daemon's last words too."""
+        try:
+            return run("ovs-vsctl", f"--db=unix:{self.socket}", "--timeout=30", *words)
+        except PeerError as error:
+            raise PeerError(f"{error}; {self.last_words()}") from error
 
     def ofctl(self, command: str, *words: str, stdin: str | None = None) -> str:
         """Runs ovs-ofctl on this system's bridge."""
