@@ -70,7 +70,7 @@ def register(app: typer.Typer) -> None:
 
     @room.command("adversary")
     def adversary_command(
-        repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
+        repeats: RepeatsOption = 25, seconds: SecondsOption = 0.25, as_json: JsonOption = False
     ) -> None:
         """Goodput of honest flows before and under traffic made against caches and tuple spaces."""
         from headrace.bench.peers import suites

@@ -12,6 +12,9 @@ It is 1 for a switch to which an attack packet is a packet like others; each att
 costs as much as k honest ones at a share s lowers it to 1 / (1 + s (k - 1)). Both sets have the
 same number of frames, so that they cost the source the same (its frames come from memory).
 
+A few percent are less than what a shared machine's speed changes by from second to second. So the
+windows are short and many, the two sets take turns, and the median of the pairs has an interval.
+
 Source: Csikor et al., "Tuple Space Explosion", CoNEXT 2019 (CVE-2019-25076).
 """
 
@@ -26,6 +29,7 @@ from headrace.bench.peers.cases import ROUTER_MAC, SEED, SENDER_MAC, SINK, SOURC
 from headrace.bench.peers.frames import Bytes
 
 HONEST_FLOWS = 100
+FILLING_S = 2.0  # how long an attack may fill what it fills before anything is measured
 ALLOWED_SOURCE = int(ipaddress.IPv4Address("10.0.0.1"))
 ALLOWED_UDP_SRC = 12345
 ALLOWED_UDP_DST = 80

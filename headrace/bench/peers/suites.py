@@ -25,13 +25,31 @@ from headrace.bench.peers.systems import (
 )
 from headrace.bench.rows import Row, row, skipped
 from headrace.machine.tsc import tsc_hz
+from headrace.results.statistics import median_interval
 
 BUILD = Path(__file__).resolve().parents[3] / "build"
-WORKER_CORE = 1
+CONTROL_CORE, WORKER_CORE = 0, 1
 MEMORY_MB = 512
 EFFECTS = 200  # flow-mods timed to their effect
 
 Say = Callable[[str], None]
+
+
+@contextmanager
+def on_the_control_core() -> Iterator[None]:
+    """Keeps this command, and what it starts, off the worker's core for as long as it lasts.
+
+    Else the tools that it calls would take turns with the worker that is measured. The switches
+    pin their workers themselves.
+    """
+    before = os.sched_getaffinity(0)
+    if not {CONTROL_CORE, WORKER_CORE} <= before:
+        raise PeerError("comparing switches needs cores 0 and 1: the rest's, and the worker's")
+    os.sched_setaffinity(0, {CONTROL_CORE})
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, before)
 
 
 @contextmanager
@@ -42,10 +60,11 @@ def place() -> Iterator[Place]:
         raise PeerError(f"{plugin} is missing; run `make build`")
     if os.geteuid() != 0:
         raise PeerError("comparing switches needs root: they poll pinned cores and hugepages")
-    if (os.cpu_count() or 1) <= WORKER_CORE:
-        raise PeerError("comparing switches needs two cores: one for the worker, one for the rest")
     # DPDK refuses plugins under a world-writable directory such as /tmp.
-    with tempfile.TemporaryDirectory(prefix="headrace-peers-", dir="/run") as folder:
+    with (
+        on_the_control_core(),
+        tempfile.TemporaryDirectory(prefix="headrace-peers-", dir="/run") as folder,
+    ):
         root = Path(folder)
         (root / "flows").mkdir()
         own = root / plugin.name
@@ -82,7 +101,9 @@ def manifest(plan: Plan) -> dict[str, Any]:
         "source": "net_null with the flow source plugin (copies prepared frames), unpaced",
         "sink": "net_null",
         "worker_core": WORKER_CORE,
-        "shared": "the switches' other threads and this command share core 0; "
+        "shared": f"core {CONTROL_CORE}: the switches' other threads (management, OpenFlow, "
+        "OVSDB), this command and the tools that it calls, so a client and the switch that serves "
+        f"it take turns; core {WORKER_CORE}: the worker, in which source and sink run too; "
         "only the measured system runs, the others are stopped",
         "windows": {"repeats": plan.repeats, "seconds": plan.window_s},
         "ratios": "median of the ratios of neighbouring windows",
@@ -154,21 +175,43 @@ def _under_attack(
             system.resume()
             system.apply(setting)
         system.park()
-        rates: dict[str, list[float]] = {"honest": [], "attacked": []}
-        for _ in range(plan.repeats):
-            for kind, made in sets.items():
-                frames.serve(path, made)
-                # The attack needs time to fill what it fills; the honest rate to recover.
-                rates[kind].append(measure(system, 1.0, plan.window_s))
-        kept = [a * (1 - attack.share) ** -1 / h for h, a in zip(*rates.values(), strict=True)]
-        say(f"{attack.name}: {system.name} keeps {statistics.median(kept):.1%} {setting}")
+        frames.serve(path, sets["attacked"])
+        measure(system, 0.0, adversary.FILLING_S)
+        rates = _in_turn(system, path, sets, plan)
+        if min(rates["honest"]) <= 0:
+            reason = "no honest packets came out"
+            yield skipped(f"{attack.name} {system.name} kept", "ratio", reason)
+            continue
         for kind, pps in rates.items():
             mpps = [one / 1e6 for one in pps]
             yield row(f"{attack.name} {system.name} {kind}", mpps, "Mpps", note=setting or None)
+        kept = [
+            attacked / (before * (1 - attack.share))
+            for before, attacked in zip(rates["honest"], rates["attacked"], strict=True)
+        ]
+        low, high = median_interval(kept) if len(kept) > 5 else (min(kept), max(kept))
         goal = attack.goal if system.name == "headrace" else None
-        yield row(f"{attack.name} {system.name} kept", kept, "ratio", goal=goal)
+        note = f"95 %: {low:.3f} to {high:.3f}" if len(kept) > 5 else None
+        yield row(f"{attack.name} {system.name} kept", kept, "ratio", goal=goal, note=note)
+        say(f"{attack.name}: {system.name} keeps {statistics.median(kept):.1%}; {note} {setting}")
     for written in (path, *sets.values()):
         written.unlink()
+
+
+def _in_turn(
+    system: System, path: Path, sets: dict[str, Path], plan: Plan
+) -> dict[str, list[float]]:
+    """Packets per second with each set of frames.
+
+    In the order A B, B A, A B: a drift of the machine makes neither better.
+    """
+    rates: dict[str, list[float]] = {kind: [] for kind in sets}
+    for pair in range(plan.repeats):
+        order = list(sets) if pair % 2 == 0 else list(reversed(sets))
+        for kind in order:
+            frames.serve(path, sets[kind])
+            rates[kind].append(measure(system, plan.settle_s, plan.window_s))
+    return rates
 
 
 def run_updates(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
@@ -191,7 +234,13 @@ def run_updates(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
             rows += list(_effect(system, say))
             rows += list(_churned(system, where, plan, say))
             system.park()
-    return rows, manifest(plan)
+    about = manifest(plan) | {
+        "flow_mods": f"{updates.FLOWS} into an empty table that no packet gets to, and out again, "
+        "while the worker polls a source of 30 million packets per second and more",
+        "lost": "handed out by the source less sent to the sink, in windows with the source closed "
+        "at both ends; where there is a loss, the note says at which counter packets are missing",
+    }
+    return rows, about
 
 
 def _effect(system: OpenVSwitchLike, say: Say) -> Iterator[Row]:
@@ -225,56 +274,33 @@ def _update_rates(switches: list[OpenVSwitchLike], say: Say) -> Iterator[Row]:
                     for verb, rate in found.items():
                         rates.setdefault(f"{verb} {system.name}", []).append(rate)
             for what, samples in rates.items():
-                goal = 200_000 if what == "add headrace" else None
+                goal = updates.GOAL_PER_SECOND if what == "add headrace" else None
                 name = f"flow-mods {kind} {mode} {what}"
                 say(f"{name}: {statistics.median(samples) / 1e3:.0f} k/s")
                 yield row(name, samples, "1/s", goal=goal)
             for name, why in refused.items():
-                yield skipped(f"flow-mods {kind} {mode} {name}", "1/s", why)
+                goal = updates.GOAL_PER_SECOND if name == "headrace" else None
+                yield skipped(f"flow-mods {kind} {mode} {name}", "1/s", why, goal=goal)
 
 
 def _churned(system: OpenVSwitchLike, where: Place, plan: Plan, say: Say) -> Iterator[Row]:
-    frames.close(where.flow_dir / f"{cases.toggle().device}.frames")
-    time.sleep(0.2)
+    churned = updates.Window(system, where)
     for what, churn in updates.CHURNS.items():
-        lost, rates, changed = [], [], []
+        windows: list[updates.Account] = []
+        changed = []
         for _ in range(max(3, plan.repeats // 2)):
             start = time.monotonic()
             with churn(system) as changes:
-                count, pps = _loss(system, where, 2 * plan.window_s)
-            lost.append(count)
-            rates.append(pps / 1e6)
+                windows.append(churned.account(2 * plan.window_s))
             changed.append(changes.made / (time.monotonic() - start))
-        note = f"{statistics.median(changed):.0f} changes/s made"
-        say(f"{what}: {system.name} lost {statistics.median(lost):.0f} packets; {note}")
+        lost = [one.lost for one in windows]
         # Not the median: a loss in any window is a loss.
-        worst = max(lost, key=abs)
+        worst = max(windows, key=lambda one: abs(one.lost))
+        where_lost = f"; {worst.told()}" if worst.lost and system.counts_arrivals else ""
+        note = f"{statistics.median(changed):.0f} changes/s made{where_lost}"
+        say(f"{what}: {system.name} lost {worst.lost} packets; {note}")
         goal = 0 if system.name == "headrace" else None
         yield row(
             f"{what} {system.name} lost", lost, "packets", goal=goal, better="lower", note=note
-        ).model_copy(update={"value": worst, "met": None if goal is None else worst == 0})
-        yield row(f"{what} {system.name} rate", rates, "Mpps")
-
-
-def _loss(system: OpenVSwitchLike, where: Place, seconds: float) -> tuple[float, float]:
-    """Packets lost over a window, and packets sent per second in it.
-
-    The source is opened for the window and closed again; then all that it served must have reached
-    the sink.
-    """
-    toggle = cases.toggle()
-    path = where.flow_dir / f"{toggle.device}.frames"
-
-    def totals() -> tuple[int, int]:
-        pid = system.polling().pid
-        return frames.served(where.flow_dir, toggle.device, pid), system.sent()
-
-    served_before, sent_before = totals()
-    frames.write(path, toggle.make_frames())
-    start = time.monotonic()
-    time.sleep(seconds)
-    frames.close(path)
-    elapsed = time.monotonic() - start
-    time.sleep(0.2)
-    served, sent = totals()
-    return (served - served_before) - (sent - sent_before), (sent - sent_before) / elapsed
+        ).model_copy(update={"value": worst.lost, "met": None if goal is None else worst.lost == 0})
+        yield row(f"{what} {system.name} rate", [one.pps / 1e6 for one in windows], "Mpps")

@@ -49,7 +49,10 @@ class Place:
 def run(*command: str | Path, stdin: str | None = None) -> str:
     """Runs a tool to its end; its output. PeerError with its words if it fails."""
     words = [str(word) for word in command]
-    done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=180)  # noqa: S603
+    try:
+        done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=180)  # noqa: S603
+    except subprocess.TimeoutExpired as late:
+        raise PeerError(f"{' '.join(words)[:200]}: no end after {late.timeout:.0f} s") from late
     if done.returncode != 0:
         raise PeerError(f"{' '.join(words)[:200]}: {done.stderr.strip()[-600:]}")
     return done.stdout
@@ -151,6 +154,8 @@ class System(ABC):
 class OpenVSwitchLike(System):
     """What Headrace and OVS share: a stock ovsdb-server, ovs-vsctl and ovs-ofctl."""
 
+    counts_arrivals = True  # by its own count, so less than the source's where packets are missing
+
     def start_database(self) -> None:
         """Starts this system's own ovsdb-server with the stock schema."""
         database = self.rundir / "conf.db"
@@ -229,6 +234,7 @@ class OvsDpdk(OpenVSwitchLike):
 
     name = "ovs-dpdk"
     overlay: Overlay | None = None
+    counts_arrivals = False  # by the device's: net_null counts also what the source takes back
 
     def start(self) -> None:
         """Starts the database and the switch."""

@@ -7,7 +7,9 @@ Effect: from sending a flow-mod that opens a port to the first packet seen on it
 (so the reading's own round trip is in it, and is told beside it). Churn: what the source handed out
 less what the sink was sent, over a window in which 10 000 flow-mods per second, ports or LSIs come
 and go; the source is unpaced, and closed before the counters are read, so the difference is what
-the switch lost. The rate beside it shows any stall, the count of changes that they took place.
+the switch lost. Source and sink run in the worker and are never starved without it; what is missing
+is told by counter (source, port in, port out). The rate beside it shows any stall, the count of
+changes that they took place.
 """
 
 import statistics
@@ -17,12 +19,13 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from headrace.bench.peers import openflow
-from headrace.bench.peers.cases import SINK, mixed_prefixes
+from headrace.bench.peers import cases, frames, openflow
+from headrace.bench.peers.cases import SINK, SOURCE, mixed_prefixes
 from headrace.bench.peers.openflow import Session, flow_mod, ipv4_match
-from headrace.bench.peers.systems import OpenVSwitchLike
+from headrace.bench.peers.systems import OpenVSwitchLike, PeerError, Place
 
 FLOWS = 100_000
+GOAL_PER_SECOND = 200_000
 CHURN_PER_SECOND = 10_000
 CHURN_TABLE = 5  # no packet gets there
 
@@ -194,3 +197,85 @@ CHURNS: dict[str, Callable[[OpenVSwitchLike], AbstractContextManager[Changes]]] 
     "port churn": port_churn,
     "lsi churn": lsi_churn,
 }
+
+
+@dataclass(frozen=True)
+class Counters:
+    """Packets so far, at each place on the way."""
+
+    served: int  # handed out by the source
+    received: int  # by the port that it is
+    sent: int  # to the sink
+
+
+@dataclass(frozen=True)
+class Account:
+    """What became of one window's packets."""
+
+    before: Counters
+    after: Counters
+    seconds: float
+
+    @property
+    def lost(self) -> int:
+        """Packets that the source handed out and the sink never got."""
+        return self._grown("served") - self._grown("sent")
+
+    @property
+    def pps(self) -> float:
+        """Packets per second at the sink."""
+        return self._grown("sent") / self.seconds
+
+    def told(self) -> str:
+        """The place between whose counters packets are missing."""
+        before_port = self._grown("served") - self._grown("received")
+        within = self._grown("received") - self._grown("sent")
+        return f"{before_port} between source and port, {within} between port and sink"
+
+    def _grown(self, name: str) -> int:
+        return int(getattr(self.after, name) - getattr(self.before, name))
+
+
+class Window:
+    """Opens the source for a while and accounts for all that it hands out."""
+
+    def __init__(self, system: OpenVSwitchLike, where: Place) -> None:
+        """Closes the source of the case `toggle`, which must be loaded."""
+        self.system = system
+        self.device = cases.toggle().device
+        self.flow_dir = where.flow_dir
+        self.path = where.flow_dir / f"{self.device}.frames"
+        frames.close(self.path)
+        self._at_rest()
+
+    def account(self, seconds: float) -> Account:
+        """One window. PeerError if nothing came through."""
+        before = self._counters()
+        frames.write(self.path, cases.toggle().make_frames())
+        start = time.monotonic()
+        time.sleep(seconds)
+        frames.close(self.path)
+        taken = time.monotonic() - start
+        self._at_rest()
+        account = Account(before, self._counters(), taken)
+        if account.pps <= 0:
+            raise PeerError(f"{self.system.name}: nothing came through; {account.told()}")
+        return account
+
+    def _counters(self) -> Counters:
+        with Session(self.system.rundir / "br0.mgmt") as session:
+            received, _ = session.port_packets(SOURCE)
+            return Counters(self._served(), received, session.transmitted(SINK))
+
+    def _served(self) -> int:
+        return frames.served(self.flow_dir, self.device, self.system.polling().pid)
+
+    def _at_rest(self) -> None:
+        """Waits until neither the closed source nor the sink's counter moves any more."""
+        deadline = time.monotonic() + 20
+        seen = (-1, -1)
+        while (now := (self._served(), self.system.sent())) != seen:
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.system.name}: the source did not come to rest in 20 s")
+            seen = now
+            time.sleep(0.05)
