@@ -12,6 +12,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "base/prefetch.h"
+
 namespace headrace::channel {
 
 inline constexpr uint32_t kLine = 64;
@@ -28,12 +30,12 @@ inline void write_header(uint8_t* octets) {
 
 /// Asks for a packet's lines, to write them.
 inline void prefetch_to_write(uint8_t* octets, uint32_t length) {
-  for (uint32_t at = 0; at < length; at += kLine) __builtin_prefetch(octets + at, 1, 3);
+  for (uint32_t at = 0; at < length; at += kLine) headrace::prefetch_to_write(octets + at);
 }
 
 /// Asks for a packet's lines, to read them.
 inline void prefetch_to_read(const uint8_t* octets, uint32_t length) {
-  for (uint32_t at = 0; at < length; at += kLine) __builtin_prefetch(octets + at, 0, 3);
+  for (uint32_t at = 0; at < length; at += kLine) headrace::prefetch_to_read(octets + at);
 }
 
 /// Writes the mark and `number` into each cache line of a packet of `length` >= 24 octets.

@@ -8,6 +8,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/prefetch.h"
 #include "pipeline/terms/port_io.h"
 
 namespace headrace::port::memif {
@@ -212,7 +213,7 @@ uint16_t Ring::send(std::span<rte_mbuf*> packets) noexcept {
     const auto index = static_cast<uint16_t>(begin + i);
     const uint8_t* data =
         buffers_ != nullptr ? buffers_ + size_t{buffer_size_} * (index & mask_) : slot(index).data;
-    if (data != nullptr) rte_prefetch0_write(data);
+    if (data != nullptr) prefetch_to_write(data);
   }
   uint16_t sent = 0;
   uint64_t bytes = 0;

@@ -14,6 +14,7 @@ from headrace.bench.channels.switch import Switch
 from headrace.bench.manifest import machine, versions
 from headrace.bench.peers.suites import place
 from headrace.bench.peers.systems import Place
+from headrace.bench.priority import raise_priority
 from headrace.bench.rows import Row
 from headrace.machine.programs import ProgramMissing, find_program
 
@@ -109,6 +110,7 @@ async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], d
         ChannelError, PeerError: what all need is missing, or the switch could not be set up.
     """
     program = find_channel_program()
+    priority = raise_priority()
     taken: dict[tuple[str, Case], list[float]] = {}
     failed: dict[str, str] = {}
     with place() as where:
@@ -133,10 +135,10 @@ async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], d
     complete = {key: rates for key, rates in taken.items() if key[0] not in failed}
     rows = list(figures.rates(kinds, complete, failed))
     rows += figures.ratios(complete, failed, whole=len(kinds) == len(KINDS))
-    return rows, manifest(plan, kinds)
+    return rows, manifest(plan, kinds, priority)
 
 
-def manifest(plan: Plan, kinds: Sequence[Kind]) -> dict[str, Any]:
+def manifest(plan: Plan, kinds: Sequence[Kind], priority: str) -> dict[str, Any]:
     """What the figures were taken with, what they mean, and what shares a core."""
     return {
         "machine": machine(),
@@ -164,5 +166,6 @@ def manifest(plan: Plan, kinds: Sequence[Kind]) -> dict[str, Any]:
         "share core 0, giving it to each other when they have nothing to do; else each has a core. "
         "The programs' control threads and this command run on the same cores, mostly asleep",
         "windows": {"repeats": plan.repeats, "seconds": plan.window_s, "settle": plan.settle_s},
+        "priority": priority,
         "order": "all kinds in turn, each with all its cases, and again for each repeat",
     }
