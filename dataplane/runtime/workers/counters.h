@@ -21,7 +21,7 @@ class Counter {
   std::atomic<uint64_t> value_{0};
 };
 
-/// What a worker spends its time on, in TSC cycles; a round polls every queue of the worker once.
+/// What a worker spends its time on, in TSC cycles; a round polls every queue of the worker.
 /// Cycles of rounds in which something arrived are busy, those of other rounds (and sleep) idle.
 struct alignas(RTE_CACHE_LINE_SIZE) WorkerCounters {
   Counter busy_cycles;

@@ -17,8 +17,8 @@ constexpr uint64_t kBurstsPerSecond = 100;
 constexpr uint64_t kLeastBurstBits = 2 * 1518 * 8;
 /// Of queues to which nothing is promised.
 constexpr double kDefaultWeight = 1000;
-/// Bursts that one call of drain() sends at most, so that a round stays short.
-constexpr unsigned kBurstsPerRound = 4;
+/// Bursts that one call of drain() sends at most, so that a round stays short: four full polls.
+constexpr unsigned kBurstsPerRound = 16;
 
 }  // namespace
 

@@ -72,23 +72,33 @@ unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
   unsigned received = 0;
   for (const PollEntry& entry : plan.queues) {
     if (now < entry.next_poll) continue;
-    const uint64_t begin = kTimed ? rte_rdtsc() : 0;
-    const uint16_t count = entry.io->rx(entry.queue, burst);
-    if (count == 0) {
+    unsigned packets = 0;
+    unsigned bursts = 0;
+    unsigned full_bursts = 0;
+    uint16_t count = 0;
+    do {
+      const uint64_t begin = kTimed ? rte_rdtsc() : 0;
+      count = entry.io->rx(entry.queue, burst);
+      if (count == 0) break;
+      const uint64_t arrived = kTimed ? rte_rdtsc() : 0;
+      executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
+      if constexpr (kTimed) {
+        counters_.receive_cycles.add(arrived - begin);
+        counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
+        counters_.staged_packets.add(count);
+      }
+      packets += count;
+      ++bursts;
+      full_bursts += count == pipeline::kBurst ? 1 : 0;
+    } while (count == pipeline::kBurst && bursts < kBurstsPerPoll);
+    if (packets == 0) {
       entry.next_poll = now + entry.idle_interval;
       continue;
     }
-    const uint64_t arrived = kTimed ? rte_rdtsc() : 0;
-    executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
-    if constexpr (kTimed) {
-      counters_.receive_cycles.add(arrived - begin);
-      counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
-      counters_.staged_packets.add(count);
-    }
-    entry.counters->packets.add(count);
-    entry.counters->bursts.add(1);
-    entry.counters->full_bursts.add(count == pipeline::kBurst ? 1 : 0);
-    received += count;
+    entry.counters->packets.add(packets);
+    entry.counters->bursts.add(bursts);
+    entry.counters->full_bursts.add(full_bursts);
+    received += packets;
   }
   return received;
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker: a pinned thread that polls receive queues and runs what they bring through the LSIs.
 //
-// One round: poll every queue of the plan once and run each burst to its end; run packet-outs;
-// flush the transmit buffers; report a quiescent state. What to poll is a PollPlan that the control
-// thread replaces at any time: the next round uses the new one. Nobody waits for anybody.
+// One round: poll every queue of the plan and run each burst to its end, kBurstsPerPoll of a queue
+// at most, and after a burst that was not full the next queue; run packet-outs; flush the transmit
+// buffers; report a quiescent state. What to poll is a PollPlan that the control thread replaces at
+// any time: the next round uses the new one. Nobody waits for anybody.
 //
 // Cycles: a round in which something arrived is busy, any other is idle; one time stamp per round
 // divides them, so that busy + idle is all of the worker's time.
@@ -29,6 +30,10 @@
 #include "runtime/workers/shared_tx.h"
 
 namespace headrace::runtime {
+
+/// Full bursts that a worker takes from one queue before it looks at the next: what a round costs
+/// besides is then shared by up to 128 packets, and no queue waits for more of each of the others.
+inline constexpr unsigned kBurstsPerPoll = 4;
 
 /// One receive queue to poll, and where its packets go.
 struct PollEntry {

@@ -222,6 +222,38 @@ TEST_F(WorkerTest, AnExpensiveQueueIsPolledSeldomWhileIdle) {
   qsbr_->drain();
 }
 
+TEST_F(WorkerTest, AQueueThatIsAlwaysFullLeavesTheOthersTheirTurn) {
+  /// Brings full bursts for ever, of frames that no rule takes.
+  class Flood final : public pipeline::PortIo {
+   public:
+    uint16_t rx(uint16_t, std::span<rte_mbuf*> packets) noexcept override {
+      for (rte_mbuf*& packet : packets) packet = frame(0);
+      polls.fetch_add(1, std::memory_order_relaxed);
+      return static_cast<uint16_t>(packets.size());
+    }
+    uint16_t tx(uint16_t, std::span<rte_mbuf*>) noexcept override { return 0; }
+    std::atomic<uint64_t> polls{0};
+  } flood;
+  rule(2, {pipeline::OutputAction{.port = 1}});
+  start({0});
+  const WorkerCounters& counters = pool_of_workers_->workers()[0]->counters();
+  std::vector<RxQueue> queues = pool_of_workers_->queues();
+  queues[0].entry.io = &flood;
+  pool_of_workers_->set_queues(queues, {});
+  qsbr_->drain();
+  for (uint8_t i = 0; i < 200; ++i) ports_[1].put(frame(i));
+  EXPECT_EQ(marks(ports_[0], 200), sequence(200));
+  pool_of_workers_->set_queues({}, {});
+  qsbr_->drain();
+  EXPECT_EQ(counters_[1].packets.read(), 200u);
+  EXPECT_EQ(counters_[0].bursts.read(), flood.polls.load());
+  EXPECT_EQ(counters_[0].full_bursts.read(), flood.polls.load());
+  EXPECT_EQ(counters_[0].packets.read(), flood.polls.load() * pipeline::kBurst);
+  EXPECT_EQ(counters.packets.read(), flood.polls.load() * pipeline::kBurst + 200);
+  EXPECT_GT(flood.polls.load(), counters.busy_rounds.read()) << "several bursts in a round";
+  EXPECT_LE(flood.polls.load(), counters.busy_rounds.read() * kBurstsPerPoll);
+}
+
 TEST_F(WorkerTest, StageTimingAddsUp) {
   rule(1, {pipeline::OutputAction{.port = 2}});
   start({0});
