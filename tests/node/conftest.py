@@ -11,6 +11,7 @@ import pytest
 
 from headrace.node.config import from_dict
 from headrace.node.node import Node, tear_down
+from tests.support.janitor import removed_at_the_latest
 
 StartNode = Callable[..., Awaitable[Node]]
 
@@ -19,8 +20,9 @@ StartNode = Callable[..., Awaitable[Node]]
 def rundir() -> Iterator[Path]:
     """A new directory with a short name, as Unix sockets need."""
     directory = Path(tempfile.mkdtemp(prefix="hr-"))
-    yield directory
-    shutil.rmtree(directory, ignore_errors=True)
+    with removed_at_the_latest("node", directory):
+        yield directory
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 @pytest.fixture

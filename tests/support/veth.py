@@ -10,9 +10,12 @@ import socket
 import struct
 import subprocess
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from tests.support.janitor import removed_at_the_latest
 
 _numbers = itertools.count()
 _ETH_P_ALL = 3
@@ -30,8 +33,10 @@ class VethPair:
         stem = f"hr{os.getpid() % 100000}{next(_numbers):x}"
         self.near = f"{stem}n"
         self.far = f"{stem}f"
+        self._notes = ExitStack()
 
     def __enter__(self) -> Self:
+        self._notes.enter_context(removed_at_the_latest("link", self.near))
         _ip("link", "add", self.near, "type", "veth", "peer", "name", self.far)
         for interface in (self.near, self.far):
             setting = Path(f"/proc/sys/net/ipv6/conf/{interface}/disable_ipv6")
@@ -47,6 +52,7 @@ class VethPair:
         trace: TracebackType | None,
     ) -> None:
         subprocess.run(["ip", "link", "del", self.near], check=False, capture_output=True)
+        self._notes.close()
 
 
 class RawPort:

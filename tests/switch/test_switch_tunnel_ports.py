@@ -20,6 +20,7 @@ import pytest
 from headrace.protocols.tunnel_actions import Kind
 from tests.support.frames import checksum as internet_checksum
 from tests.support.frames import mac, udp_frame
+from tests.support.janitor import removed_at_the_latest
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
 from tests.switch.test_switch_tunnel_actions import (
@@ -46,14 +47,15 @@ def ip(*words: str) -> None:
 def namespace(interface: str, address: str) -> Iterator[str]:
     """A namespace that owns `interface`, with an address."""
     name = f"hr{os.getpid()}-{next(_numbers)}"
-    ip("netns", "add", name)
-    try:
-        ip("link", "set", interface, "netns", name)
-        ip("-n", name, "addr", "add", address, "dev", interface)
-        ip("-n", name, "link", "set", interface, "up")
-        yield name
-    finally:
-        subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
+    with removed_at_the_latest("namespace", name):
+        ip("netns", "add", name)
+        try:
+            ip("link", "set", interface, "netns", name)
+            ip("-n", name, "addr", "add", address, "dev", interface)
+            ip("-n", name, "link", "set", interface, "up")
+            yield name
+        finally:
+            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def run_in(name: str, *words: str) -> None:

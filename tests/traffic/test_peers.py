@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace.traffic import StreamSpec, TrafficError, TrafficProcess
+from tests.support.janitor import removed_at_the_latest
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -114,14 +115,15 @@ def veth() -> Iterator[tuple[str, str]]:
     def ip(*args: str) -> None:
         subprocess.run(["/usr/sbin/ip", *args], check=True, capture_output=True)
 
-    ip("link", "add", a, "type", "veth", "peer", "name", b)
-    try:
-        for name in (a, b):
-            Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
-            ip("link", "set", name, "up")
-        yield a, b
-    finally:
-        ip("link", "del", a)
+    with removed_at_the_latest("link", a):
+        ip("link", "add", a, "type", "veth", "peer", "name", b)
+        try:
+            for name in (a, b):
+                Path(f"/proc/sys/net/ipv6/conf/{name}/disable_ipv6").write_text("1")
+                ip("link", "set", name, "up")
+            yield a, b
+        finally:
+            ip("link", "del", a)
 
 
 async def test_veth_pair(traffic: TrafficProcess, veth: tuple[str, str]) -> None:

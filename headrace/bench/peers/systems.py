@@ -20,6 +20,7 @@ from pathlib import Path
 from headrace.bench.peers import ovs_overlay
 from headrace.bench.peers.cases import SINK, SOURCE, Case, Overlay
 from headrace.bench.peers.openflow import Session, meter_mod
+from headrace.machine.processes import UNTIL_PARENT_ENDS
 
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 OVS_DPDK = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
@@ -71,7 +72,7 @@ class System(ABC):
         self.children: list[subprocess.Popen[bytes]] = []
 
     def spawn(self, name: str, *command: str | Path) -> subprocess.Popen[bytes]:
-        """Starts a child with its output in `<rundir>/<name>.log`; ended by stop()."""
+        """Starts a child with its output in `<rundir>/<name>.log`; ended by stop(), or with us."""
         environment = dict(
             os.environ,
             HEADRACE_FLOW_DIR=str(self.place.flow_dir),
@@ -82,7 +83,7 @@ class System(ABC):
         )
         with (self.rundir / f"{name}.log").open("wb") as log:
             child = subprocess.Popen(  # noqa: S603
-                [str(word) for word in command],
+                [*UNTIL_PARENT_ENDS, *(str(word) for word in command)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
