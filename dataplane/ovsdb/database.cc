@@ -23,6 +23,8 @@ Json Database::monitor_requests() {
                 "netflow", "ipfix", "auto_attach", "flood_vlans", "flow_tables", "mirrors"})},
       {"Port", columns({"name", "interfaces", "qos", "tag", "trunks", "vlan_mode", "cvlans",
                         "protected", "mac", "lacp", "other_config"})},
+      {"Mirror", columns({"name", "select_all", "select_src_port", "select_dst_port", "select_vlan",
+                          "output_port", "output_vlan", "snaplen"})},
       {"QoS", columns({"type", "queues", "other_config"})},
       {"Queue", columns({"other_config", "dscp"})},
       {"Interface", std::move(interface)},

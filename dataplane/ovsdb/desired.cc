@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ovsdb/desired_mirror.h"
 #include "ovsdb/desired_port.h"
 #include "ovsdb/parse.h"
 
@@ -81,14 +82,11 @@ void note_unserved(RowReader& reader, Notes& notes) {
   if (!reader.numbered_uuids("flow_tables").empty()) {
     notes.emplace_back("flow_tables is not served, tables take what fits; clear the column");
   }
-  if (!reader.uuids("mirrors").empty()) {
-    notes.emplace_back("mirrors is not served; output to two ports by rules");
-  }
 }
 
-/// The columns of a Bridge row itself. Lists of ports and controllers are returned by reference.
+/// The columns of a Bridge row itself. Lists of other rows are returned by reference.
 Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid>& ports,
-                             std::vector<Uuid>& controllers) {
+                             std::vector<Uuid>& controllers, std::vector<Uuid>& mirrors) {
   auto& config = row.config;
   config.name = reader.string("name");
   config.other_config = reader.map("other_config");
@@ -96,6 +94,7 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   const auto protocols = reader.strings("protocols");
   ports = reader.uuids("ports");
   controllers = reader.uuids("controller");
+  mirrors = reader.uuids("mirrors");
   note_unserved(reader, row.notes);
   if (auto status = reader.status(); !status) {
     return status;
@@ -127,13 +126,17 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
   RowReader reader("Bridge", uuid, columns);
   std::vector<Uuid> ports;
   std::vector<Uuid> controllers;
-  if (auto read = read_bridge_columns(reader, row, ports, controllers); !read) {
+  std::vector<Uuid> mirrors;
+  if (auto read = read_bridge_columns(reader, row, ports, controllers, mirrors); !read) {
     return tl::unexpected(read.error());
   }
   for (const auto& port : ports) {
     if (auto read = read_port(database, port, row); !read) {
       return tl::unexpected(read.error());
     }
+  }
+  if (auto read = read_mirrors(database, mirrors, row); !read) {
+    return tl::unexpected(read.error());
   }
   std::sort(row.interfaces.begin(), row.interfaces.end(),
             [](const auto& a, const auto& b) { return a.spec.name < b.spec.name; });

@@ -33,6 +33,17 @@ struct PortRow {
   Uuid uuid;
   std::string name;
   Notes notes;
+  std::vector<std::string> interfaces{};  ///< by name
+};
+
+/// A Mirror row that can be served. Ports are names of interfaces; `config` has no numbers yet.
+struct MirrorRow {
+  Uuid uuid;
+  std::string name{};
+  pipeline::MirrorConfig config{};
+  std::vector<std::string> received{};
+  std::vector<std::string> sent{};
+  std::optional<std::string> output{};
 };
 
 struct ControllerRow {
@@ -47,6 +58,7 @@ struct BridgeRow {
   std::vector<InterfaceRow> interfaces;
   std::vector<PortRow> ports;
   std::vector<ControllerRow> controllers;
+  std::vector<MirrorRow> mirrors;
   Notes notes;  ///< what of the row is not served
 };
 

@@ -256,6 +256,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
     if (complaint) {
       interface->complaint = fmt::format("port {}: {}", name, *complaint);
     }
+    row.interfaces.push_back(interface->spec.name);
     bridge.interfaces.push_back(*std::move(interface));
   }
   bridge.ports.push_back(std::move(row));

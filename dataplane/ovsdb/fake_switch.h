@@ -22,6 +22,7 @@ class FakeSwitch : public SwitchControl {
   std::map<std::string, LsiConfig> lsis;
   std::map<std::string, PortSpec> ports;
   std::map<std::string, std::vector<ControllerSpec>> controllers;
+  std::map<std::string, std::vector<pipeline::MirrorConfig>> mirrors;
   WorkerConfig workers;
 
   [[nodiscard]] SwitchInfo info() const override {
@@ -81,6 +82,22 @@ class FakeSwitch : public SwitchControl {
   void set_controllers(std::string_view lsi, const std::vector<ControllerSpec>& specs) override {
     calls.push_back(fmt::format("set_controllers {} {}", lsi, specs.size()));
     controllers[std::string(lsi)] = specs;
+  }
+  Result<> set_mirrors(std::string_view lsi,
+                       const std::vector<pipeline::MirrorConfig>& configs) override {
+    calls.push_back(fmt::format("set_mirrors {} {}", lsi, configs.size()));
+    mirrors[std::string(lsi)] = configs;
+    return {};
+  }
+  [[nodiscard]] std::map<std::string, pipeline::MirrorStats> mirror_statistics(
+      std::string_view lsi) const override {
+    std::map<std::string, pipeline::MirrorStats> all;
+    if (const auto it = mirrors.find(std::string(lsi)); it != mirrors.end()) {
+      for (const auto& config : it->second) {
+        all[config.id] = {.packets = 3, .bytes = 180};
+      }
+    }
+    return all;
   }
   void set_tls(const TlsFiles& files) override { tls = files; }
   [[nodiscard]] PortState port_state(std::string_view /*lsi*/,

@@ -65,6 +65,7 @@ void Reconciler::apply(const Desired& desired) {
   }
   pair_patches();
   for (const auto& row : desired.bridges) {
+    apply_mirrors(row);
     apply_controllers(row);
   }
   applied_cfg_ = desired.next_cfg;
@@ -297,6 +298,50 @@ void Reconciler::apply_controllers(const BridgeRow& row) {
     control_.set_controllers(row.config.name, specs);
     lsi.controllers = std::move(specs);
   }
+}
+
+void Reconciler::apply_mirrors(const BridgeRow& row) {
+  auto& lsi = lsis_.at(row.config.name);
+  lsi.mirror_notes.clear();
+  std::vector<pipeline::MirrorConfig> mirrors;
+  for (const auto& mirror : row.mirrors) {
+    auto config = mirror.config;
+    const auto number_of = [&](const std::string& name) -> std::optional<pipeline::PortNo> {
+      const auto port = lsi.ports.find(name);
+      if (port != lsi.ports.end() && port->second.exists) {
+        return port->second.spec.number;
+      }
+      lsi.mirror_notes.push_back(fmt::format(
+          "mirror {}: port {} could not be made; see error of its interface", mirror.name, name));
+      return std::nullopt;
+    };
+    for (const auto& name : mirror.received) {
+      if (const auto number = number_of(name)) {
+        config.select_received.push_back(*number);
+      }
+    }
+    for (const auto& name : mirror.sent) {
+      if (const auto number = number_of(name)) {
+        config.select_sent.push_back(*number);
+      }
+    }
+    if (mirror.output) {
+      config.output_port = number_of(*mirror.output);
+      if (!config.output_port) {
+        continue;
+      }
+    }
+    mirrors.push_back(std::move(config));
+  }
+  if (!lsi.exists || mirrors == lsi.mirrors) {
+    return;
+  }
+  if (auto set = control_.set_mirrors(row.config.name, mirrors); !set) {
+    log::error("bridge {}: mirrors: {}", row.config.name, set.error().message);
+    lsi.mirror_notes.push_back("mirrors: " + set.error().message);
+    return;
+  }
+  lsi.mirrors = std::move(mirrors);
 }
 
 bool Reconciler::is_number_free(const Lsi& lsi, uint32_t number) {

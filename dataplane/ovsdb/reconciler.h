@@ -6,8 +6,8 @@
 //
 // Order within apply(): workers; removal (patch pairs, ports, LSIs); LSIs; ports, those that ask
 // for a number first, then those that had one before a restart, then the rest; patch pairs;
-// controllers. So a port may move to another bridge, and names and numbers may be swapped, in one
-// transaction.
+// mirrors; controllers. So a port may move to another bridge, and names and numbers may be swapped,
+// in one transaction.
 //
 // Failures: a port or LSI that can't be made keeps its error and is tried again at the next
 // apply(), as OVS does; nothing else is affected.
@@ -49,7 +49,7 @@ class Reconciler {
   /// Every status column of every row that the last apply() knew, but for statistics. Asks the
   /// switch for the state of ports and controllers.
   [[nodiscard]] StatusRows status() const;
-  /// The column `statistics` of every interface that exists.
+  /// The column `statistics` of every interface and mirror that exists.
   [[nodiscard]] StatusRows statistics() const;
 
  private:
@@ -72,6 +72,8 @@ class Reconciler {
     std::map<std::string, Port> ports;
     std::vector<ControllerSpec> controllers;
     std::vector<ControllerRow> controller_rows;
+    std::vector<pipeline::MirrorConfig> mirrors;
+    Notes mirror_notes;  ///< what of the mirrors can't be so at present
     uint32_t last_number{0};
   };
 
@@ -85,6 +87,7 @@ class Reconciler {
   void apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row);
   void create_port(const std::string& name, Lsi& lsi, Port& port, const InterfaceRow& row);
   void apply_controllers(const BridgeRow& row);
+  void apply_mirrors(const BridgeRow& row);
   void remove_port(const std::string& name, Port& port);
   void pair_patches();
   void part(const std::string& lsi_name, Port& port);

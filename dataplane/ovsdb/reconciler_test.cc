@@ -64,6 +64,34 @@ TEST_F(ReconcilerTest, AsksOnceAndThenNothing) {
   EXPECT_EQ(column("Bridge", "uuid-br0", "datapath_id"), "00000000000000ab");
 }
 
+TEST_F(ReconcilerTest, MirrorsGoByNumbersAndFollowTheirPorts) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p1", "dpdk"), interface("p2", "dpdk")};
+  MirrorRow mirror{.uuid = "uuid-m"};
+  mirror.name = "m";
+  mirror.config.id = "uuid-m";
+  mirror.received = {"p1"};
+  mirror.output = "p2";
+  bridge.mirrors = {mirror};
+  fake_.failing_ports = {"p2"};
+  apply();
+  EXPECT_TRUE(fake_.mirrors["br0"].empty());
+  EXPECT_EQ(
+      column("Bridge", "uuid-br0", "status").dump(),
+      R"(["map",[["error","mirror m: port p2 could not be made; see error of its interface"]]])");
+  fake_.failing_ports.clear();
+  EXPECT_THAT(apply(), ElementsAre("add_port br0 p2 dpdk 2", "set_mirrors br0 1"));
+  EXPECT_THAT(fake_.mirrors["br0"].at(0).select_received, ElementsAre(1));
+  EXPECT_EQ(fake_.mirrors["br0"].at(0).output_port, 2);
+  EXPECT_THAT(apply(), IsEmpty());
+  EXPECT_EQ(column("Bridge", "uuid-br0", "status").dump(), R"(["map",[]])");
+  EXPECT_EQ(reconciler_.statistics().at({"Mirror", "uuid-m"}).at("statistics").dump(),
+            R"(["map",[["tx_bytes",180],["tx_packets",3]]])");
+  EXPECT_TRUE(reconciler_.status().contains({"Mirror", "uuid-m"}));
+  bridge.mirrors.clear();
+  EXPECT_THAT(apply(), ElementsAre("set_mirrors br0 0"));
+}
+
 TEST_F(ReconcilerTest, LocalHasItsNumberOnBothSides) {
   auto row = interface("br0", "internal");
   row.spec.number = pipeline::kPortLocal;

@@ -97,6 +97,7 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
                                    StatusRows& rows) const {
   StringMap status;
   Notes notes = lsi.notes;
+  notes.insert(notes.end(), lsi.mirror_notes.begin(), lsi.mirror_notes.end());
   if (lsi.error) {
     notes.insert(notes.begin(), *lsi.error);
   }
@@ -121,6 +122,9 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
         {"status",
          to_map(row.notes.empty() ? StringMap{} : StringMap{{"error", joined(row.notes)}})},
     };
+  }
+  for (const auto& mirror : lsi.mirrors) {
+    rows[{"Mirror", mirror.id}] = Json::object();  // known, so that statistics are compared
   }
   const auto states =
       lsi.exists ? control_.controller_states(name) : std::map<std::string, ControllerState>{};
@@ -165,6 +169,15 @@ StatusRows Reconciler::statistics() const {
         rows[{"Interface", port.uuid}] =
             Json{{"statistics", to_map(control_.port_statistics(name, port_name))}};
       }
+    }
+    if (lsi.mirrors.empty()) {
+      continue;
+    }
+    for (const auto& [uuid, stats] : control_.mirror_statistics(name)) {
+      const std::map<std::string, int64_t> counts{
+          {"tx_packets", static_cast<int64_t>(stats.packets)},
+          {"tx_bytes", static_cast<int64_t>(stats.bytes)}};
+      rows[{"Mirror", uuid}] = Json{{"statistics", to_map(counts)}};
     }
   }
   return rows;

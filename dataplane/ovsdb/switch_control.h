@@ -27,6 +27,7 @@
 #include "base/result.h"
 #include "base/stream.h"
 #include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/mirror_config.h"
 #include "pipeline/terms/port_vlans.h"
 
 namespace headrace::ovsdb {
@@ -165,6 +166,13 @@ class SwitchControl {
   /// can't be used shows in its ControllerState, not here.
   virtual void set_controllers(std::string_view lsi,
                                const std::vector<ControllerSpec>& controllers) = 0;
+
+  /// The whole list of an LSI's mirrors; those whose `id` stays go on counting.
+  virtual Result<> set_mirrors(std::string_view lsi,
+                               const std::vector<pipeline::MirrorConfig>& mirrors) = 0;
+  /// What they have sent, by MirrorConfig::id.
+  [[nodiscard]] virtual std::map<std::string, pipeline::MirrorStats> mirror_statistics(
+      std::string_view lsi) const = 0;
 
   [[nodiscard]] virtual PortState port_state(std::string_view lsi, std::string_view port) const = 0;
   /// Counters since the port was made, with OVS's names: rx_packets, tx_packets, rx_bytes,

@@ -8,6 +8,7 @@
 #include "pipeline/control/flow_tables.h"
 #include "pipeline/control/group_table.h"
 #include "pipeline/control/meter_table.h"
+#include "pipeline/control/mirror_table.h"
 #include "pipeline/control/port_table.h"
 #include "pipeline/control/sole_path.h"
 #include "pipeline/execute/tunnel_port.h"
@@ -44,6 +45,13 @@ struct Lsi::State final : Resolver {
   }
   void changed() const {
     if (paths != nullptr) paths->changed();
+  }
+
+  /// Ports or their VLANs have changed, or mirrors.
+  void place_mirrors() {
+    if (auto old = mirrors.place(ports); !old.empty()) {
+      reclaimer.defer([old = std::move(old)] {});
+    }
   }
 
   void tell(PortNo port, PortChange change) {
@@ -145,6 +153,7 @@ struct Lsi::State final : Resolver {
   GroupTable groups;
   MeterTable meters;
   FlowTables flows;
+  MirrorTable mirrors;
   std::vector<LsiObserver*> observers;
   PathWatcher* paths{nullptr};
   FragmentMode fragments{FragmentMode::normal};
@@ -407,6 +416,7 @@ void Lsi::credit(const PathLeg& leg, uint64_t packets, uint64_t octets) {
 
 Result<> Lsi::add_port(const PortSpec& spec) {
   if (Result<> added = state_->ports.add(spec, false, state_->now()); !added) return added;
+  state_->place_mirrors();
   publish();
   state_->tell(spec.number, PortChange::added);
   state_->changed();
@@ -415,6 +425,7 @@ Result<> Lsi::add_port(const PortSpec& spec) {
 
 Result<> Lsi::add_patch(const PortSpec& spec) {
   if (Result<> added = state_->ports.add(spec, true, state_->now()); !added) return added;
+  state_->place_mirrors();
   publish();
   state_->tell(spec.number, PortChange::added);
   state_->changed();
@@ -446,7 +457,7 @@ void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Ls
 
 std::shared_ptr<const Port> Lsi::tunnel_inlet(PortNo port) {
   auto inlet = std::make_shared<Port>();
-  inlet->detour.store(true, std::memory_order_relaxed);
+  inlet->detour.store(Detour::patch, std::memory_order_relaxed);
   inlet->peer.store(this, std::memory_order_relaxed);
   inlet->peer_port.store(port, std::memory_order_relaxed);
   return inlet;
@@ -518,6 +529,7 @@ void Lsi::set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans) {
   std::shared_ptr<const void> old = state_->ports.set_vlans(port, vlans);
   // Workers may learn by the old rules until then.
   state_->reclaimer.defer([old = std::move(old), port, this] { state_->macs.forget_port(port); });
+  state_->place_mirrors();
 }
 
 OfResult<> Lsi::port_mod(const PortMod& mod) {
@@ -528,6 +540,20 @@ OfResult<> Lsi::port_mod(const PortMod& mod) {
     state_->changed();
   }
   return done;
+}
+
+// --- mirrors -----------------------------------------------------------------------------------
+
+Result<> Lsi::set_mirrors(std::vector<MirrorConfig> mirrors) {
+  state_->settle();
+  if (Result<> set = state_->mirrors.set(std::move(mirrors)); !set) return set;
+  state_->place_mirrors();
+  state_->changed();
+  return {};
+}
+
+std::map<std::string, MirrorStats> Lsi::mirror_stats() const {
+  return state_->mirrors.stats();
 }
 
 // --- packet-out, events ------------------------------------------------------------------------

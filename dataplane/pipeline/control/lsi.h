@@ -23,6 +23,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <span>
@@ -33,6 +34,7 @@
 #include "base/result.h"
 #include "pipeline/program/published_program.h"
 #include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/mirror_config.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/port_vlans.h"
 #include "pipeline/terms/reclaimer.h"
@@ -98,12 +100,16 @@ class Lsi;
 
 /// What a port is to packets that are to go through it unchanged (sole_path.h).
 struct PortEnd {
-  std::string name;      ///< empty: there is no such port
-  bool receives{false};  ///< its configuration lets packets in
-  bool sends{false};     ///< its configuration lets packets out
-  bool device{false};    ///< it has a data path of its own
-  bool changes{false};   ///< it is a tunnel, reassembles, or tunnels end before it
-  Lsi* peer{nullptr};    ///< a patch: where packets come in; null: unconnected
+  std::string name;               ///< empty: there is no such port
+  bool receives{false};           ///< its configuration lets packets in
+  bool sends{false};              ///< its configuration lets packets out
+  bool device{false};             ///< it has a data path of its own
+  bool changes{false};            ///< it is a tunnel, reassembles, or tunnels end before it
+  bool mirrored_received{false};  ///< mirrors select what comes in by it
+  bool mirrored_sent{false};      ///< or what leaves
+  bool is_mirror_output{false};   ///< it takes a mirror's copies and nothing else
+  bool gets_copies{false};        ///< copies leave by it, for it carries a mirror's VLAN
+  Lsi* peer{nullptr};             ///< a patch: where packets come in; null: unconnected
   PortNo peer_port{0};
 };
 
@@ -224,6 +230,14 @@ class Lsi : public PublishedProgram {
   /// Changes what NORMAL does with VLANs at a port, which forgets the addresses learned there.
   void set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans);
   OfResult<> port_mod(const PortMod& mod);
+
+  // --- mirrors ---
+
+  /// All mirrors there are to be. Those whose `id` stays go on counting. Ports may come and go
+  /// meanwhile. Fails, and changes nothing, if there are too many.
+  Result<> set_mirrors(std::vector<MirrorConfig> mirrors);
+  /// By MirrorConfig::id.
+  [[nodiscard]] std::map<std::string, MirrorStats> mirror_stats() const;
 
   // --- packet-out, events ---
 

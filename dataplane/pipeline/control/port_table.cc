@@ -5,6 +5,7 @@
 
 #include "pipeline/execute/defragmenter.h"
 #include "pipeline/execute/tunnel_port.h"
+#include "pipeline/program/mirror.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {
@@ -84,13 +85,20 @@ void PortTable::refresh(Entry& entry) {
   // Where tunnels end, packets are for more than the device.
   const bool reachable = link || entry.io_knows_link || port.ingress_owner != nullptr;
   const bool refused = down || !reachable;
+  const DropReason exclusive = entry.is_mirror_output ? DropReason::mirror_port : DropReason::none;
   port.send_refusal.store(refused                                ? DropReason::port_down
                           : (config & kPortConfigNoForward) != 0 ? DropReason::port_no_forward
-                                                                 : DropReason::none,
+                                                                 : exclusive,
                           std::memory_order_relaxed);
   port.receive_refusal.store(
-      down || (config & kPortConfigNoReceive) != 0 ? DropReason::port_no_receive : DropReason::none,
+      down || (config & kPortConfigNoReceive) != 0 ? DropReason::port_no_receive : exclusive,
       std::memory_order_relaxed);
+  const PortMirrors* mirrors = port.mirrors_owner.get();
+  port.detour.store(mirrors != nullptr && !mirrors->sent.empty()          ? Detour::mirror
+                    : port.io == nullptr || port.ingress_owner != nullptr ? Detour::patch
+                                                                          : Detour::none,
+                    std::memory_order_release);
+  port.looks_at_received.store(port.is_tunnel || mirrors != nullptr, std::memory_order_release);
   port.packet_in.store((config & kPortConfigNoPacketIn) == 0, std::memory_order_relaxed);
   port.live.store(!down && link, std::memory_order_relaxed);
   entry.desc.state = (entry.desc.state & ~kPortStateLive) | (!down && link ? kPortStateLive : 0);
@@ -115,7 +123,6 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
   entry.port->number = spec.number;
   entry.port->egress = *egress;
   entry.port->io = spec.io;
-  entry.port->detour.store(spec.io == nullptr, std::memory_order_relaxed);
   entry.port->is_tunnel = spec.tunnel;
   entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
   pipeline::set_vlans(*entry.port, spec.vlans);
@@ -182,9 +189,7 @@ Result<std::shared_ptr<const void>> PortTable::set_ingress_tunnels(
     return fail("port {}: has no device that tunnels could end before", number);
   }
   Port& port = *found->second.port;
-  const bool any = tunnels != nullptr;
   port.ingress_tunnels.store(tunnels.get(), std::memory_order_release);
-  port.detour.store(any, std::memory_order_release);
   std::shared_ptr<const void> old = std::exchange(port.ingress_owner, std::move(tunnels));
   refresh(found->second);
   return old;
@@ -203,6 +208,30 @@ std::shared_ptr<const void> PortTable::set_vlans(PortNo number,
                                                  const std::optional<PortVlans>& vlans) {
   const auto found = ports_.find(number);
   return found == ports_.end() ? nullptr : pipeline::set_vlans(*found->second.port, vlans);
+}
+
+std::shared_ptr<const void> PortTable::set_mirrors(PortNo number, MirrorRole role) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return nullptr;
+  Entry& entry = found->second;
+  Port& port = *entry.port;
+  port.mirrors.store(role.mirrors.get(), std::memory_order_release);
+  std::shared_ptr<const void> old = std::exchange(port.mirrors_owner, std::move(role.mirrors));
+  entry.is_mirror_output = role.is_output;
+  entry.gets_copies = role.gets_copies;
+  refresh(entry);
+  return old;
+}
+
+const PortVlans* PortTable::vlans(PortNo number) const {
+  const auto found = ports_.find(number);
+  return found == ports_.end() ? nullptr : found->second.port->vlans_owner.get();
+}
+
+std::vector<PortNo> PortTable::numbers() const {
+  std::vector<PortNo> all;
+  for (const auto& [number, entry] : ports_) all.push_back(number);
+  return all;
 }
 
 std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {
@@ -227,13 +256,17 @@ PortEnd PortTable::end(PortNo number) const {
   if (found == ports_.end()) return {};
   const Entry& entry = found->second;
   const Port& port = *entry.port;
-  const bool detour = port.detour.load(std::memory_order_relaxed);
+  const PortMirrors* mirrors = port.mirrors_owner.get();
   return {
       .name = entry.desc.name,
       .receives = (entry.desc.config & (kPortConfigDown | kPortConfigNoReceive)) == 0,
       .sends = (entry.desc.config & (kPortConfigDown | kPortConfigNoForward)) == 0,
       .device = port.io != nullptr,
-      .changes = port.is_tunnel || port.defragmenter != nullptr || (port.io != nullptr && detour),
+      .changes = port.is_tunnel || port.defragmenter != nullptr || port.ingress_owner != nullptr,
+      .mirrored_received = mirrors != nullptr && !mirrors->received.empty(),
+      .mirrored_sent = mirrors != nullptr && !mirrors->sent.empty(),
+      .is_mirror_output = entry.is_mirror_output,
+      .gets_copies = entry.gets_copies,
       .peer = entry.peer,
       .peer_port = port.peer_port.load(std::memory_order_relaxed)};
 }

@@ -43,6 +43,18 @@ class PortTable {
   Result<> set_defragmenter(PortNo number, std::shared_ptr<Defragmenter> defragmenter, Lsi* own);
   /// What NORMAL does with VLANs at a port; what it replaces, maybe null.
   std::shared_ptr<const void> set_vlans(PortNo number, const std::optional<PortVlans>& vlans);
+  /// What a port is to the mirrors of its LSI.
+  struct MirrorRole {
+    std::shared_ptr<const PortMirrors> mirrors{};  ///< null: there are no mirrors
+    bool is_output{false};                         ///< it takes their copies and nothing else
+    bool gets_copies{false};                       ///< it takes copies, too
+  };
+  /// What it replaces, maybe null.
+  std::shared_ptr<const void> set_mirrors(PortNo number, MirrorRole role);
+  /// What NORMAL does with VLANs at a port, or null.
+  [[nodiscard]] const PortVlans* vlans(PortNo number) const;
+  [[nodiscard]] std::vector<PortNo> numbers() const;
+
   /// The LSI and port at the other end of a patch; null if unconnected.
   [[nodiscard]] std::pair<Lsi*, PortNo> peer(PortNo number) const;
 
@@ -68,6 +80,8 @@ class PortTable {
     PortDesc desc;
     Lsi* peer{nullptr};  ///< a patch port's; null: unconnected
     bool patch{false};
+    bool is_mirror_output{false};
+    bool gets_copies{false};    ///< see MirrorRole
     bool io_knows_link{false};  ///< see PortSpec
     uint64_t created{0};
     PortCounts credited{};  ///< what workers did not see

@@ -62,6 +62,13 @@ std::string refusal_of(PortNo port, PortNo in_port) {
   }
 }
 
+/// In words, why mirrors keep packets on the switch; empty if they do not.
+std::string refusal_of_mirrors(const PortEnd& end, bool selected) {
+  if (end.is_mirror_output) return fmt::format("port {} is the output of a mirror", end.name);
+  if (selected) return fmt::format("port {} is mirrored", end.name);
+  return {};
+}
+
 std::string rule_in(const Flow& flow) {
   return fmt::format("table {}, priority {}", flow.table_id, flow.priority);
 }
@@ -269,6 +276,11 @@ void SolePaths::follow(Lsi& first, PortNo from, SolePath& path) {
       path.reason = fmt::format("{}port {} takes nothing in", where, entrance.name);
       return;
     }
+    if (const std::string mirrors = refusal_of_mirrors(entrance, entrance.mirrored_received);
+        !mirrors.empty()) {
+      path.reason = where + mirrors;
+      return;
+    }
     PortPath leg = paths_of(*lsi).from(in);
     if (!leg.reason.empty()) {
       path.reason = where + leg.reason;
@@ -279,6 +291,11 @@ void SolePaths::follow(Lsi& first, PortNo from, SolePath& path) {
     if (!exit.sends) {
       path.reason = exit.name.empty() ? fmt::format("{}there is no port {}", where, leg.out)
                                       : fmt::format("{}port {} sends nothing on", where, exit.name);
+      return;
+    }
+    if (const std::string mirrors = refusal_of_mirrors(exit, exit.mirrored_sent);
+        !mirrors.empty()) {
+      path.reason = where + mirrors;
       return;
     }
     if (exit.changes) {
@@ -299,6 +316,10 @@ void SolePaths::follow(Lsi& first, PortNo from, SolePath& path) {
 void SolePaths::check_sources(SolePath& path) {
   for (const PathLeg& leg : path.legs) {
     const LsiPaths& paths = paths_of(*leg.lsi);
+    if (const PortEnd exit = leg.lsi->port_end(leg.out); exit.gets_copies) {
+      path.reason = fmt::format("mirrors' copies go to {} too", exit.name);
+      return;
+    }
     for (const PortDesc& port : leg.lsi->port_descs()) {
       if (port.number == leg.in || !paths.may_reach(port.number, leg.out)) continue;
       path.reason = fmt::format("packets of port {} may go to {} too", port.name,

@@ -186,6 +186,9 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
     tx_.push(port, view.packet, burst.depth + 1, *burst.worker);
     return;
   }
+  if (port.detour.load(std::memory_order_relaxed) == Detour::mirror) [[unlikely]] {
+    mirror_sent(burst, view.packet, port);
+  }
   const TunnelEgress* tunnel = port.egress_tunnel.load(std::memory_order_acquire);
   uint32_t unresolved = 0;
   const bool fields_known = burst.parse_depth == packet::Depth::full;

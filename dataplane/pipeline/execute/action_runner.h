@@ -6,6 +6,8 @@
 #include <rte_mbuf.h>
 
 #include <array>
+#include <memory>
+#include <span>
 
 #include "match/fields/extract.h"
 #include "pipeline/execute/tx_buffers.h"
@@ -13,6 +15,8 @@
 #include "pipeline/terms/punt.h"
 
 namespace headrace::pipeline {
+
+struct Mirror;
 
 /// One packet and what is known of it. A packet and its fields are always in step.
 struct PacketView {
@@ -93,6 +97,12 @@ class ActionRunner {
   void output(const BurstContext& burst, PacketView view, const PortCell& cell) noexcept;
   /// Sends the packet itself to a port that may be sent to, encapsulated if it is a tunnel.
   void send(const BurstContext& burst, PacketView view, const Port& port) noexcept;
+  /// Gives copies of a packet that comes in or leaves by the port `at` to those of `mirrors` that
+  /// select it and have not had it.
+  void mirror(const BurstContext& burst, rte_mbuf* packet, const Port& at,
+              std::span<const std::shared_ptr<const Mirror>> mirrors) noexcept;
+  /// The same for the mirrors of what leaves by a port.
+  void mirror_sent(const BurstContext& burst, rte_mbuf* packet, const Port& port) noexcept;
   /// Tells the control thread of a packet that is about neighbours, a copy of it.
   void tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept;
 
@@ -107,6 +117,9 @@ class ActionRunner {
   void send_in_vlan(const BurstContext& burst, PacketView view, const Port& port, uint16_t vlan,
                     bool consume) noexcept;
   void flood(const BurstContext& burst, PacketView view, bool consume) noexcept;
+  /// Sends a mirror's copy, with the tag that its VLAN has at the port.
+  void send_mirrored(const BurstContext& burst, rte_mbuf* packet, const Mirror& mirror,
+                     const Port& port, uint16_t vlan) noexcept;
   void group(const BurstContext& burst, PacketView view, const GroupCell& cell,
              const RuleBody& rule, bool consume, unsigned nesting) noexcept;
   void run_bucket(const BurstContext& burst, PacketView view, const BucketProgram& bucket,

@@ -40,14 +40,16 @@ struct Delivery {
 };
 
 /// An executor's insides: shared by executor.cc and burst_actions.cc, nobody else's.
-struct Executor::Context {
+struct Executor::Context final : DepartureWatcher {
   class Departures;
 
   Context(unsigned worker, PuntQueue& punts)
-      : worker(worker), tx(worker), runner(worker, punts, tx) {}
+      : worker(worker), tx(worker, *this), runner(worker, punts, tx) {}
 
   void run_burst(const LsiProgram& program, const Port* in_port, PortNo number, unsigned depth,
                  std::span<rte_mbuf*> packets, bool received) noexcept;
+  void look_at_received(const Port& in_port, bool arrived) noexcept;
+  void leaving(const Port& port, rte_mbuf* packet) noexcept override;
   void run_tables() noexcept;
   void run_table(uint8_t table, PacketSet members) noexcept;
   void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;

@@ -12,6 +12,7 @@
 #include "pipeline/execute/defragmenter.h"
 #include "pipeline/execute/edit_inline.h"
 #include "pipeline/execute/tunnel_port.h"
+#include "pipeline/program/mirror.h"
 #include "pipeline/program/published_program.h"
 
 namespace headrace::pipeline {
@@ -47,6 +48,7 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
   begin(program, in_port, number, depth, program.depth);
   packets = burst_packets.data();
   count = burst_packets.size();
+  const bool arrived = received;
   if (program.defragmenter != nullptr) [[unlikely]] {
     if (received) {
       PortCounts& counts = const_cast<Port*>(in_port)->counts[worker];
@@ -58,8 +60,9 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
     if (count == 0) return;
   }
   program.extract({packets, count}, {number, number}, values.data(), parsed.data());
-  if (in_port != nullptr && in_port->is_tunnel) [[unlikely]] {
-    take_tunnel_fields({packets, count}, values.data());
+  if (in_port != nullptr && in_port->looks_at_received.load(std::memory_order_relaxed))
+      [[unlikely]] {
+    look_at_received(*in_port, arrived);
   }
   burst_bytes = 0;
   for (size_t i = 0; i < count; ++i) {
@@ -75,6 +78,21 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
   if (members != 0) [[likely]]
     wait_at(0, members);
   run_tables();
+}
+
+/// What some ports do with what comes in by them, before the tables.
+void Executor::Context::look_at_received(const Port& in_port, bool arrived) noexcept {
+  if (in_port.is_tunnel) take_tunnel_fields({packets, count}, values.data());
+  const PortMirrors* mirrors = in_port.mirrors.load(std::memory_order_acquire);
+  if (mirrors == nullptr) return;
+  for (size_t i = 0; i < count; ++i) {
+    mirror_mark(packets[i]) = 0;
+    if (arrived) runner.mirror(burst, packets[i], in_port, mirrors->received);
+  }
+}
+
+void Executor::Context::leaving(const Port& port, rte_mbuf* packet) noexcept {
+  runner.mirror_sent(burst, packet, port);
 }
 
 /// The packets that are no fragments; the others are dropped.
@@ -462,6 +480,7 @@ void Executor::packet_out(const LsiProgram& program, PortNo in_port, const Actio
   Context& context = *context_;
   const Port* port = program.port(in_port);
   context.begin(program, port, in_port, 0, packet::Depth::full);
+  if (g_mirror_mark_at >= 0) mirror_mark(packet) = 0;
   const match::Extractor extract = match::extractor_for(packet::Depth::full);
   extract({&packet, 1}, {in_port, in_port}, context.values.data(), context.parsed.data());
   if (context.runner.run(context.burst, {packet, &context.values[0], &context.parsed[0]},

@@ -1,36 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ActionRunner's NORMAL: what a learning switch with VLANs does, as Open vSwitch does it.
-#include "packet/bytes.h"
-#include "packet/edit.h"
 #include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/vlan_tags.h"
 #include "pipeline/program/mac_table.h"
 
 namespace headrace::pipeline {
 namespace {
-
-constexpr size_t kTypeAt = 12;
-constexpr size_t kTciAt = 14;
-constexpr uint16_t kTpid = 0x8100;
-
-/// The outermost tag of a frame, read from the frame itself: rules before NORMAL may have set it.
-struct Tag {
-  bool present{false};
-  uint16_t vid{0};
-  uint8_t priority{0};
-};
-
-Tag read_tag(const rte_mbuf* packet) {
-  const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
-  if (packet->data_len < kTciAt + 4 || !packet::is_vlan_type(packet::load_raw16(frame + kTypeAt))) {
-    return {};
-  }
-  const uint16_t tci = packet::load_be16(frame + kTciAt);
-  return {true, static_cast<uint16_t>(tci & 0xfff), static_cast<uint8_t>(tci >> 13)};
-}
-
-const PortVlans* vlans_of(const Port* port) {
-  return port == nullptr ? nullptr : port->vlans.load(std::memory_order_acquire);
-}
 
 /// Why a packet of `vlan` may not go from one port to the other, or DropReason::none.
 DropReason refusal_of(const Port* from, const Port& to, uint16_t vlan) {
@@ -43,21 +18,6 @@ DropReason refusal_of(const Port* from, const Port& to, uint16_t vlan) {
   return to.send_refusal.load(std::memory_order_relaxed);
 }
 
-/// Gives the packet the tag with which it leaves; the reason if there is no room for it.
-DropReason retag(rte_mbuf* packet, packet::ParsedPacket& parsed, packet::Depth depth,
-                 const Tag& now, std::optional<uint16_t> then) {
-  if (!then) {
-    return packet::pop_vlan(packet, parsed, depth) ? DropReason::none : DropReason::bad_action;
-  }
-  if (!now.present && !packet::push_vlan(packet, parsed, kTpid, depth)) {
-    return DropReason::no_headroom;
-  }
-  const uint16_t vid = packet::swap16(*then);
-  return packet::set_vlan_vid(packet, parsed, reinterpret_cast<const uint8_t*>(&vid))
-             ? DropReason::none
-             : DropReason::bad_action;
-}
-
 }  // namespace
 
 void ActionRunner::send_in_vlan(const BurstContext& burst, PacketView view, const Port& port,
@@ -65,11 +25,8 @@ void ActionRunner::send_in_vlan(const BurstContext& burst, PacketView view, cons
   rte_mbuf* packet = consume ? view.packet : copy(burst, view.packet);
   if (packet == nullptr) return;
   const Tag now = read_tag(packet);
-  const PortVlans* vlans = vlans_of(&port);
-  const std::optional<uint16_t> then = vlans != nullptr ? vlans->tag_of(vlan, now.priority)
-                                       : vlan != 0      ? std::optional(vlan)
-                                                        : std::nullopt;
-  if (then == (now.present ? std::optional(now.vid) : std::nullopt)) {
+  const std::optional<uint16_t> then = tag_at(port, vlan, now.priority);
+  if (then == now.vid_if_present()) {
     send(burst, {packet, view.values, view.parsed}, port);
     return;
   }

@@ -5,8 +5,17 @@
 
 namespace headrace::pipeline {
 
-void TxBuffers::push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
+void TxBuffers::push_aside(const Port& port, Detour detour, rte_mbuf* packet, unsigned depth,
                            WorkerCounts& counts) noexcept {
+  if (detour == Detour::mirror) [[unlikely]] {
+    // A tunnel's packets were seen before they were encapsulated.
+    if (!port.is_tunnel) watcher_.leaving(port, packet);
+    if (port.io.load(std::memory_order_relaxed) != nullptr &&
+        port.ingress_tunnels.load(std::memory_order_relaxed) == nullptr) {
+      push_device(port, packet, counts);
+      return;
+    }
+  }
   if (depth > kMaxPatchDepth) {
     drop(packet, DropReason::patch_depth, counts);
     return;

@@ -28,16 +28,27 @@ struct PatchBurst {
   std::array<rte_mbuf*, kBurst> packets;
 };
 
+/// Sees packets before they leave by a port whose packets are mirrored.
+class DepartureWatcher {
+ public:
+  virtual void leaving(const Port& port, rte_mbuf* packet) noexcept = 0;
+
+ protected:
+  ~DepartureWatcher() = default;
+};
+
 class TxBuffers {
  public:
-  explicit TxBuffers(unsigned worker) : worker_(worker) {}
+  /// `watcher` must outlive this.
+  TxBuffers(unsigned worker, DepartureWatcher& watcher) : worker_(worker), watcher_(watcher) {}
   TxBuffers(const TxBuffers&) = delete;
   TxBuffers& operator=(const TxBuffers&) = delete;
 
   /// Queues `packet` for a port that may be sent to.
   void push(const Port& port, rte_mbuf* packet, unsigned depth, WorkerCounts& counts) noexcept {
-    if (port.detour.load(std::memory_order_relaxed)) [[unlikely]] {
-      push_patch(port, packet, depth, counts);
+    const Detour detour = port.detour.load(std::memory_order_relaxed);
+    if (detour != Detour::none) [[unlikely]] {
+      push_aside(port, detour, packet, depth, counts);
       return;
     }
     push_device(port, packet, counts);
@@ -62,7 +73,7 @@ class TxBuffers {
   /// The same for many at once, `bytes` in all. A full burst for an idle port goes straight out.
   void push_many(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes, unsigned depth,
                  WorkerCounts& counts) noexcept {
-    if (packets.size() == kBurst && !port.detour.load(std::memory_order_relaxed) &&
+    if (packets.size() == kBurst && port.detour.load(std::memory_order_relaxed) == Detour::none &&
         buffers_[port.egress].count == 0) {
       send(port, packets, bytes, counts);
       return;
@@ -103,7 +114,7 @@ class TxBuffers {
   };
   static constexpr size_t kPatchBursts = 128;
 
-  void push_patch(const Port& port, rte_mbuf* packet, unsigned depth,
+  void push_aside(const Port& port, Detour detour, rte_mbuf* packet, unsigned depth,
                   WorkerCounts& counts) noexcept;
   void send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
             WorkerCounts& counts) noexcept;
@@ -116,6 +127,7 @@ class TxBuffers {
   void free_gathered() noexcept;
 
   unsigned worker_;
+  DepartureWatcher& watcher_;
   uint32_t n_waiting_{0};
   uint32_t n_to_free_{0};
   size_t patch_head_{0};

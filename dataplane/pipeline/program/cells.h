@@ -26,7 +26,15 @@ class Defragmenter;
 class PublishedProgram;
 class TunnelIngress;
 struct GroupCell;
+struct PortMirrors;
 struct TunnelEgress;
+
+/// What becomes of packets on their way out of a port.
+enum class Detour : uint8_t {
+  none,    ///< they go to its device
+  patch,   ///< to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels end
+  mirror,  ///< mirrors are asked first, then one of the above
+};
 
 /// A port as workers see it. All but the atomics is fixed while it is published; `io` is never set
 /// to null or from null.
@@ -35,10 +43,12 @@ struct Port {
   uint32_t egress{0};  ///< its transmit buffer in every executor; unique in the process
   std::atomic<PortIo*> io{nullptr};  ///< null: a patch or a tunnel
   uint16_t n_tx_queues{1};
-  /// What is sent to it goes to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels
-  /// end.
-  std::atomic<bool> detour{false};
+  std::atomic<Detour> detour{Detour::none};
   bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
+  /// Received packets are looked at before the tables: by tunnels or mirrors.
+  std::atomic<bool> looks_at_received{false};
+  /// What it is to its LSI's mirrors; null: there are none.
+  std::atomic<const PortMirrors*> mirrors{nullptr};
   /// A tunnel port's: how to encapsulate; null: it can't at present.
   std::atomic<const TunnelEgress*> egress_tunnel{nullptr};
   /// Of a LOCAL port: the tunnels that end there; null: none.
@@ -59,6 +69,7 @@ struct Port {
   std::shared_ptr<Defragmenter> defragmenter{};
   /// Owners of what the pointers above point to; the control thread's.
   std::shared_ptr<const PortVlans> vlans_owner{};
+  std::shared_ptr<const PortMirrors> mirrors_owner{};
   std::shared_ptr<const TunnelEgress> egress_owner{};
   std::shared_ptr<const TunnelIngress> ingress_owner{};
 };

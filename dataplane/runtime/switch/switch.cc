@@ -195,6 +195,20 @@ void Switch::set_controllers(std::string_view lsi_name,
   if (SwitchLsi* lsi = find(lsi_name)) lsi->set_controllers(controllers);
 }
 
+Result<> Switch::set_mirrors(std::string_view lsi_name,
+                             const std::vector<pipeline::MirrorConfig>& mirrors) {
+  SwitchLsi* lsi = find(lsi_name);
+  if (lsi == nullptr) return fail("there is no bridge {}", lsi_name);
+  return lsi->lsi().set_mirrors(mirrors);
+}
+
+std::map<std::string, pipeline::MirrorStats> Switch::mirror_statistics(
+    std::string_view lsi_name) const {
+  const SwitchLsi* lsi = find(lsi_name);
+  return lsi == nullptr ? std::map<std::string, pipeline::MirrorStats>{}
+                        : lsi->lsi().mirror_stats();
+}
+
 ovsdb::PortState Switch::port_state(std::string_view lsi_name, std::string_view name) const {
   const SwitchLsi* lsi = find(lsi_name);
   const SwitchPort* port = lsi == nullptr ? nullptr : lsi->find_port(name);

@@ -70,6 +70,10 @@ class Switch final : public ovsdb::SwitchControl {
   void disconnect_patch(std::string_view lsi, std::string_view port) override;
   void set_controllers(std::string_view lsi,
                        const std::vector<ovsdb::ControllerSpec>& controllers) override;
+  Result<> set_mirrors(std::string_view lsi,
+                       const std::vector<pipeline::MirrorConfig>& mirrors) override;
+  [[nodiscard]] std::map<std::string, pipeline::MirrorStats> mirror_statistics(
+      std::string_view lsi) const override;
   [[nodiscard]] ovsdb::PortState port_state(std::string_view lsi,
                                             std::string_view port) const override;
   [[nodiscard]] std::map<std::string, int64_t> port_statistics(
