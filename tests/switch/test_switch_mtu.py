@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
-from tests.support.frames import udp_frame
+from tests.support.frames import checksum, udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
 from tests.switch.test_switch_devices import LATE_US, bench
@@ -115,3 +116,60 @@ def test_mtu_changes_at_run_time(switch: Switch) -> None:
         assert switch.interface("n", "mtu") == mtu
     switch.vsctl("set", "Interface", "n", "mtu_request=20000")
     assert "9978" in switch.interface("n", "error")
+
+
+def _write_capture(path: Path, frames: list[bytes]) -> None:
+    """A pcap file (libpcap's classic format, microseconds, Ethernet)."""
+    header = struct.pack("=IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
+    records = (struct.pack("=IIII", 0, 0, len(frame), len(frame)) + frame for frame in frames)
+    path.write_bytes(header + b"".join(records))
+
+
+def _read_capture(path: Path) -> list[bytes]:
+    data, frames = path.read_bytes(), []
+    at = 24
+    while at + 16 <= len(data):
+        (length,) = struct.unpack_from("=I", data, at + 8)
+        frames.append(data[at + 16 : at + 16 + length])
+        at += 16 + length
+    return frames
+
+
+def _with_tos(frame: bytes, tos: int) -> bytes:
+    at = 14 if frame[12:14] == b"\x08\x00" else 18
+    ip = frame[at : at + 1] + bytes([tos]) + frame[at + 2 : at + 10] + b"\0\0"
+    ip += frame[at + 12 : at + 20]
+    return frame[:at] + ip[:10] + struct.pack("!H", checksum(ip)) + frame[at + 12 :]
+
+
+@pytest.mark.parametrize("mtu", [JUMBO_MTU, None])
+def test_dpdk_ports_carry_jumbo_frames(switch: Switch, rundir: Path, mtu: int | None) -> None:
+    """From a capture by a ring into a capture; without mtu_request in several buffers each."""
+    bridge = unique_bridge()
+    frames = [udp_frame(udp_src=n, size=JUMBO_FRAME) for n in range(40)]
+    frames += [udp_frame(udp_src=n, size=JUMBO_FRAME + 4, vlan=5) for n in range(40)]
+    _write_capture(rundir / "in.pcap", frames)
+    request = [] if mtu is None else [f"mtu_request={mtu}"]
+    switch.vsctl("add-br", bridge, "--", "set", "Bridge", bridge, "fail-mode=secure")
+    for number, devargs in (
+        (2, "net_ring_jumbo"),
+        (3, f"net_pcap_out,tx_pcap={rundir}/out.pcap"),
+    ):
+        switch.vsctl(
+            "add-port", bridge, f"j{number}", "--", "set", "Interface", f"j{number}", "type=dpdk",
+            f"options:dpdk-devargs={devargs}", f"ofport_request={number}", *request,
+        )  # fmt: skip
+        assert switch.interface(f"j{number}", "error") == ["set", []]
+    switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2")
+    switch.ofctl("add-flow", bridge, "in_port=2,udp,actions=mod_nw_tos:32,output:3")
+    switch.vsctl(
+        "add-port", bridge, "j1", "--", "set", "Interface", "j1", "type=dpdk",
+        f"options:dpdk-devargs=net_pcap_in,rx_pcap={rundir}/in.pcap", "ofport_request=1", *request,
+    )  # fmt: skip
+    assert switch.process is not None
+    switch.process.wait_until(lambda: switch.port("j3")["counters"]["tx_packets"] >= len(frames))
+    counters = switch.port("j2")["counters"]
+    assert counters["rx_packets"] == counters["tx_packets"] == len(frames)
+    assert counters["rx_bytes"] == counters["tx_bytes"] == sum(len(frame) for frame in frames)
+    switch.vsctl("del-br", bridge)  # what was written is flushed
+    assert _read_capture(rundir / "out.pcap") == [_with_tos(frame, 32) for frame in frames]

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Each error of the specification (OpenFlow 1.3.5, section 7.4.4) that can happen here, and the
-// message that provokes it. Elsewhere: TABLE_FULL (pipeline/control/lsi_test.cc), versions
-// (connection_test.cc), bundles and flow monitors (agent_extensions_test.cc). Nowhere: running out
-// of groups, meters or a bundle's messages, which takes a million of them. What can't happen here:
+// message that provokes it. Elsewhere: versions (connection_test.cc), bundles and flow monitors
+// (agent_extensions_test.cc). Nowhere: running out of a bundle's messages, which takes a million of
+// them. What can't happen here:
 // codes of features that are all there or whose lack has a code of its own (UNSUP_*, CANT_*,
 // BAD_METADATA...), and BAD_QUEUE, for a queue may be made after the flow that sets it.
 #include <gtest/gtest.h>
@@ -311,6 +311,37 @@ TEST_F(ErrorsAfterwards, Meters) {
   test::Client client = connect();
   client.send(meter(0, 1, 9, band(1, 5)));
   EXPECT_EQ(error_for(client, meter(0, 1, 9, band(1, 5))), of_error::kMeterExists);
+}
+
+/// The test's LSI has room for 1000 of each.
+TEST_F(ErrorsAfterwards, FullTables) {
+  test::Client client = connect();
+  const auto nth = [](uint32_t n) { return flow(raw_match(oxm(0, octets(n))), {}); };
+  for (uint32_t n = 1; n <= 1000; ++n) client.send(nth(n));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(error_for(client, nth(1001)), of_error::kFlowModTableFull);
+  client.send(nth(7));
+  EXPECT_TRUE(client.drain().empty()) << "a flow that is there is replaced";
+}
+
+TEST_F(ErrorsAfterwards, OutOfGroups) {
+  test::Client client = connect();
+  for (uint32_t id = 1; id <= 1000; ++id) client.send(group(0, 0, id));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(error_for(client, group(0, 0, 1001)), of_error::kGroupOutOfGroups);
+  client.send(group(2, 0, 7));
+  client.send(group(0, 0, 1001));
+  EXPECT_TRUE(client.drain().empty()) << "there is room again";
+}
+
+TEST_F(ErrorsAfterwards, OutOfMeters) {
+  test::Client client = connect();
+  for (uint32_t id = 1; id <= 1000; ++id) client.send(meter(0, 1, id, band(1, 5)));
+  EXPECT_TRUE(client.drain().empty());
+  EXPECT_EQ(error_for(client, meter(0, 1, 1001, band(1, 5))), of_error::kMeterOutOfMeters);
+  client.send(meter(2, 1, 7));
+  client.send(meter(0, 1, 1001, band(1, 5)));
+  EXPECT_TRUE(client.drain().empty()) << "there is room again";
 }
 
 TEST_F(ErrorsAfterwards, Roles) {

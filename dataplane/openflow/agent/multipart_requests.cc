@@ -139,7 +139,8 @@ OfResult<> group_descs(Exchange& exchange) {
 
 OfResult<> group_features(Exchange& exchange) {
   if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
-  exchange.reply.add([](Writer& writer) { encode_group_features(writer); });
+  const uint32_t most = exchange.lsi().config().max_groups;
+  exchange.reply.add([most](Writer& writer) { encode_group_features(writer, most); });
   return {};
 }
 
@@ -167,7 +168,8 @@ OfResult<> meter_configs(Exchange& exchange) {
 
 OfResult<> meter_features(Exchange& exchange) {
   if (OfResult<> empty = need_empty(exchange.body); !empty) return empty;
-  exchange.reply.add([](Writer& writer) { encode_meter_features(writer); });
+  const uint32_t most = exchange.lsi().config().max_meters;
+  exchange.reply.add([most](Writer& writer) { encode_meter_features(writer, most); });
   return {};
 }
 

@@ -122,10 +122,10 @@ void encode_group_desc(Writer& writer, const pipeline::GroupDesc& desc) {
   writer.patch16(start, writer.size() - start);
 }
 
-void encode_group_features(Writer& writer) {
+void encode_group_features(Writer& writer, uint32_t max_groups) {
   writer.u32(kAllTypes);
   writer.u32(kSelectWeight | kSelectLiveness | kChaining | kChainingChecks);
-  for (int type = 0; type < 4; ++type) writer.u32(pipeline::kGroupMax);
+  for (int type = 0; type < 4; ++type) writer.u32(max_groups);
   for (int type = 0; type < 4; ++type) writer.u32(kBucketActions);
 }
 

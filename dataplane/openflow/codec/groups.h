@@ -20,6 +20,6 @@ void encode_group_stats(Writer& writer, const pipeline::GroupStats& stats);
 /// Appends an ofp_group_desc_stats.
 void encode_group_desc(Writer& writer, const pipeline::GroupDesc& desc);
 /// Appends the ofp_group_features: all types, weights, liveness, chaining with loop checks.
-void encode_group_features(Writer& writer);
+void encode_group_features(Writer& writer, uint32_t max_groups);
 
 }  // namespace headrace::openflow

@@ -108,8 +108,8 @@ void encode_meter_config(Writer& writer, const pipeline::MeterConfig& config) {
   writer.patch16(start, writer.size() - start);
 }
 
-void encode_meter_features(Writer& writer) {
-  writer.u32(pipeline::kMeterMax);
+void encode_meter_features(Writer& writer, uint32_t max_meters) {
+  writer.u32(max_meters);
   writer.u32(1u << static_cast<unsigned>(MeterBand::Type::drop) |
              1u << static_cast<unsigned>(MeterBand::Type::dscp_remark));
   writer.u32(kFlags);

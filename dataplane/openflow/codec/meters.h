@@ -20,6 +20,6 @@ void encode_meter_stats(Writer& writer, const pipeline::MeterStats& stats);
 /// Appends an ofp_meter_config.
 void encode_meter_config(Writer& writer, const pipeline::MeterConfig& config);
 /// Appends the ofp_meter_features.
-void encode_meter_features(Writer& writer);
+void encode_meter_features(Writer& writer, uint32_t max_meters);
 
 }  // namespace headrace::openflow

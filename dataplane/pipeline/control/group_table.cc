@@ -184,10 +184,9 @@ void GroupTable::retire(const Entry& entry, bool with_counter) {
 OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now) {
   if (groups_.contains(mod.group_id)) return tl::unexpected(of_error::kGroupExists);
   if (OfResult<> checked = check(mod); !checked) return checked;
+  if (groups_.size() >= max_groups_) return tl::unexpected(of_error::kGroupOutOfGroups);
   const std::optional<CounterIndex> counter = counters_.allocate();
-  if (groups_.size() >= kMaxGroups || !counter) {
-    return tl::unexpected(of_error::kGroupOutOfGroups);
-  }
+  if (!counter) return tl::unexpected(of_error::kGroupOutOfGroups);
   auto program = compile(mod, *counter, resolver, nullptr);
   if (!program) {
     counters_.release(*counter);

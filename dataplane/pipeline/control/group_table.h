@@ -14,7 +14,6 @@
 
 namespace headrace::pipeline {
 
-inline constexpr size_t kMaxGroups = 1u << 20;
 inline constexpr size_t kMaxBuckets = 1024;
 
 /// The wheel of a select group has at most this many places, so weights are honoured to about one
@@ -23,8 +22,8 @@ inline constexpr size_t kWheelPlaces = 4096;
 
 class GroupTable {
  public:
-  GroupTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz)
-      : counters_(counters), reclaimer_(reclaimer), hz_(hz) {}
+  GroupTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz, uint32_t max_groups)
+      : counters_(counters), reclaimer_(reclaimer), hz_(hz), max_groups_(max_groups) {}
   ~GroupTable();
 
   OfResult<> add(const GroupMod& mod, Resolver& resolver, uint64_t now);
@@ -66,6 +65,7 @@ class GroupTable {
   CounterSpace& counters_;
   Reclaimer& reclaimer_;
   uint64_t hz_;
+  uint32_t max_groups_;
   std::map<uint32_t, std::unique_ptr<GroupCell>> cells_;
   std::map<uint32_t, Entry> groups_;
   std::map<uint32_t, uint32_t> chained_;  ///< buckets that name a group

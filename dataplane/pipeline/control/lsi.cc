@@ -26,8 +26,8 @@ struct Lsi::State final : Resolver {
         reclaimer(reclaimer),
         hz(config.clock.hz != 0 ? config.clock.hz : rte_get_tsc_hz()),
         macs(static_cast<uint32_t>(kMacAgeSeconds * hz >> kTickShift)),
-        groups(counters, reclaimer, hz),
-        meters(counters, reclaimer, hz),
+        groups(counters, reclaimer, hz, config.max_groups),
+        meters(counters, reclaimer, hz, config.max_meters),
         flows(config, hz, counters, reclaimer,
               [this](const FlowStats& flow, FlowRemovedReason reason) {
                 for (LsiObserver* observer : observers) observer->flow_removed(flow, reason);

@@ -62,6 +62,8 @@ struct LsiConfig {
   std::string name;  ///< for logs and tables
   TscClock clock;
   uint32_t max_flows_per_table{1'000'000};
+  uint32_t max_groups{1u << 20};
+  uint32_t max_meters{1u << 20};
 };
 
 /// What add_port() needs to know. A patch port has no `io`.

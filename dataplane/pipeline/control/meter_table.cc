@@ -84,7 +84,7 @@ void MeterTable::retire(Entry& entry, bool with_counter) {
 OfResult<> MeterTable::add(const MeterMod& mod, uint64_t now) {
   if (meters_.contains(mod.meter_id)) return tl::unexpected(of_error::kMeterExists);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  if (meters_.size() >= kMaxMeters) return tl::unexpected(of_error::kMeterOutOfMeters);
+  if (meters_.size() >= max_meters_) return tl::unexpected(of_error::kMeterOutOfMeters);
   Entry entry;
   const std::optional<CounterIndex> counter = counters_.allocate();
   if (!counter) return tl::unexpected(of_error::kMeterOutOfMeters);

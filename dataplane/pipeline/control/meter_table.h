@@ -12,13 +12,12 @@
 
 namespace headrace::pipeline {
 
-inline constexpr uint32_t kMaxMeters = 1u << 20;
 inline constexpr uint32_t kMaxBands = 16;
 
 class MeterTable {
  public:
-  MeterTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz)
-      : counters_(counters), reclaimer_(reclaimer), hz_(hz) {}
+  MeterTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz, uint32_t max_meters)
+      : counters_(counters), reclaimer_(reclaimer), hz_(hz), max_meters_(max_meters) {}
   ~MeterTable();
 
   OfResult<> add(const MeterMod& mod, uint64_t now);
@@ -50,6 +49,7 @@ class MeterTable {
   CounterSpace& counters_;
   Reclaimer& reclaimer_;
   uint64_t hz_;
+  uint32_t max_meters_;
   std::map<uint32_t, std::unique_ptr<MeterCell>> cells_;
   std::map<uint32_t, Entry> meters_;
 };

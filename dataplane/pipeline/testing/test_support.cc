@@ -129,7 +129,9 @@ TestSwitch::TestSwitch(unsigned n_ports, uint32_t id)
     : lsi({.id = id,
            .name = "test",
            .clock = {.now = [this] { return now; }, .hz = kHz},
-           .max_flows_per_table = 1000},
+           .max_flows_per_table = 1000,
+           .max_groups = 1000,
+           .max_meters = 1000},
           reclaimer) {
   start_eal();
   for (PortNo number = 1; number <= n_ports; ++number) {
