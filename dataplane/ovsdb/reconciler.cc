@@ -87,7 +87,8 @@ void Reconciler::apply_workers(const WorkerConfig& config) {
 
 void Reconciler::remove_stale(const Desired& desired) {
   for (auto it = lsis_.begin(); it != lsis_.end();) {
-    auto& [name, lsi] = *it;
+    const std::string& name = it->first;
+    Lsi& lsi = it->second;
     const auto* bridge = find_bridge(desired, name);
     const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {

@@ -24,6 +24,8 @@ void Crew::run(std::function<void(size_t)> part, std::function<void()> done) {
     std::function<void(size_t)> part;
     std::function<void()> done;
     std::atomic<size_t> left;
+    Job(std::function<void(size_t)> each, std::function<void()> end, size_t parts)
+        : part(std::move(each)), done(std::move(end)), left(parts) {}
   };
   const auto job = std::make_shared<Job>(std::move(part), std::move(done), workers_.size());
   for (size_t i = 0; i < workers_.size(); ++i) {
