@@ -7,7 +7,7 @@ BUILD ?= build
 PYTHON := .venv/bin/python
 COMPILER := ccache g++
 
-.PHONY: help run test setup build lint check-deps test-cpp test-asan test-py format clean \
+.PHONY: help run test setup build lint check-deps test-cpp test-asan test-asan-switch test-py format clean \
   conformance-openflow fuzz
 
 help:
@@ -43,12 +43,20 @@ check-deps: setup
 test-cpp: build
 	meson test -C $(BUILD) --suite headrace --print-errorlogs
 
-## make test-asan    the C++ tests under AddressSanitizer and UBSan
-test-asan: setup
-	@[ -f build-asan/build.ninja ] || CXX='$(COMPILER)' meson setup build-asan --buildtype=custom \
+build-asan/build.ninja: | setup
+	CXX='$(COMPILER)' meson setup build-asan --buildtype=custom \
 	    -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
+
+## make test-asan    the C++ tests under AddressSanitizer and UBSan
+test-asan: build-asan/build.ninja
 	@meson compile -C build-asan
 	meson test -C build-asan --no-rebuild --suite headrace --print-errorlogs --timeout-multiplier 3
+
+## make test-asan-switch   tests/switch against programs built with ASan and UBSan (about 10 min)
+test-asan-switch: build build-asan/build.ninja
+	@meson compile -C build-asan headrace-switch headrace-vnf headrace-traffic
+	HEADRACE_BUILD=$(CURDIR)/build-asan/dataplane/apps UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	    $(PYTHON) -m pytest tests/switch
 
 ## make fuzz         libFuzzer over the parsers, codecs and the compiler (FUZZ_SECONDS=60 each)
 fuzz: setup

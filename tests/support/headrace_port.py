@@ -17,8 +17,14 @@ _Numbers = ctypes.c_uint32 * _BURST
 
 
 def library_path() -> Path:
-    """The built library, beside the programs."""
-    return find_program("headrace-switch").parent.parent / "shm" / "libheadrace-port.so"
+    """The library of the checkout's build, else the one beside the programs.
+
+    Programs with sanitizers ($HEADRACE_BUILD) have one beside them that Python can't load.
+    """
+    folder = Path(__file__).resolve().parents[2] / "build" / "dataplane"
+    if not folder.exists():
+        folder = find_program("headrace-switch").parent.parent
+    return folder / "shm" / "libheadrace-port.so"
 
 
 def _load() -> ctypes.CDLL:

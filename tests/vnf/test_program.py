@@ -18,7 +18,8 @@ from headrace.bench.vnfs.cases import CASES
 from headrace.node import templates
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAM = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build")) / "dataplane/apps/headrace-vnf"
+PROGRAMS = Path(os.environ.get("HEADRACE_BUILD", ROOT / "build" / "dataplane" / "apps"))
+PROGRAM = PROGRAMS / "headrace-vnf"
 
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason=f"{PROGRAM} is not built")
 
