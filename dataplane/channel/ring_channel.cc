@@ -14,7 +14,7 @@ namespace headrace::channel {
 namespace {
 
 constexpr uint32_t kStride = 2048 + 128 + 64;  // as a Headrace port's buffers (shm/layout.h)
-constexpr uint32_t kBegin = 128 + 64;
+constexpr uint32_t kBegin = 128;
 
 /// What lies in the shared memory; the buffers follow.
 struct Shared {
@@ -22,8 +22,8 @@ struct Shared {
   BareRing back;
 };
 
-uint8_t* packet_at(Shared& shared, uint32_t number) {
-  return reinterpret_cast<uint8_t*>(&shared + 1) + uint64_t{number} * kStride + kBegin;
+uint8_t* packet_at(Shared& shared, uint64_t number) {
+  return reinterpret_cast<uint8_t*>(&shared + 1) + number * kStride + kBegin;
 }
 
 class OneWayProducer final : public End {
@@ -37,14 +37,14 @@ class OneWayProducer final : public End {
 
  private:
   BareProducer ring_;
-  std::array<uint32_t, kBurst> numbers_{};
+  std::array<uint64_t, kBurst> numbers_{};
 };
 
 class OneWayConsumer final : public End {
  public:
   explicit OneWayConsumer(Shared& shared) : ring_(shared.there) {}
   Turn turn(const Work& /*work*/) override {
-    std::array<uint32_t, kBurst> numbers;
+    std::array<uint64_t, kBurst> numbers;
     return {.packets = ring_.take(numbers.data(), kBurst)};
   }
 
@@ -57,12 +57,12 @@ class Producer final : public End {
  public:
   Producer(Shared& shared, uint32_t buffers)
       : shared_(shared), there_(shared.there), back_(shared.back) {
-    std::vector<uint32_t> all(buffers);
+    std::vector<uint64_t> all(buffers);
     std::iota(all.begin(), all.end(), 0);
     there_.put(all.data(), buffers);
   }
   Turn turn(const Work& work) override {
-    std::array<uint32_t, kBurst> numbers;
+    std::array<uint64_t, kBurst> numbers;
     const uint32_t count = back_.take(numbers.data(), kBurst);
     if (count == 0) return {};
     if (work.touch) {
@@ -88,7 +88,7 @@ class Consumer final : public End {
  public:
   explicit Consumer(Shared& shared) : shared_(shared), there_(shared.there), back_(shared.back) {}
   Turn turn(const Work& work) override {
-    std::array<uint32_t, kBurst> numbers;
+    std::array<uint64_t, kBurst> numbers;
     Turn done{.packets = there_.take(numbers.data(), kBurst)};
     if (done.packets == 0) return done;
     if (work.touch) {

@@ -17,16 +17,11 @@
 namespace headrace::channel {
 namespace {
 
+using shm::Packet;
 using shm::VnfEnd;
 
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(2);
-
-void prepare(VnfEnd& port, uint32_t packet, uint32_t length) {
-  port.header(packet).begin = shm::kHeadroom;
-  port.header(packet).length = length;
-  write_header(port.data(packet));
-}
 
 /// Common to both ends: the port.
 class PortEnd : public End {
@@ -69,51 +64,43 @@ class ShmProducer final : public PortEnd {
  private:
   uint32_t circulating(const Work& work) {
     uint32_t count = port_.rx(packets_);
-    const bool starts = missing_ > 0;
-    if (count == 0 && starts) {
+    if (count == 0 && missing_ > 0) {
       count = port_.alloc(std::span(packets_).first(std::min(kBurst, missing_)));
       missing_ -= count;
+      write_headers(count);
     }
-    if (starts || work.length != length_) {
-      // All that circulate have the new length after as many as there can be.
-      length_ = work.length;
-      to_prepare_ = 1U << 16;
-    }
-    if (to_prepare_ > 0) {
-      for (uint32_t i = 0; i < count; ++i) prepare(port_, packets_[i], work.length);
-      to_prepare_ -= std::min(to_prepare_, count);
-    }
-    if (work.touch) touch(count, work);
+    fill(count, work);
     return count;
   }
 
   uint32_t fresh(const Work& work) {
     const uint32_t count = port_.alloc(packets_);
-    for (const uint32_t packet : std::span(packets_).first(count)) {
-      port_.header(packet).length = work.length;
-      if (prepared_[packet] != 0) continue;
-      write_header(port_.data(packet));  // stays for the next time that the buffer comes
-      prepared_[packet] = 1;
-    }
-    if (work.touch) touch(count, work);
+    write_headers(count);
+    fill(count, work);
     return count;
   }
 
-  void touch(uint32_t count, const Work& work) {
-    for (uint32_t i = 0; i < count; ++i) {
-      prefetch_to_write(port_.data(packets_[i]), work.length);
-    }
-    for (uint32_t i = 0; i < count; ++i) {
-      write_lines(port_.data(packets_[i]), work.length, ++word_);
+  /// Into buffers that are seen for the first time; it stays for the next.
+  void write_headers(uint32_t count) {
+    for (const Packet& packet : std::span(packets_).first(count)) {
+      if (prepared_[packet.buffer] != 0) continue;
+      write_header(port_.data(packet));
+      prepared_[packet.buffer] = 1;
     }
   }
 
+  void fill(uint32_t count, const Work& work) {
+    const std::span<Packet> packets = std::span(packets_).first(count);
+    for (Packet& packet : packets) packet.length = static_cast<uint16_t>(work.length);
+    if (!work.touch) return;
+    for (const Packet& packet : packets) prefetch_to_write(port_.data(packet), work.length);
+    for (const Packet& packet : packets) write_lines(port_.data(packet), work.length, ++word_);
+  }
+
   bool direct_;
-  uint32_t missing_;  ///< buffers yet to be put into circulation
-  uint32_t length_{0};
-  uint32_t to_prepare_{0};
+  uint32_t missing_;               ///< buffers yet to be put into circulation
   std::vector<uint8_t> prepared_;  ///< by buffer: its Ethernet header is written
-  std::array<uint32_t, kBurst> packets_{};
+  std::array<Packet, kBurst> packets_{};
   uint32_t pending_{0};
   uint64_t word_{0};
 };
@@ -132,7 +119,7 @@ class ShmConsumer final : public PortEnd {
       if (work.touch) read(work, done);
     }
     if (!direct_) {
-      port_.free(std::span(packets_).first(pending_));
+      port_.free(std::span<const Packet>(packets_).first(pending_));
       pending_ = 0;
       return done;
     }
@@ -148,7 +135,7 @@ class ShmConsumer final : public PortEnd {
       prefetch_to_read(port_.data(packets_[i]), work.length);
     }
     for (uint32_t i = 0; i < pending_; ++i) {
-      if (port_.header(packets_[i]).length != work.length) {
+      if (packets_[i].length != work.length) {
         ++done.foreign;
       } else if (!read_lines(port_.data(packets_[i]), work.length)) {
         ++done.corrupt;
@@ -158,7 +145,7 @@ class ShmConsumer final : public PortEnd {
   }
 
   bool direct_;
-  std::array<uint32_t, kBurst> packets_{};
+  std::array<Packet, kBurst> packets_{};
   uint32_t pending_{0};
 };
 

@@ -37,13 +37,11 @@ Result<std::shared_ptr<ShmGroup>> ShmGroup::of(const ShmGroupConfig& config) {
   auto region = shm::Region::create(config.region);
   if (!region) return tl::unexpected(region.error());
   group->region_ = std::move(*region);
-  auto mbufs = shm::MbufSet::make(
-      config.name,
-      {.first_octets = group->region_.octets(0),
-       .stride = group->region_.buffer_stride(),
-       .count = config.region.n_buffers,
-       .room = group->region_.buffer_stride() - static_cast<uint32_t>(sizeof(shm::BufferHeader))},
-      std::min(kPoolCache, config.region.n_buffers / 4));
+  auto mbufs = shm::MbufSet::make(config.name,
+                                  {.first_octets = group->region_.octets(0),
+                                   .stride = group->region_.buffer_stride(),
+                                   .count = config.region.n_buffers},
+                                  std::min(kPoolCache, config.region.n_buffers / 4));
   if (!mbufs) return tl::unexpected(mbufs.error());
   group->mbufs_ = std::move(*mbufs);
   group->ends_ = std::make_unique<shm::SwitchEnd>(group->region_, group->buffers_);
@@ -98,8 +96,7 @@ Result<uint32_t> ShmGroup::add_port(const std::string& name) {
     const bool dirty = (lost_.load(std::memory_order_acquire) >> port & 1) != 0;
     if (!names_[port].empty() || dirty) continue;
     names_[port] = name;
-    std::memset(region_.port(port).name, 0, shm::kNameSize);
-    name.copy(region_.port(port).name, name.size());
+    region_.name_port(port, name);
     return port;
   }
   return fail("{}: all {} places of group {} are taken; set options:ports higher on its first port",
@@ -110,7 +107,7 @@ void ShmGroup::remove_port(uint32_t port) {
   const std::lock_guard lock(mutex_);
   names_[port].clear();
   watchers_[port] = nullptr;
-  std::memset(region_.port(port).name, 0, shm::kNameSize);
+  region_.name_port(port, "");
   // Its VNF is told; serve() sees the end of the connection as if the VNF had gone.
   for (const Connection& connection : connections_) {
     if (connection.port == static_cast<int>(port)) shutdown(connection.fd, SHUT_RDWR);

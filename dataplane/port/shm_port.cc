@@ -84,9 +84,9 @@ class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
   shm::DirectTraffic take_direct_traffic() override { return links_.take_traffic(place_); }
 
  private:
-  /// The packet's number if it may go as it is, else that of a copy; kNone if there is no buffer.
-  uint32_t number_of(rte_mbuf* packet) noexcept;
-  static constexpr uint32_t kNone = ~0u;
+  /// The packet if it may go as it is, else a copy; kNone if there is no buffer.
+  shm::Packet described(rte_mbuf* packet) noexcept;
+  static constexpr shm::Packet kNone{.buffer = ~0u, .begin = 0, .length = 0};
 
   std::string name_;
   std::shared_ptr<ShmGroup> group_;
@@ -101,7 +101,7 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   group_->reclaim_lost();
   ends_.refill(place_, ends_.has_taken(place_) ? kFreshLevel : kFirstFreshLevel);
   if (!links_.step(place_)) return 0;
-  std::array<shm::Sent, pipeline::kBurst> sent;
+  std::array<shm::Packet, pipeline::kBurst> sent;
   const size_t room = std::min<size_t>(packets.size(), sent.size());
   const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
   // What came before has left for its port by now: the worker ends each round by flushing.
@@ -110,8 +110,8 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   for (uint32_t i = 0; i < count; ++i) {
     rte_mbuf* packet = group_->mbufs().mbuf(sent[i].buffer);
     rte_pktmbuf_reset(packet);
-    packet->data_off = static_cast<uint16_t>(sent[i].begin);
-    packet->data_len = static_cast<uint16_t>(sent[i].length);
+    packet->data_off = sent[i].begin;
+    packet->data_len = sent[i].length;
     packet->pkt_len = sent[i].length;
     octets += sent[i].length;
     packets[i] = packet;
@@ -123,50 +123,45 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   return static_cast<uint16_t>(count);
 }
 
-uint32_t ShmPort::number_of(rte_mbuf* packet) noexcept {
-  shm::Region& region = group_->region();
-  const bool shared = group_->mbufs().can_pass(packet);
-  uint32_t number = kNone;
-  uint32_t begin = packet->data_off;
-  if (shared) {
-    number = shm::MbufSet::buffer_of(packet);
-  } else {
-    rte_mbuf* copy = rte_pktmbuf_alloc(group_->mbufs().pool());
-    if (copy == nullptr) return kNone;
-    uint8_t* to = rte_pktmbuf_mtod(copy, uint8_t*);
-    const void* from = packet->pkt_len <= rte_pktmbuf_tailroom(copy)
+shm::Packet ShmPort::described(rte_mbuf* packet) noexcept {
+  rte_mbuf* carrier = packet;
+  if (!group_->mbufs().can_pass(packet)) {
+    carrier = rte_pktmbuf_alloc(group_->mbufs().pool());
+    if (carrier == nullptr) return kNone;
+    uint8_t* to = rte_pktmbuf_mtod(carrier, uint8_t*);
+    const void* from = packet->pkt_len <= rte_pktmbuf_tailroom(carrier)
                            ? rte_pktmbuf_read(packet, 0, packet->pkt_len, to)
                            : nullptr;
     if (from == nullptr) {
-      rte_pktmbuf_free(copy);
+      rte_pktmbuf_free(carrier);
       return kNone;
     }
     if (from != to) rte_memcpy(to, from, packet->pkt_len);
-    number = shm::MbufSet::buffer_of(copy);
-    begin = copy->data_off;
     Counts::add(counts_.tx_copied, 1);
   }
-  // Not written if it is right already: the line may stay in the VNFs' caches.
-  shm::BufferHeader& header = region.buffer(number);
-  if (header.begin != begin) header.begin = begin;
-  if (header.length != packet->pkt_len) header.length = packet->pkt_len;
-  return number;
+  return {.buffer = shm::MbufSet::buffer_of(carrier),
+          .begin = carrier->data_off,
+          .length = static_cast<uint16_t>(packet->pkt_len)};
 }
 
 uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
   if (!group_->attached(place_)) return 0;
-  std::array<uint32_t, pipeline::kBurst> numbers;
+  std::array<shm::Packet, pipeline::kBurst> going;
   uint64_t octets = 0;
   uint16_t count = 0;
-  const size_t room = std::min<size_t>(packets.size(), numbers.size());
-  while (count < room && (numbers[count] = number_of(packets[count])) != kNone) ++count;
+  const size_t room = std::min<size_t>(packets.size(), going.size());
+  while (count < room) {
+    going[count] = described(packets[count]);
+    if (going[count].buffer == kNone.buffer) break;
+    ++count;
+  }
   if (count < room) Counts::add(counts_.tx_no_buffer, 1);
-  const uint32_t sent = ends_.send(place_, std::span(numbers).first(count));
+  const uint32_t sent = ends_.send(place_, std::span(going).first(count));
   for (uint32_t i = 0; i < count; ++i) {
-    rte_mbuf* carrier = group_->mbufs().mbuf(numbers[i]);
+    rte_mbuf* carrier = group_->mbufs().mbuf(going[i].buffer);
     const bool copied = carrier != packets[i];
     if (i < sent) {
-      octets += packets[i]->pkt_len;
+      octets += going[i].length;
       if (copied) rte_pktmbuf_free(packets[i]);
     } else if (copied) {
       rte_pktmbuf_free(carrier);

@@ -63,7 +63,7 @@ DirectTraffic DirectLinks::take_traffic(uint32_t to) {
   }
   // The producer writes octets before the head that includes them, so they may be ahead of it:
   // what they are ahead is counted the next time.
-  const int64_t room = ends_.region().buffer_stride() - sizeof(BufferHeader);
+  const int64_t room = ends_.region().buffer_stride();
   const int64_t counted = std::min(grown, packets * room);
   read = {head, read.octets + static_cast<uint64_t>(counted)};
   return {static_cast<uint64_t>(packets), static_cast<uint64_t>(counted)};

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstddef>
 #include <new>
 #include <span>
 
@@ -13,7 +14,13 @@
 #include "shm/vnf_end.h"
 
 using headrace::shm::Attached;
+using headrace::shm::Packet;
 using headrace::shm::VnfEnd;
+
+static_assert(sizeof(hrp_packet) == sizeof(Packet) && alignof(hrp_packet) == alignof(Packet));
+static_assert(offsetof(hrp_packet, buffer) == offsetof(Packet, buffer));
+static_assert(offsetof(hrp_packet, begin) == offsetof(Packet, begin));
+static_assert(offsetof(hrp_packet, length) == offsetof(Packet, length));
 
 struct hrp_port {
   VnfEnd end;
@@ -24,6 +31,13 @@ struct hrp_port {
 };
 
 namespace {
+
+std::span<Packet> packets_at(hrp_packet* packets, uint32_t count) {
+  return {reinterpret_cast<Packet*>(packets), count};
+}
+std::span<const Packet> packets_at(const hrp_packet* packets, uint32_t count) {
+  return {reinterpret_cast<const Packet*>(packets), count};
+}
 
 int bind_port(std::span<uint8_t> memory, const char* name, hrp_port** made) {
   uint32_t number = 0;
@@ -74,50 +88,42 @@ void hrp_detach(hrp_port* port) {
   delete port;
 }
 
-uint32_t hrp_rx(hrp_port* port, uint32_t* packets, uint32_t room) {
-  return port->end.rx({packets, room});
+uint32_t hrp_rx(hrp_port* port, hrp_packet* packets, uint32_t room) {
+  return port->end.rx(packets_at(packets, room));
 }
 
-uint32_t hrp_tx(hrp_port* port, const uint32_t* packets, uint32_t count) {
-  return port->end.tx({packets, count});
+uint32_t hrp_tx(hrp_port* port, const hrp_packet* packets, uint32_t count) {
+  return port->end.tx(packets_at(packets, count));
 }
 
-uint32_t hrp_forward(hrp_port* from, hrp_port* to, const uint32_t* packets, uint32_t count) {
+uint32_t hrp_forward(hrp_port* from, hrp_port* to, const hrp_packet* packets, uint32_t count) {
   if (from->device != to->device || from->file != to->file) return 0;
   if (from->file == 0 && from->end.memory().data() != to->end.memory().data()) return 0;
-  return to->end.tx({packets, count}, from->end);
+  return to->end.tx(packets_at(packets, count), from->end);
 }
 
 int hrp_is_connected(const hrp_port* port) {
   return port->connection < 0 || headrace::shm::is_connected(port->connection) ? 1 : 0;
 }
 
-uint32_t hrp_alloc(hrp_port* port, uint32_t* buffers, uint32_t count) {
-  return port->end.alloc({buffers, count});
+uint32_t hrp_alloc(hrp_port* port, hrp_packet* packets, uint32_t count) {
+  return port->end.alloc(packets_at(packets, count));
 }
 
-void hrp_free(hrp_port* port, const uint32_t* buffers, uint32_t count) {
-  port->end.free({buffers, count});
+void hrp_free(hrp_port* port, const hrp_packet* packets, uint32_t count) {
+  port->end.free(packets_at(packets, count));
 }
 
-uint8_t* hrp_data(hrp_port* port, uint32_t packet) {
-  return port->end.data(packet);
+uint8_t* hrp_data(const hrp_port* port, const hrp_packet* packet) {
+  return port->end.data(packets_at(packet, 1).front());
 }
 
-uint32_t hrp_length(const hrp_port* port, uint32_t packet) {
-  return port->end.header(packet).length;
-}
-
-int hrp_set(hrp_port* port, uint32_t packet, uint32_t begin, uint32_t length) {
+int hrp_set(const hrp_port* port, hrp_packet* packet, uint32_t begin, uint32_t length) {
   const uint32_t room = port->end.room();
   if (begin > room || length > room - begin) return -EINVAL;
-  port->end.header(packet).begin = begin;
-  port->end.header(packet).length = length;
+  packet->begin = static_cast<uint16_t>(begin);
+  packet->length = static_cast<uint16_t>(length);
   return 0;
-}
-
-uint32_t hrp_headroom(const hrp_port* port, uint32_t packet) {
-  return port->end.header(packet).begin;
 }
 
 uint32_t hrp_room(const hrp_port* port) {

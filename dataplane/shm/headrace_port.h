@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * libheadrace-port: how a VNF reaches a Headrace switch through shared memory. C ABI, version 1.
+ * libheadrace-port: how a VNF reaches a Headrace switch through shared memory. C ABI, version 2.
  *
  * The memory. A region belongs to one trust group (a graph, unless told otherwise). It holds packet
- * buffers of one size and, for each port, rings of buffer numbers. A packet moves by its number:
+ * buffers of one size and, for each port, rings. A packet moves by its description (hrp_packet):
  * from the switch to the VNF, on to the switch or, where the flow rules join two ports and nothing
  * else, straight to the next VNF. Nobody copies it on the way.
  *
@@ -14,10 +14,15 @@
  * allocates or makes a system call but hrp_attach(), hrp_detach() and hrp_is_connected().
  *
  * Cost. hrp_rx() and hrp_tx() cost each a burst one exchange of positions with the other end (two
- * cache lines) and one cache line for each 16 packets, plus a mark of an octet per packet in memory
- * of this port's own; hrp_tx() on a direct link also reads each packet's length. Call them with 16
- * packets or more when there are so many. An idle VNF calls hrp_rx() now and then: that is how it
- * follows when a direct link is made or taken back.
+ * cache lines) and one cache line for each 8 packets, plus a mark of an octet per packet in memory
+ * of this port's own; the packets themselves are not touched. Call them with 16 packets or more
+ * when there are so many. An idle VNF calls hrp_rx() now and then: that is how it follows when a
+ * direct link is made or taken back.
+ *
+ * Touching packets. Lines that the core before has written come from its cache, which takes as long
+ * as a hundred instructions each; ask for those of all packets of a burst before you use the first.
+ * Where you will write, use the instruction that asks for a line to be written (prefetchw on
+ * x86-64: -mprfchw makes __builtin_prefetch(at, 1) mean it; without the option it doesn't).
  *
  * A process attaches by the switch's Unix socket, and gets the region as a file descriptor. A VM
  * maps the same region as the BAR of an ivshmem-plain device and calls hrp_attach_memory().
@@ -25,10 +30,10 @@
  *     hrp_port *port;
  *     int error = hrp_attach("/run/headrace/graph.shm", "vnf1:0", &port);
  *     for (;;) {
- *         uint32_t packets[32];
+ *         hrp_packet packets[32];
  *         uint32_t count = hrp_rx(port, packets, 32);
  *         for (uint32_t i = 0; i < count; ++i)
- *             handle(hrp_data(port, packets[i]), hrp_length(port, packets[i]));
+ *             handle(hrp_data(port, &packets[i]), packets[i].length);
  *         uint32_t sent = hrp_tx(port, packets, count);
  *         hrp_free(port, packets + sent, count - sent);
  *     }
@@ -43,12 +48,21 @@
 extern "C" {
 #endif
 
-#define HRP_VERSION_MAJOR 1
-#define HRP_VERSION_MINOR 2
+#define HRP_VERSION_MAJOR 2
+#define HRP_VERSION_MINOR 0
 
 #pragma GCC visibility push(default)
 
 typedef struct hrp_port hrp_port;
+
+/* A packet: `length` octets from `begin` octets after the start of a buffer. The owner may change
+ * both before sending it on (hrp_set() checks): headers are added by beginning earlier, and as many
+ * octets as `begin` are free before. */
+typedef struct hrp_packet {
+  uint32_t buffer;
+  uint16_t begin;
+  uint16_t length;
+} hrp_packet;
 
 /* Attaches to port `name` by the switch's socket for the region. 0, or a negative errno: -ENOENT no
  * such port, -EBUSY it has a user, -EPROTO another major version of the ABI. */
@@ -60,36 +74,32 @@ int hrp_attach_memory(void* memory, size_t size, const char* name, hrp_port** po
 /* Gives back all that the port still holds, and frees `port`. */
 void hrp_detach(hrp_port* port);
 
-/* Takes up to `room` received packets; how many. The caller owns them. */
-uint32_t hrp_rx(hrp_port* port, uint32_t* packets, uint32_t room);
+/* Takes up to `room` received packets; how many. The caller owns them. Each is inside its buffer.
+ */
+uint32_t hrp_rx(hrp_port* port, hrp_packet* packets, uint32_t room);
 
 /* Sends a prefix of `packets`; its length. The rest stays the caller's. */
-uint32_t hrp_tx(hrp_port* port, const uint32_t* packets, uint32_t count);
+uint32_t hrp_tx(hrp_port* port, const hrp_packet* packets, uint32_t count);
 
 /* Sends packets that came in by port `from` (or were allocated there) out of port `to`; else as
- * hrp_tx(). Both ports must be of one region; 0 is sent if they are not. (Since 1.1) */
-uint32_t hrp_forward(hrp_port* from, hrp_port* to, const uint32_t* packets, uint32_t count);
+ * hrp_tx(). Both ports must be of one region; 0 is sent if they are not. */
+uint32_t hrp_forward(hrp_port* from, hrp_port* to, const hrp_packet* packets, uint32_t count);
 
-/* 0 once the switch is gone (or has removed the port): detach, and attach again. A system call.
- * (Since 1.1) */
+/* 0 once the switch is gone (or has removed the port): detach, and attach again. A system call. */
 int hrp_is_connected(const hrp_port* port);
 
-/* Takes up to `count` fresh buffers; how many there were. Their length is 0. */
-uint32_t hrp_alloc(hrp_port* port, uint32_t* buffers, uint32_t count);
+/* Takes up to `count` fresh buffers; how many there were. Their length is 0, and they begin after
+ * some headroom. */
+uint32_t hrp_alloc(hrp_port* port, hrp_packet* packets, uint32_t count);
 
 /* Gives buffers back. */
-void hrp_free(hrp_port* port, const uint32_t* buffers, uint32_t count);
+void hrp_free(hrp_port* port, const hrp_packet* packets, uint32_t count);
 
 /* The first octet of a packet. */
-uint8_t* hrp_data(hrp_port* port, uint32_t packet);
+uint8_t* hrp_data(const hrp_port* port, const hrp_packet* packet);
 
-/* Octets of a packet. */
-uint32_t hrp_length(const hrp_port* port, uint32_t packet);
-
-/* Sets where a packet begins, in octets from the start of its buffer, and its length. -EINVAL if it
- * would not fit. Headers are added by beginning earlier: hrp_headroom() octets are free before. */
-int hrp_set(hrp_port* port, uint32_t packet, uint32_t begin, uint32_t length);
-uint32_t hrp_headroom(const hrp_port* port, uint32_t packet);
+/* Sets where a packet begins, and its length. -EINVAL if it would not fit: nothing is changed. */
+int hrp_set(const hrp_port* port, hrp_packet* packet, uint32_t begin, uint32_t length);
 uint32_t hrp_room(const hrp_port* port); /* octets of a buffer, headroom included */
 
 /* 1 while packets go straight to the next VNF, else 0. A VNF need not care. */

@@ -52,11 +52,11 @@ static void* map_file(const char* path, size_t* size) {
 
 /* Moves up to a burst; how many. A full ring makes it wait: nothing is dropped here. */
 static uint32_t move(struct direction* way) {
-  uint32_t packets[BURST];
+  hrp_packet packets[BURST];
   const uint32_t count = hrp_rx(way->from, packets, BURST);
-  for (uint32_t i = 0; i < count; ++i) way->octets += hrp_length(way->from, packets[i]);
+  for (uint32_t i = 0; i < count; ++i) way->octets += packets[i].length;
   for (uint32_t sent = 0; sent < count;) {
-    /* Both ports are of one region, so a packet's number is the same at both. */
+    /* Both ports are of one region, so a packet is the same at both. */
     const uint32_t now = hrp_forward(way->from, way->to, packets + sent, count - sent);
     sent += now;
     if (now != 0) continue;

@@ -6,7 +6,7 @@
 // trusts nothing in the region afterwards: it keeps its own copies of all places and sizes, and
 // takes every number that a VNF can write (ring positions, buffer numbers, lengths) as hostile.
 //
-//   RegionHeader | PortBlock x n_ports | rings | BufferHeader + octets, x n_buffers
+//   RegionHeader | PortBlock x n_ports | rings | marks | buffers
 //
 // A port has five rings. Each has one producer and one consumer:
 //
@@ -16,6 +16,12 @@
 //   returned  VNF -> switch   buffers that the VNF is done with
 //   direct    VNF -> VNF      packets of a direct link; in the receiver's block (direct_link.h)
 //
+// A slot of a packet says all of it: buffer, beginning, length. So an end that only passes packets
+// on, or counts them, touches no line of theirs, and nothing has to be read twice. Eight slots
+// share a cache line. fresh and returned hold buffers' numbers alone.
+//
+// Buffers lie an odd number of lines apart, so that their first lines use all sets of a cache.
+//
 // held: one octet a buffer, 1 while this port's VNF owns it. The VNF writes it before it ends the
 // other's ownership and after it began its own, so at any moment of a kill -9 each buffer that the
 // VNF had is marked, or still in a ring.
@@ -24,15 +30,20 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace headrace::shm {
 
 inline constexpr uint64_t kMagic = 0x3154524f50415248;  // "HRAPORT1"
 /// Of this layout; a VNF and a switch of different ones refuse each other.
-inline constexpr uint16_t kLayoutVersion = 2;
+inline constexpr uint16_t kLayoutVersion = 3;
 inline constexpr uint32_t kMaxPorts = 64;
 inline constexpr uint32_t kNameSize = 40;
 inline constexpr uint32_t kHeadroom = 128;
+inline constexpr uint32_t kLine = 64;
+/// Octets of a buffer at most: what a Packet can tell.
+inline constexpr uint32_t kMaxStride = 65536 - kLine;
+static_assert(kMaxStride % (2 * kLine) == kLine);
 
 /// A counter or position that both sides see. Lock-free, so it means the same in any address space.
 using Shared32 = std::atomic<uint32_t>;
@@ -40,7 +51,16 @@ using Shared64 = std::atomic<uint64_t>;
 static_assert(Shared32::is_always_lock_free && sizeof(Shared32) == 4);
 static_assert(Shared64::is_always_lock_free && sizeof(Shared64) == 8);
 
-/// A ring's positions; `capacity` slots of 4 octets follow. Positions count up and wrap at 2^32.
+/// A packet, as a slot of a ring has it.
+struct Packet {
+  uint32_t buffer;
+  uint16_t begin;   ///< where it begins, from the start of its buffer
+  uint16_t length;  ///< its octets
+};
+static_assert(sizeof(Packet) == 8 && offsetof(Packet, begin) == 4 && offsetof(Packet, length) == 6);
+static_assert(std::is_trivially_copyable_v<Packet>);
+
+/// A ring's positions; its slots follow. Positions count up and wrap at 2^32.
 struct RingHeader {
   alignas(64) Shared32 head;  ///< the producer's: slots filled so far
   Shared64 octets;            ///< of a direct ring: of all packets in slots filled so far
@@ -57,16 +77,23 @@ struct RegionHeader {
   uint64_t ports_at;
   uint64_t buffers_at;
   uint32_t n_buffers;
-  uint32_t buffer_stride;  ///< BufferHeader included; a multiple of 64
+  uint32_t buffer_stride;  ///< octets of a buffer; an odd multiple of 64
   uint32_t ring_capacity;  ///< slots of each ring but fresh and returned; a power of two
   uint32_t pool_capacity;  ///< slots of fresh and returned; a power of two
   uint8_t reserved[72];
 };
 static_assert(sizeof(RegionHeader) == 128);
 
-/// Octets of a ring of `capacity` slots.
+/// Octets of a ring of `capacity` slots, up to the next cache line.
+template <typename Slot>
 constexpr uint64_t ring_octets(uint32_t capacity) {
-  return sizeof(RingHeader) + uint64_t{capacity} * sizeof(uint32_t);
+  return sizeof(RingHeader) + (uint64_t{capacity} * sizeof(Slot) + kLine - 1) / kLine * kLine;
+}
+constexpr uint64_t packet_ring_octets(uint32_t capacity) {
+  return ring_octets<Packet>(capacity);
+}
+constexpr uint64_t number_ring_octets(uint32_t capacity) {
+  return ring_octets<uint32_t>(capacity);
 }
 
 /// How a port's packets go; see direct_link.h for who writes what and when.
@@ -93,13 +120,5 @@ struct PortBlock {
   LinkWords link;
 };
 static_assert(sizeof(PortBlock) == 256 && offsetof(PortBlock, link) == 128);
-
-/// Before each buffer's octets.
-struct BufferHeader {
-  uint32_t begin;   ///< where the packet begins, from the end of this header
-  uint32_t length;  ///< its octets
-  uint8_t reserved[56];
-};
-static_assert(sizeof(BufferHeader) == 64);
 
 }  // namespace headrace::shm

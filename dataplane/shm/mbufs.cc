@@ -14,8 +14,6 @@ struct Numbering {
 }  // namespace
 
 Result<MbufSet> MbufSet::make(const std::string& name, const BufferArea& area, uint32_t cache) {
-  // The pool takes the octets of buffer 0 as its start and strides on; what it calls an element's
-  // end is the next buffer's header, which an mbuf's length keeps it from.
   rte_pktmbuf_extmem memory{};
   memory.buf_ptr = area.first_octets;
   memory.buf_iova = reinterpret_cast<rte_iova_t>(memory.buf_ptr);
@@ -24,7 +22,7 @@ Result<MbufSet> MbufSet::make(const std::string& name, const BufferArea& area, u
   const std::string short_name = "shm_" + name.substr(0, 20);
   MbufSet made;
   made.pool_ = rte_pktmbuf_pool_create_extbuf(short_name.c_str(), area.count, cache,
-                                              sizeof(uint64_t), static_cast<uint16_t>(area.room),
+                                              sizeof(uint64_t), static_cast<uint16_t>(area.stride),
                                               static_cast<int>(SOCKET_ID_ANY), &memory, 1);
   if (made.pool_ == nullptr) {
     return fail("{}: {} mbufs could not be made: {}; give the program more memory", name,

@@ -22,10 +22,9 @@ namespace headrace::shm {
 
 /// The buffers of a region, as the process's own books (or the region's header) have them.
 struct BufferArea {
-  uint8_t* first_octets{nullptr};  ///< of buffer 0, behind its header
-  uint32_t stride{0};              ///< between two buffers
+  uint8_t* first_octets{nullptr};  ///< of buffer 0
+  uint32_t stride{0};              ///< octets of a buffer
   uint32_t count{0};
-  uint32_t room{0};  ///< octets of a buffer
 };
 
 class MbufSet {

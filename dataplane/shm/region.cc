@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <bit>
 #include <cerrno>
 #include <cstring>
@@ -17,7 +18,6 @@ namespace headrace::shm {
 namespace {
 
 constexpr size_t kHugePage = 2 << 20;
-constexpr uint64_t kLine = 64;
 
 constexpr uint64_t align(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
@@ -93,9 +93,9 @@ Result<Region> Region::create(const RegionConfig& config) {
     return fail("shared region {}: {} buffers; it can have 1 to {}", config.name, config.n_buffers,
                 1u << 24);
   }
-  if (config.buffer_room < kHeadroom + 64 || config.buffer_room > 65536 - 64) {
+  if (config.buffer_room < kHeadroom + 64 || config.buffer_room > kMaxStride) {
     return fail("shared region {}: buffers of {} octets; they can have {} to {}", config.name,
-                config.buffer_room, kHeadroom + 64, 65536 - 64);
+                config.buffer_room, kHeadroom + 64, kMaxStride);
   }
   if (!std::has_single_bit(config.ring_capacity) || config.ring_capacity < 64 ||
       config.ring_capacity > 1u << 16) {
@@ -105,11 +105,11 @@ Result<Region> Region::create(const RegionConfig& config) {
   Region region;
   region.config_ = config;
   region.pool_capacity_ = std::bit_ceil(config.n_buffers);
-  region.stride_ = static_cast<uint32_t>(align(sizeof(BufferHeader) + config.buffer_room, kLine));
+  region.stride_ = static_cast<uint32_t>(align(config.buffer_room, kLine)) | kLine;
   region.rings_at_ =
       align(sizeof(RegionHeader) + uint64_t{config.n_ports} * sizeof(PortBlock), kLine);
   region.rings_of_port_ =
-      align(3 * ring_octets(config.ring_capacity) + 2 * ring_octets(region.pool_capacity_), kLine);
+      3 * packet_ring_octets(config.ring_capacity) + 2 * number_ring_octets(region.pool_capacity_);
   region.held_at_ = region.rings_at_ + config.n_ports * region.rings_of_port_;
   region.buffers_at_ = align(region.held_at_ + uint64_t{config.n_ports} * config.n_buffers, 4096);
   const uint64_t size = region.buffers_at_ + uint64_t{config.n_buffers} * region.stride_;
@@ -122,8 +122,13 @@ Result<Region> Region::create(const RegionConfig& config) {
 }
 
 void Region::lay_out() {
-  uint8_t* base = mapping_.octets().data();
-  new (base) RegionHeader{
+  names_ = std::make_unique<std::array<Name, kMaxPorts>>();
+  for (uint32_t i = 0; i < config_.n_ports; ++i) new (&port(i)) PortBlock{};
+  restore();
+}
+
+void Region::restore() {
+  new (mapping_.octets().data()) RegionHeader{
       .magic = kMagic,
       .version_major = kLayoutVersion,
       .version_minor = 0,
@@ -138,8 +143,25 @@ void Region::lay_out() {
       .reserved = {},
   };
   for (uint32_t i = 0; i < config_.n_ports; ++i) {
-    new (&port(i)) PortBlock{};
+    write_name(i);
     write_places(i);
+  }
+}
+
+void Region::name_port(uint32_t number, std::string_view name) {
+  std::array<uint64_t, kNameSize / sizeof(uint64_t)> words{};
+  std::memcpy(words.data(), name.data(), std::min<size_t>(name.size(), kNameSize - 1));
+  Name& kept = (*names_)[number];
+  for (size_t i = 0; i < words.size(); ++i) kept[i].store(words[i], std::memory_order_relaxed);
+  write_name(number);
+}
+
+void Region::write_name(uint32_t number) {
+  const Name& kept = (*names_)[number];
+  char* at = port(number).name;
+  for (size_t i = 0; i < kept.size(); ++i) {
+    const uint64_t word = kept[i].load(std::memory_order_relaxed);
+    std::memcpy(at + i * sizeof word, &word, sizeof word);
   }
 }
 
@@ -161,13 +183,8 @@ PortBlock& Region::port(uint32_t port) const {
   return *reinterpret_cast<PortBlock*>(at);
 }
 
-BufferHeader& Region::buffer(uint32_t buffer) const {
-  uint8_t* at = mapping_.octets().data() + buffers_at_ + uint64_t{buffer} * stride_;
-  return *reinterpret_cast<BufferHeader*>(at);
-}
-
-uint8_t* Region::octets(uint32_t number) const {
-  return reinterpret_cast<uint8_t*>(&buffer(number) + 1);
+uint8_t* Region::octets(uint32_t buffer) const {
+  return mapping_.octets().data() + buffers_at_ + uint64_t{buffer} * stride_;
 }
 
 std::span<uint8_t> Region::held(uint32_t port) const {
@@ -181,7 +198,7 @@ uint64_t Region::port_rings_at(uint32_t port) const {
 
 void* Region::ring(uint32_t port, uint32_t which) const {
   return mapping_.octets().data() + port_rings_at(port) +
-         which * ring_octets(config_.ring_capacity);
+         which * packet_ring_octets(config_.ring_capacity);
 }
 
 void* Region::fresh(uint32_t port) const {
@@ -189,7 +206,7 @@ void* Region::fresh(uint32_t port) const {
 }
 
 void* Region::returned(uint32_t port) const {
-  return static_cast<uint8_t*>(ring(port, 3)) + ring_octets(pool_capacity_);
+  return static_cast<uint8_t*>(ring(port, 3)) + number_ring_octets(pool_capacity_);
 }
 
 }  // namespace headrace::shm

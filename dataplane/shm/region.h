@@ -8,10 +8,14 @@
 // Threads: created and destroyed on the control thread; everything else is const.
 #pragma once
 
+#include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.h"
@@ -67,12 +71,14 @@ class Region {
 
   /// `port` and `buffer` are below n_ports and n_buffers.
   [[nodiscard]] PortBlock& port(uint32_t port) const;
-  [[nodiscard]] BufferHeader& buffer(uint32_t buffer) const;
   [[nodiscard]] uint8_t* octets(uint32_t buffer) const;
   [[nodiscard]] std::span<uint8_t> held(uint32_t port) const;
 
-  /// Writes the places of a port's rings into its block again; what a VNF scribbled there is gone.
-  void write_places(uint32_t port);
+  /// Gives a port its name, shorter than kNameSize; "" takes it away. Any thread.
+  void name_port(uint32_t port, std::string_view name);
+  /// Writes the header, the ports' names and the places of their rings again: what VNFs have
+  /// scribbled there is gone. VNFs read these only when they attach. Any thread.
+  void restore();
 
   /// The rings' places, from the switch's own books.
   [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
@@ -85,9 +91,15 @@ class Region {
   [[nodiscard]] void* ring(uint32_t port, uint32_t which) const;
   [[nodiscard]] uint64_t port_rings_at(uint32_t port) const;
   void lay_out();
+  void write_name(uint32_t port);
+  void write_places(uint32_t port);
+
+  /// A name in words that may be read and written at once: the last to write it also restores it.
+  using Name = std::array<std::atomic<uint64_t>, kNameSize / sizeof(uint64_t)>;
 
   RegionConfig config_;
   Mapping mapping_;
+  std::unique_ptr<std::array<Name, kMaxPorts>> names_;
   uint32_t pool_capacity_{0};
   uint32_t stride_{0};
   uint64_t rings_at_{0};

@@ -99,14 +99,14 @@ class Live {
         write_words(&region_.port(port).link, sizeof(LinkWords), step);
         break;
       case 2:
-        write_words(region_.direct(port), ring_octets(64), step);
+        write_words(region_.direct(port), packet_ring_octets(64), step);
         break;
       case 3:
         write_words(step.number % 2 == 0 ? region_.from_vnf(port) : region_.returned(port),
                     sizeof(RingHeader), step);
         break;
       case 4:
-        write_words(&region_.buffer(step.where % kBuffers), 8, step);
+        write_words(region_.from_vnf(port), packet_ring_octets(64), step);
         break;
       case 5:
         links_.want(kA, step.number % 2 == 0 ? std::optional(kB) : std::nullopt);
@@ -129,8 +129,7 @@ class Live {
 
  private:
   [[nodiscard]] uint64_t region_size() const {
-    return static_cast<uint64_t>(reinterpret_cast<uint8_t*>(&region_.buffer(0)) -
-                                 region_.mapping().octets().data());
+    return static_cast<uint64_t>(region_.octets(0) - region_.mapping().octets().data());
   }
   void write(uint64_t at, uint32_t number) {
     std::memcpy(region_.mapping().octets().data() + at, &number, sizeof number);
@@ -142,15 +141,19 @@ class Live {
 
   /// What a VNF that knows nothing of the garbage does; it bounds its own work, as positions lie.
   void honest(uint32_t port, uint32_t count) {
-    std::array<uint32_t, 32> buffers{};
+    std::array<Packet, 32> packets{};
     VnfEnd& end = vnf_[port];
     if (!bound_[port]) return;
-    const uint32_t received = end.rx(buffers);
-    end.free(std::span(buffers).first(received));
-    const uint32_t taken = end.alloc(std::span(buffers).first(std::min(count, 32u)));
-    for (uint32_t i = 0; i < taken; ++i) end.header(buffers[i]).length = 60;
-    const uint32_t sent = end.tx(std::span(buffers).first(taken));
-    end.free(std::span(buffers).subspan(sent, taken - sent));
+    const uint32_t received = end.rx(packets);
+    for (const Packet& packet : std::span(packets).first(received)) {
+      check(packet.buffer < kBuffers);
+      check(uint32_t{packet.begin} + packet.length <= region_.buffer_stride());
+    }
+    end.free(std::span<const Packet>(packets).first(received));
+    const uint32_t taken = end.alloc(std::span(packets).first(std::min(count, 32u)));
+    for (uint32_t i = 0; i < taken; ++i) packets[i].length = 60;
+    const std::span<const Packet> made = std::span(packets).first(taken);
+    end.free(made.subspan(end.tx(made)));
   }
 
   /// The VNF of a port is gone; the next one attaches when the switch lets it.
@@ -164,19 +167,18 @@ class Live {
   void round() {
     links_.step_abandoned();
     const DirectTraffic traffic = links_.take_traffic(kB);
-    check(traffic.octets <= traffic.packets * (region_.buffer_stride() - sizeof(BufferHeader)));
+    check(traffic.octets <= traffic.packets * region_.buffer_stride());
     for (uint32_t port = 0; port < kPorts; ++port) {
       ends_.refill(port, 16);
       if (!links_.step(port)) continue;
-      std::array<Sent, 32> sent{};
+      std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
       if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
       for (uint32_t i = 0; i < count; ++i) {
         check(sent[i].buffer < kBuffers);
-        check(sent[i].length > 0 && uint64_t{sent[i].begin} + sent[i].length <=
-                                        region_.buffer_stride() - sizeof(BufferHeader));
-        const std::array<uint32_t, 1> packet = {sent[i].buffer};
-        if (ends_.send(port == kA ? kB : kA, packet) == 0) pool_.give(packet);
+        check(sent[i].length > 0);
+        check(uint32_t{sent[i].begin} + sent[i].length <= region_.buffer_stride());
+        if (ends_.send(port == kA ? kB : kA, {&sent[i], 1}) == 0) pool_.give({&sent[i].buffer, 1});
       }
     }
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a ring of buffer numbers in shared memory: single producer, single consumer.
+// One end of a ring in shared memory: single producer, single consumer.
 //
 // Why its own: rte_ring holds pointers and its header holds sizes that a hostile peer could change.
 // Here each end keeps capacity, its own position and the last seen position of the other in its own
@@ -7,7 +7,10 @@
 // that claims more than the capacity is a broken ring, and moves nothing.
 //
 // Speed: an end looks at the other's position only when what it knows does not suffice, so a burst
-// costs one exchanged cache line of positions at most, and one for every 16 numbers.
+// costs one exchanged cache line of positions at most, and those of its slots. The lines of the
+// next burst's slots are asked for now: by the producer, who must take them from the consumer's
+// cache, if they are known to be free, and by the consumer if they are known to be filled. Asked
+// for earlier, a line would be taken from the other while it still works on it.
 //
 // Threads: one thread an end. Slots are published by the release store of a position.
 #pragma once
@@ -17,99 +20,119 @@
 #include <cstring>
 #include <span>
 
+#include "base/prefetch.h"
 #include "shm/layout.h"
 
 namespace headrace::shm {
 
+template <typename Slot>
 class RingEnd {
  public:
   RingEnd() = default;
   RingEnd(void* at, uint32_t capacity)
       : header_(static_cast<RingHeader*>(at)),
-        slots_(reinterpret_cast<uint32_t*>(header_ + 1)),
+        slots_(reinterpret_cast<Slot*>(header_ + 1)),
         mask_(capacity - 1) {}
 
   /// True once the peer has claimed a position that can't be.
   [[nodiscard]] bool broken() const { return broken_; }
+  /// Slots filled, or emptied, so far; wrapping.
+  [[nodiscard]] uint32_t position() const { return own_; }
 
  protected:
+  static constexpr uint32_t kSlotsOfLine = kLine / sizeof(Slot);
+
+  [[nodiscard]] uint32_t capacity() const { return mask_ + 1; }
+
   RingHeader* header_{nullptr};
-  uint32_t* slots_{nullptr};
+  Slot* slots_{nullptr};
   uint32_t mask_{0};
   uint32_t own_{0};   ///< this end's position
   uint32_t peer_{0};  ///< the other's, when last seen
   bool broken_{false};
 };
 
-class Producer : public RingEnd {
+template <typename Slot>
+class Producer : public RingEnd<Slot> {
+  using End = RingEnd<Slot>;
+  using End::broken_, End::header_, End::mask_, End::own_, End::peer_, End::slots_;
+
  public:
-  using RingEnd::RingEnd;
+  using End::End;
 
   /// Continues at the position in the region; for a producer that trusts it (a VNF that attaches).
   void resume() {
     own_ = header_->head.load(std::memory_order_relaxed);
     peer_ = header_->tail.load(std::memory_order_acquire);
     octets_ = header_->octets.load(std::memory_order_relaxed);
-    broken_ = own_ - peer_ > mask_ + 1;
+    broken_ = own_ - peer_ > End::capacity();
   }
 
-  /// Puts a prefix of `numbers`; its length.
-  uint32_t put(std::span<const uint32_t> numbers) {
-    return put(numbers, [](std::span<const uint32_t>) { return uint64_t{0}; });
+  /// Puts a prefix of `items`; its length.
+  uint32_t put(std::span<const Slot> items) {
+    return put(items, [](std::span<const Slot>) { return uint64_t{0}; });
   }
 
   /// The same, and counts in the ring's octets what `octets_of` says of that prefix.
   template <typename OctetsOf>
-  uint32_t put(std::span<const uint32_t> numbers, OctetsOf&& octets_of) {
-    auto count = static_cast<uint32_t>(numbers.size());
+  uint32_t put(std::span<const Slot> items, OctetsOf&& octets_of) {
+    auto count = static_cast<uint32_t>(items.size());
     if (broken_) return 0;
-    if (mask_ + 1 - (own_ - peer_) < count) {
+    if (free() < count) {
       const uint32_t seen = header_->tail.load(std::memory_order_acquire);
-      if (own_ - seen > mask_ + 1) {
+      if (own_ - seen > End::capacity()) {
         broken_ = true;
         return 0;
       }
       peer_ = seen;
-      count = std::min(count, mask_ + 1 - (own_ - peer_));
+      count = std::min(count, free());
     }
     const uint32_t at = own_ & mask_;
-    const uint32_t first = std::min(count, mask_ + 1 - at);
-    std::memcpy(slots_ + at, numbers.data(), first * sizeof(uint32_t));
-    std::memcpy(slots_, numbers.data() + first, (count - first) * sizeof(uint32_t));
+    const uint32_t first = std::min(count, End::capacity() - at);
+    std::memcpy(slots_ + at, items.data(), first * sizeof(Slot));
+    std::memcpy(slots_, items.data() + first, (count - first) * sizeof(Slot));
     own_ += count;
-    if (const uint64_t octets = octets_of(numbers.first(count)); octets != 0) {
+    if (const uint64_t octets = octets_of(items.first(count)); octets != 0) {
       octets_ += octets;
       header_->octets.store(octets_, std::memory_order_relaxed);
     }
     header_->head.store(own_, std::memory_order_release);
+    const uint32_t next = std::min(count, free());
+    for (uint32_t i = 0; i < next; i += End::kSlotsOfLine) {
+      prefetch_to_write(&slots_[(own_ + i) & mask_]);
+    }
     return count;
   }
 
-  /// Numbers put so far, wrapping.
-  [[nodiscard]] uint32_t position() const { return own_; }
-
  private:
+  /// Slots that are known to be free.
+  [[nodiscard]] uint32_t free() const { return End::capacity() - (own_ - peer_); }
+
   uint64_t octets_{0};
 };
 
-class Consumer : public RingEnd {
+template <typename Slot>
+class Consumer : public RingEnd<Slot> {
+  using End = RingEnd<Slot>;
+  using End::broken_, End::header_, End::mask_, End::own_, End::peer_, End::slots_;
+
  public:
-  using RingEnd::RingEnd;
+  using End::End;
 
   void resume() {
     own_ = header_->tail.load(std::memory_order_relaxed);
     peer_ = header_->head.load(std::memory_order_acquire);
-    broken_ = peer_ - own_ > mask_ + 1;
+    broken_ = peer_ - own_ > End::capacity();
   }
 
-  /// Copies up to numbers.size() numbers out without ending the producer's claim to their slots;
-  /// how many. release() ends it.
-  uint32_t peek(std::span<uint32_t> numbers) {
-    const auto room = static_cast<uint32_t>(numbers.size());
+  /// Copies up to items.size() slots out without ending the producer's claim to them; how many.
+  /// release() ends it.
+  uint32_t peek(std::span<Slot> items) {
+    const auto room = static_cast<uint32_t>(items.size());
     if (broken_) return 0;
     if (peer_ - own_ < room) {
       const uint32_t seen = header_->head.load(std::memory_order_acquire);
-      if (seen - own_ > mask_ + 1) {
+      if (seen - own_ > End::capacity()) {
         broken_ = true;
         return 0;
       }
@@ -117,9 +140,13 @@ class Consumer : public RingEnd {
     }
     const uint32_t count = std::min(room, peer_ - own_);
     const uint32_t at = own_ & mask_;
-    const uint32_t first = std::min(count, mask_ + 1 - at);
-    std::memcpy(numbers.data(), slots_ + at, first * sizeof(uint32_t));
-    std::memcpy(numbers.data() + first, slots_, (count - first) * sizeof(uint32_t));
+    const uint32_t first = std::min(count, End::capacity() - at);
+    std::memcpy(items.data(), slots_ + at, first * sizeof(Slot));
+    std::memcpy(items.data() + first, slots_, (count - first) * sizeof(Slot));
+    const uint32_t next = std::min(count, peer_ - own_ - count);
+    for (uint32_t i = 0; i < next; i += End::kSlotsOfLine) {
+      prefetch_to_read(&slots_[(own_ + count + i) & mask_]);
+    }
     return count;
   }
 
@@ -129,13 +156,17 @@ class Consumer : public RingEnd {
   }
 
   /// peek() and release() in one.
-  uint32_t take(std::span<uint32_t> numbers) {
-    const uint32_t count = peek(numbers);
+  uint32_t take(std::span<Slot> items) {
+    const uint32_t count = peek(items);
     if (count > 0) release(count);
     return count;
   }
-
-  [[nodiscard]] uint32_t position() const { return own_; }
 };
+
+/// Of packets, and of empty buffers by number.
+using PacketProducer = Producer<Packet>;
+using PacketConsumer = Consumer<Packet>;
+using NumberProducer = Producer<uint32_t>;
+using NumberConsumer = Consumer<uint32_t>;
 
 }  // namespace headrace::shm

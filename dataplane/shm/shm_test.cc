@@ -4,6 +4,8 @@
 #include <array>
 #include <atomic>
 #include <bit>
+#include <cerrno>
+#include <initializer_list>
 #include <numeric>
 #include <random>
 #include <thread>
@@ -57,13 +59,12 @@ class SharedRegion : public testing::Test {
   }
 
   /// Sends one packet of `length` octets, each of value `mark`, to a VNF.
-  void send_to(uint32_t port, uint8_t mark, uint32_t length) {
+  void send_to(uint32_t port, uint8_t mark, uint16_t length) {
     std::array<uint32_t, 1> buffer{};
     ASSERT_EQ(pool_.take(buffer), 1u);
-    region_.buffer(buffer[0]).begin = kHeadroom;
-    region_.buffer(buffer[0]).length = length;
+    const Packet packet{.buffer = buffer[0], .begin = kHeadroom, .length = length};
     std::fill_n(region_.octets(buffer[0]) + kHeadroom, length, mark);
-    ASSERT_EQ(ends_.send(port, buffer), 1u);
+    ASSERT_EQ(ends_.send(port, {&packet, 1}), 1u);
   }
 
   Region region_;
@@ -75,12 +76,12 @@ class SharedRegion : public testing::Test {
 
 TEST_F(SharedRegion, CarriesAPacketThereAndBack) {
   send_to(1, 0x5a, 60);
-  std::array<uint32_t, 8> got{};
+  std::array<Packet, 8> got{};
   ASSERT_EQ(vnf_[1].rx(got), 1u);
-  EXPECT_EQ(vnf_[1].header(got[0]).length, 60u);
+  EXPECT_EQ(got[0].length, 60u);
   EXPECT_EQ(vnf_[1].data(got[0])[59], 0x5a);
   ASSERT_EQ(vnf_[1].tx(std::span(got).first(1)), 1u);
-  std::array<Sent, 8> sent{};
+  std::array<Packet, 8> sent{};
   ASSERT_EQ(ends_.receive(1, sent), 1u);
   EXPECT_EQ(sent[0].begin, kHeadroom);
   EXPECT_EQ(sent[0].length, 60u);
@@ -89,49 +90,83 @@ TEST_F(SharedRegion, CarriesAPacketThereAndBack) {
 
 TEST_F(SharedRegion, GivesAVnfBuffersAndTakesThemBack) {
   ends_.refill(0, 16);
-  std::array<uint32_t, 32> buffers{};
+  std::array<Packet, 32> buffers{};
   ASSERT_EQ(vnf_[0].alloc(buffers), 16u);
   EXPECT_EQ(pool_.size(), kBuffers - 16);
-  vnf_[0].free(std::span(buffers).first(16));
+  vnf_[0].free(std::span<const Packet>(buffers).first(16));
   ends_.refill(0, 0);
   EXPECT_EQ(pool_.size(), kBuffers);
 }
 
 TEST_F(SharedRegion, RefusesNumbersThatAreNotTheVnfs) {
   send_to(1, 1, 60);
-  std::array<uint32_t, 1> got{};
+  std::array<Packet, 1> got{};
   ASSERT_EQ(vnf_[1].rx(got), 1u);
   // The same twice, one out of range, one that the switch owns.
-  const std::array<uint32_t, 4> hostile = {got[0], got[0], kBuffers, (got[0] + 1) % kBuffers};
+  std::array<Packet, 4> hostile{};
+  hostile.fill(got[0]);
+  hostile[2].buffer = kBuffers;
+  hostile[3].buffer = (got[0].buffer + 1) % kBuffers;
   ASSERT_EQ(vnf_[1].tx(hostile), 4u);
-  std::array<Sent, 8> sent{};
+  std::array<Packet, 8> sent{};
   EXPECT_EQ(ends_.receive(1, sent), 1u);
   EXPECT_EQ(ends_.offences(1).number, 3u);
 }
 
 TEST_F(SharedRegion, RefusesPacketsOutsideTheirBuffer) {
-  for (const auto& [begin, length] : {std::pair{0u, 1u << 31},
-                                      {1u << 31, 1u},
-                                      {~0u, ~0u},
-                                      {kHeadroom, region_.buffer_stride()},
-                                      {0u, 0u}}) {
+  const auto stride = static_cast<uint16_t>(region_.buffer_stride());
+  for (const auto& [begin, length] : std::initializer_list<std::pair<uint16_t, uint16_t>>{
+           {0, stride + 1}, {65535, 1}, {65535, 65535}, {kHeadroom, stride}, {0, 0}}) {
     send_to(1, 1, 60);
-    std::array<uint32_t, 1> got{};
+    std::array<Packet, 1> got{};
     ASSERT_EQ(vnf_[1].rx(got), 1u);
-    vnf_[1].header(got[0]).begin = begin;
-    vnf_[1].header(got[0]).length = length;
+    got[0].begin = begin;
+    got[0].length = length;
     vnf_[1].tx(got);
-    std::array<Sent, 8> sent{};
+    std::array<Packet, 8> sent{};
     EXPECT_EQ(ends_.receive(1, sent), 0u) << begin << " " << length;
   }
   EXPECT_EQ(ends_.offences(1).length, 5u);
   EXPECT_EQ(pool_.size(), kBuffers) << "no buffer leaks";
 }
 
+TEST_F(SharedRegion, GivesAVnfNoPacketThatIsOutsideItsBuffer) {
+  // A broken VNF of the group writes what the next one reads: as if into its to_vnf.
+  for (int i = 0; i < 4; ++i) send_to(1, 1, 60);
+  auto* slots = reinterpret_cast<Packet*>(static_cast<RingHeader*>(region_.to_vnf(1)) + 1);
+  slots[0].length = 65535;
+  slots[1].begin = static_cast<uint16_t>(region_.buffer_stride());
+  slots[2].buffer = kBuffers;
+  std::array<Packet, 8> got{};
+  ASSERT_EQ(vnf_[1].rx(got), 1u);
+  EXPECT_EQ(got[0].buffer, slots[3].buffer);
+  EXPECT_EQ(vnf_[1].malformed(), 3u);
+  vnf_[1].free(std::span<const Packet>(got).first(1));
+  ends_.refill(1, 0);
+  EXPECT_EQ(pool_.size(), kBuffers - 1) << "only the one whose number was lost is missed";
+}
+
+TEST_F(SharedRegion, NamesAndPlacesAreRightAgainAfterAReclaim) {
+  region_.name_port(1, "vnf1:0");
+  region_.name_port(2, "vnf2:0");
+  std::ranges::fill(mapping_.octets().first(sizeof(RegionHeader) + 4 * sizeof(PortBlock)),
+                    uint8_t{0xa5});
+  uint32_t port = 0;
+  EXPECT_NE(VnfEnd::find(mapping_.octets(), "vnf1:0", port), 0);
+  ends_.reclaim(1);
+  ASSERT_EQ(VnfEnd::find(mapping_.octets(), "vnf1:0", port), 0);
+  EXPECT_EQ(port, 1u);
+  ASSERT_EQ(VnfEnd::find(mapping_.octets(), "vnf2:0", port), 0) << "the garbage was everybody's";
+  EXPECT_EQ(port, 2u);
+  EXPECT_EQ(VnfEnd().bind(mapping_.octets(), 1), 0);
+  region_.name_port(1, "");
+  EXPECT_EQ(VnfEnd::find(mapping_.octets(), "vnf1:0", port), -ENOENT);
+}
+
 TEST_F(SharedRegion, StopsReadingARingWithImpossiblePositions) {
   auto* header = static_cast<RingHeader*>(region_.from_vnf(1));
   header->head.store(100'000);
-  std::array<Sent, 8> sent{};
+  std::array<Packet, 8> sent{};
   EXPECT_EQ(ends_.receive(1, sent), 0u);
   EXPECT_EQ(ends_.offences(1).ring, 1u);
   header->head.store(1);
@@ -140,12 +175,13 @@ TEST_F(SharedRegion, StopsReadingARingWithImpossiblePositions) {
 
 TEST_F(SharedRegion, TakesBackAllThatADeadVnfHad) {
   ends_.refill(1, 40);
-  std::array<uint32_t, 32> buffers{};
+  std::array<Packet, 32> buffers{};
   ASSERT_EQ(vnf_[1].alloc(std::span(buffers).first(20)), 20u);
-  vnf_[1].tx(std::span(buffers).first(5));         // waits for the switch
-  vnf_[1].free(std::span(buffers).subspan(5, 5));  // returned, not yet seen
-  for (int i = 0; i < 7; ++i) send_to(1, 1, 60);   // waits for the VNF
-  ends_.refill(2, 10);                             // another VNF's are left alone
+  for (Packet& packet : buffers) packet.length = 60;
+  vnf_[1].tx(std::span(buffers).first(5));                       // waits for the switch
+  vnf_[1].free(std::span<const Packet>(buffers).subspan(5, 5));  // returned, not yet seen
+  for (int i = 0; i < 7; ++i) send_to(1, 1, 60);                 // waits for the VNF
+  ends_.refill(2, 10);                                           // another VNF's are left alone
   ASSERT_EQ(vnf_[2].alloc(std::span(buffers).first(3)), 3u);
   ends_.reclaim(1);
   EXPECT_EQ(pool_.size(), kBuffers - 10);
@@ -161,13 +197,12 @@ TEST_F(SharedRegion, RandomGarbageNeverLeaksOrCrashes) {
   for (int round = 0; round < 200; ++round) {
     for (int i = 0; i < 64; ++i) all[random() % all.size()] = static_cast<uint8_t>(random());
     for (uint32_t port = 0; port < 4; ++port) {
-      std::array<Sent, 32> sent{};
+      std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
       for (uint32_t i = 0; i < count; ++i) {
         ASSERT_LT(sent[i].buffer, kBuffers);
-        ASSERT_LE(sent[i].begin + sent[i].length, region_.buffer_stride() - sizeof(BufferHeader));
-        const std::array<uint32_t, 1> back = {sent[i].buffer};
-        pool_.give(back);
+        ASSERT_LE(uint32_t{sent[i].begin} + sent[i].length, region_.buffer_stride());
+        pool_.give({&sent[i].buffer, 1});
       }
       ends_.refill(port, 8);
     }
@@ -181,7 +216,7 @@ TEST_F(SharedRegion, RandomGarbageNeverLeaksOrCrashes) {
 }
 
 TEST_F(SharedRegion, FindsBuffersThatADeadVnfWipedOutOfItsMarks) {
-  std::array<uint32_t, 32> buffers{};
+  std::array<Packet, 32> buffers{};
   for (int death = 0; death < 2; ++death) {
     ends_.refill(1, 20);
     ends_.refill(2, 10);
@@ -214,15 +249,18 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   constexpr uint32_t kB = 1;
   std::atomic<uint32_t> received{0};
   std::atomic<uint32_t> first_wrong{0};
-  std::thread sender([this, &received, &first_wrong] {
-    std::array<uint32_t, 16> buffers{};
+  uint64_t octets = 0;  // the sender's
+  const auto length_of = [](uint32_t number) { return static_cast<uint16_t>(60 + number % 1440); };
+  std::thread sender([this, length_of, &octets, &received, &first_wrong] {
+    std::array<Packet, 16> buffers{};
     for (uint32_t next = 1; next <= kPackets;) {
       const uint32_t want = std::min<uint32_t>(buffers.size(), kPackets - next + 1);
       const uint32_t count = vnf_[kA].alloc(std::span(buffers).first(want));
       for (uint32_t i = 0; i < count; ++i) {
         const uint32_t number = next + i;
         std::memcpy(vnf_[kA].data(buffers[i]), &number, sizeof number);
-        vnf_[kA].header(buffers[i]).length = 60;
+        buffers[i].length = length_of(number);
+        octets += buffers[i].length;
       }
       next += count;
       for (uint32_t sent = 0; sent < count;) {
@@ -237,28 +275,29 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
       std::this_thread::yield();
     }
   });
-  std::thread receiver([this, &received, &first_wrong] {
-    std::array<uint32_t, 32> packets{};
+  std::thread receiver([this, length_of, &received, &first_wrong] {
+    std::array<Packet, 32> packets{};
     uint32_t expected = 1;
     while (expected <= kPackets) {
       const uint32_t count = vnf_[kB].rx(packets);
       for (uint32_t i = 0; i < count; ++i, ++expected) {
         uint32_t number = 0;
         std::memcpy(&number, vnf_[kB].data(packets[i]), sizeof number);
-        if (number != expected) {
+        if (number != expected || packets[i].length != length_of(number)) {
           first_wrong.store(expected);
           return;
         }
       }
-      vnf_[kB].free(std::span(packets).first(count));
+      vnf_[kB].free(std::span<const Packet>(packets).first(count));
       received.store(expected - 1);
       if (count == 0) std::this_thread::yield();
     }
   });
   DirectLinks links(ends_);
   DirectTraffic direct;
-  std::vector<uint32_t> waiting;  // received from A, not yet taken by B
+  std::vector<Packet> waiting;  // received from A, not yet taken by B
   uint64_t through_switch = 0;
+  uint64_t octets_through_switch = 0;
   uint32_t times_on = 0;
   for (uint64_t round = 0; received.load() < kPackets && first_wrong.load() == 0; ++round) {
     if (round % 64 == 0) {
@@ -274,9 +313,12 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
     if (before != links.state(kA) && links.state(kA) == LinkState::on) ++times_on;
     bool drained = false;
     if (poll && waiting.empty()) {
-      std::array<Sent, 32> sent{};
+      std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(kA, sent);
-      for (uint32_t i = 0; i < count; ++i) waiting.push_back(sent[i].buffer);
+      for (uint32_t i = 0; i < count; ++i) {
+        waiting.push_back(sent[i]);
+        octets_through_switch += sent[i].length;
+      }
       drained = count == 0;
       through_switch += count;
     }
@@ -294,7 +336,7 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   direct.packets += rest.packets;
   direct.octets += rest.octets;
   EXPECT_EQ(through_switch + direct.packets, kPackets);
-  EXPECT_EQ(direct.octets, 60 * direct.packets);
+  EXPECT_EQ(octets_through_switch + direct.octets, octets);
 }
 
 /// A pair of ports whose VNFs answer when told to, on one thread.
@@ -309,9 +351,9 @@ class LinkedPair : public SharedRegion {
     for (uint32_t port : {kA, kB}) {
       ends_.refill(port, 64);
       if (!links_.step(port)) continue;
-      std::array<Sent, 32> sent{};
+      std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
-      for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(ends_.send(kB, {&sent[i].buffer, 1}), 1u);
+      for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(ends_.send(kB, {&sent[i], 1}), 1u);
       if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
     }
   }
@@ -328,10 +370,10 @@ class LinkedPair : public SharedRegion {
   }
   /// A sends `count` packets whose first octet counts up from `first`.
   void send(uint8_t first, uint32_t count) {
-    std::array<uint32_t, 32> buffers{};
+    std::array<Packet, 32> buffers{};
     ASSERT_EQ(vnf_[kA].alloc(std::span(buffers).first(count)), count);
     for (uint32_t i = 0; i < count; ++i) {
-      vnf_[kA].header(buffers[i]).length = 60;
+      buffers[i].length = 60;
       *vnf_[kA].data(buffers[i]) = static_cast<uint8_t>(first + i);
     }
     ASSERT_EQ(vnf_[kA].tx(std::span(buffers).first(count)), count);
@@ -339,10 +381,10 @@ class LinkedPair : public SharedRegion {
   /// What B has got, by first octets; freed.
   std::vector<uint8_t> got() {
     std::vector<uint8_t> octets;
-    std::array<uint32_t, 32> packets{};
+    std::array<Packet, 32> packets{};
     while (const uint32_t count = vnf_[kB].rx(packets)) {
       for (uint32_t i = 0; i < count; ++i) octets.push_back(*vnf_[kB].data(packets[i]));
-      vnf_[kB].free(std::span(packets).first(count));
+      vnf_[kB].free(std::span<const Packet>(packets).first(count));
     }
     return octets;
   }
@@ -455,7 +497,7 @@ TEST_F(LinkedPair, CountsNothingByImpossiblePositions) {
   ring->octets.store((1ull << 60) + (1ull << 40));
   const DirectTraffic traffic = links_.take_traffic(kB);
   EXPECT_EQ(traffic.packets, 10u);
-  EXPECT_EQ(traffic.octets, 10 * (region_.buffer_stride() - sizeof(BufferHeader)));
+  EXPECT_EQ(traffic.octets, 10 * region_.buffer_stride());
 }
 
 TEST_F(LinkedPair, APortReceivesFromOneAtMost) {

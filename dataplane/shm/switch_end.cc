@@ -9,15 +9,24 @@ namespace {
 
 constexpr uint32_t kBurst = 32;
 
-/// Calls `visit` for each number that waits in a ring, reading what a VNF may have written.
-template <typename Visit>
+uint32_t buffer_of(const Packet& packet) {
+  return packet.buffer;
+}
+uint32_t buffer_of(uint32_t number) {
+  return number;
+}
+
+/// Calls `visit` for the buffer of each slot that waits in a ring, as a VNF may have written it.
+template <typename Slot, typename Visit>
 void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
   const auto* header = static_cast<const RingHeader*>(at);
-  const auto* slots = reinterpret_cast<const uint32_t*>(header + 1);
+  const auto* slots = reinterpret_cast<const Slot*>(header + 1);
   const uint32_t tail = header->tail.load(std::memory_order_acquire);
   const uint32_t head = header->head.load(std::memory_order_acquire);
   const uint32_t count = std::min(head - tail, capacity);
-  for (uint32_t i = 0; i < count; ++i) visit(slots[(tail + i) & (capacity - 1)]);
+  for (uint32_t i = 0; i < count; ++i) {
+    visit(buffer_of(slots[(tail + i) & (capacity - 1)]));
+  }
 }
 
 /// Empties a ring whose producer may live on: its positions only ever grow.
@@ -48,10 +57,10 @@ void SwitchEnd::open_rings(uint32_t number) {
   Port& port = ports_[number];
   const uint32_t capacity = region_->config().ring_capacity;
   const uint32_t pool = region_->pool_capacity();
-  port.to_vnf = Producer(region_->to_vnf(number), capacity);
-  port.from_vnf = Consumer(region_->from_vnf(number), capacity);
-  port.fresh = Producer(region_->fresh(number), pool);
-  port.returned = Consumer(region_->returned(number), pool);
+  port.to_vnf = PacketProducer(region_->to_vnf(number), capacity);
+  port.from_vnf = PacketConsumer(region_->from_vnf(number), capacity);
+  port.fresh = NumberProducer(region_->fresh(number), pool);
+  port.returned = NumberConsumer(region_->returned(number), pool);
   port.has_taken = false;
 }
 
@@ -64,39 +73,35 @@ bool SwitchEnd::accept(Port& port, uint32_t buffer) {
   return true;
 }
 
-uint32_t SwitchEnd::receive(uint32_t number, std::span<Sent> packets) {
+uint32_t SwitchEnd::receive(uint32_t number, std::span<Packet> packets) {
   Port& port = ports_[number];
   if (port.from_vnf.broken()) return 0;
-  std::array<uint32_t, kBurst> numbers;
-  const size_t room = std::min<size_t>(packets.size(), kBurst);
-  const uint32_t count = port.from_vnf.take(std::span(numbers).first(room));
+  const uint32_t count =
+      port.from_vnf.take(packets.first(std::min<size_t>(packets.size(), kBurst)));
   if (port.from_vnf.broken()) ++port.offences.ring;
-  const uint32_t octets = region_->buffer_stride() - sizeof(BufferHeader);
+  const uint32_t octets = region_->buffer_stride();
   uint32_t received = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    if (!accept(port, numbers[i])) continue;
-    // Read once: the VNF may write again at any moment.
-    const auto& header = region_->buffer(numbers[i]);
-    const uint32_t begin = __atomic_load_n(&header.begin, __ATOMIC_RELAXED);
-    const uint32_t length = __atomic_load_n(&header.length, __ATOMIC_RELAXED);
-    if (begin > octets || length > octets - begin || length == 0) {
+    const Packet packet = packets[i];
+    if (!accept(port, packet.buffer)) continue;
+    if (uint32_t{packet.begin} + packet.length > octets || packet.length == 0) {
       ++port.offences.length;
-      give(numbers[i]);
+      give(packet.buffer);
       continue;
     }
-    packets[received++] = {numbers[i], begin, length};
+    packets[received++] = packet;
   }
   return received;
 }
 
-uint32_t SwitchEnd::send(uint32_t number, std::span<const uint32_t> packets) {
+uint32_t SwitchEnd::send(uint32_t number, std::span<const Packet> packets) {
   Port& port = ports_[number];
   if (port.to_vnf.broken()) return 0;
   // Out before the VNF can see them; those that found no slot come back.
-  for (const uint32_t packet : packets) out_[packet] = 1;
+  for (const Packet& packet : packets) out_[packet.buffer] = 1;
   const uint32_t count = port.to_vnf.put(packets);
   if (port.to_vnf.broken()) ++port.offences.ring;
-  for (const uint32_t packet : packets.subspan(count)) out_[packet] = 0;
+  for (const Packet& packet : packets.subspan(count)) out_[packet.buffer] = 0;
   return count;
 }
 
@@ -137,11 +142,11 @@ void SwitchEnd::claim_for_others(uint32_t number) {
     for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
       if (held[buffer] != 0) claimed_[buffer] = 1;
     }
-    for_each_waiting(region_->to_vnf(other), capacity, claim);
-    for_each_waiting(region_->from_vnf(other), capacity, claim);
-    for_each_waiting(region_->direct(other), capacity, claim);
-    for_each_waiting(region_->fresh(other), region_->pool_capacity(), claim);
-    for_each_waiting(region_->returned(other), region_->pool_capacity(), claim);
+    for_each_waiting<Packet>(region_->to_vnf(other), capacity, claim);
+    for_each_waiting<Packet>(region_->from_vnf(other), capacity, claim);
+    for_each_waiting<Packet>(region_->direct(other), capacity, claim);
+    for_each_waiting<uint32_t>(region_->fresh(other), region_->pool_capacity(), claim);
+    for_each_waiting<uint32_t>(region_->returned(other), region_->pool_capacity(), claim);
   }
 }
 
@@ -158,11 +163,11 @@ void SwitchEnd::reclaim(uint32_t number) {
     if (held[buffer] != 0) take_back(buffer);
     held[buffer] = 0;
   }
-  for_each_waiting(region_->to_vnf(number), capacity, take_back);
-  for_each_waiting(region_->from_vnf(number), capacity, take_back);
-  for_each_waiting(region_->direct(number), capacity, take_back);
-  for_each_waiting(region_->fresh(number), region_->pool_capacity(), take_back);
-  for_each_waiting(region_->returned(number), region_->pool_capacity(), take_back);
+  for_each_waiting<Packet>(region_->to_vnf(number), capacity, take_back);
+  for_each_waiting<Packet>(region_->from_vnf(number), capacity, take_back);
+  for_each_waiting<Packet>(region_->direct(number), capacity, take_back);
+  for_each_waiting<uint32_t>(region_->fresh(number), region_->pool_capacity(), take_back);
+  for_each_waiting<uint32_t>(region_->returned(number), region_->pool_capacity(), take_back);
   for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
     const bool missing = out_[buffer] != 0 && claimed_[buffer] == 0;
     if (missing && missed_[buffer] != 0) take_back(buffer);
@@ -173,7 +178,7 @@ void SwitchEnd::reclaim(uint32_t number) {
     reset_ring(ring);
   }
   empty_ring(region_->direct(number));
-  region_->write_places(number);
+  region_->restore();
   region_->port(number).user.store(0, std::memory_order_release);
   open_rings(number);
 }

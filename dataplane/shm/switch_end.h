@@ -5,7 +5,7 @@
 // with the group's VNFs. A number that a VNF sends or returns is taken only if it is below
 // n_buffers and out; then the switch owns it. So a VNF can't send what the switch is using, nor the
 // same buffer twice; what it does to the buffers of its own group's VNFs harms that group alone, by
-// design. Lengths and places are read once, checked, and used from the copy.
+// design. Slots are copied once, checked, and used from the copy.
 //
 // A dead VNF. reclaim() takes back what a port's VNF held (its marks, layout.h) and what waits in
 // the port's rings, unless another port marks it or another ring holds it; then empties the rings.
@@ -24,13 +24,6 @@
 #include "shm/ring.h"
 
 namespace headrace::shm {
-
-/// A packet that a VNF sent, checked: the octets [begin, begin + length) are inside its buffer.
-struct Sent {
-  uint32_t buffer;
-  uint32_t begin;
-  uint32_t length;
-};
 
 /// What was wrong with what a VNF wrote.
 struct Offences {
@@ -55,10 +48,11 @@ class SwitchEnd {
 
   [[nodiscard]] Region& region() const { return *region_; }
 
-  /// Packets that the port's VNF sent: a prefix of `packets`; how many. The switch owns them now.
-  uint32_t receive(uint32_t port, std::span<Sent> packets);
-  /// Hands packets to the port's VNF: a prefix; its length. Places and lengths are in the buffers.
-  uint32_t send(uint32_t port, std::span<const uint32_t> packets);
+  /// Packets that the port's VNF sent: a prefix of `packets`; how many. The switch owns them now,
+  /// and they are checked: the octets [begin, begin + length) are inside their buffer.
+  uint32_t receive(uint32_t port, std::span<Packet> packets);
+  /// Hands packets to the port's VNF: a prefix; its length.
+  uint32_t send(uint32_t port, std::span<const Packet> packets);
   /// Takes what the VNF is done with, and keeps `level` empty buffers ready for it.
   void refill(uint32_t port, uint32_t level);
   /// True once the port's VNF has taken an empty buffer.
@@ -78,10 +72,10 @@ class SwitchEnd {
 
  private:
   struct Port {
-    Producer to_vnf;
-    Consumer from_vnf;
-    Producer fresh;
-    Consumer returned;
+    PacketProducer to_vnf;
+    PacketConsumer from_vnf;
+    NumberProducer fresh;
+    NumberConsumer returned;
     bool has_taken{false};
     Offences offences;
   };

@@ -9,7 +9,7 @@
 namespace headrace::shm {
 namespace {
 
-constexpr uint32_t kFreeBurst = 64;
+constexpr uint32_t kNumbers = 64;
 
 /// While a direct link is read, one rx() in so many looks first for what comes by the switch.
 constexpr uint32_t kSwitchTurn = 8;
@@ -26,9 +26,9 @@ int check(std::span<uint8_t> memory) {
   if (header.version_major != kLayoutVersion) return -EPROTO;
   const uint64_t buffers = uint64_t{header.n_buffers} * header.buffer_stride;
   if (!std::has_single_bit(header.ring_capacity) || !std::has_single_bit(header.pool_capacity) ||
-      header.size > memory.size() || header.buffers_at > header.size ||
-      buffers > header.size - header.buffers_at || header.n_ports > kMaxPorts ||
-      header.ports_at > header.size ||
+      header.buffer_stride > kMaxStride || header.size > memory.size() ||
+      header.buffers_at > header.size || buffers > header.size - header.buffers_at ||
+      header.n_ports > kMaxPorts || header.ports_at > header.size ||
       header.ports_at + header.n_ports * sizeof(PortBlock) > header.buffers_at) {
     return -EINVAL;
   }
@@ -38,13 +38,16 @@ int check(std::span<uint8_t> memory) {
 /// True if a port's rings and marks are inside the region.
 bool fits(const RegionHeader& header, const PortBlock& block) {
   const auto inside = [&header](uint64_t at, uint64_t octets) {
-    return at <= header.size && octets <= header.size - at && at % 4 == 0;
+    return at <= header.size && octets <= header.size - at;
   };
-  const uint64_t ring = ring_octets(header.ring_capacity);
-  const uint64_t pool = ring_octets(header.pool_capacity);
-  return inside(block.to_vnf_at, ring) && inside(block.from_vnf_at, ring) &&
-         inside(block.direct_at, ring) && inside(block.fresh_at, pool) &&
-         inside(block.returned_at, pool) && inside(block.held_at, header.n_buffers);
+  const auto is_ring = [&inside](uint64_t at, uint64_t octets) {
+    return inside(at, octets) && at % kLine == 0;
+  };
+  const uint64_t ring = packet_ring_octets(header.ring_capacity);
+  const uint64_t pool = number_ring_octets(header.pool_capacity);
+  return is_ring(block.to_vnf_at, ring) && is_ring(block.from_vnf_at, ring) &&
+         is_ring(block.direct_at, ring) && is_ring(block.fresh_at, pool) &&
+         is_ring(block.returned_at, pool) && inside(block.held_at, header.n_buffers);
 }
 
 }  // namespace
@@ -78,11 +81,11 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   n_buffers_ = header.n_buffers;
   ring_capacity_ = header.ring_capacity;
   held_ = memory.data() + block_->held_at;
-  to_vnf_ = Consumer(memory.data() + block_->to_vnf_at, header.ring_capacity);
-  from_vnf_ = Producer(memory.data() + block_->from_vnf_at, header.ring_capacity);
-  direct_in_ = Consumer(memory.data() + block_->direct_at, header.ring_capacity);
-  fresh_ = Consumer(memory.data() + block_->fresh_at, header.pool_capacity);
-  returned_ = Producer(memory.data() + block_->returned_at, header.pool_capacity);
+  to_vnf_ = PacketConsumer(memory.data() + block_->to_vnf_at, header.ring_capacity);
+  from_vnf_ = PacketProducer(memory.data() + block_->from_vnf_at, header.ring_capacity);
+  direct_in_ = PacketConsumer(memory.data() + block_->direct_at, header.ring_capacity);
+  fresh_ = NumberConsumer(memory.data() + block_->fresh_at, header.pool_capacity);
+  returned_ = NumberProducer(memory.data() + block_->returned_at, header.pool_capacity);
   to_vnf_.resume();
   from_vnf_.resume();
   direct_in_.resume();
@@ -97,27 +100,41 @@ PortBlock& VnfEnd::block_of(uint32_t port) const {
   return reinterpret_cast<PortBlock*>(memory_.data() + header_of(memory_).ports_at)[port];
 }
 
-uint32_t VnfEnd::take(Consumer& ring, std::span<uint32_t> packets) {
+uint32_t VnfEnd::take(PacketConsumer& ring, std::span<Packet> packets) {
   return keep(ring, packets, ring.peek(packets));
 }
 
-uint32_t VnfEnd::keep(Consumer& ring, std::span<uint32_t> packets, uint32_t count) {
+uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count) {
   if (count == 0) return 0;
   uint32_t highest = 0;
-  for (uint32_t i = 0; i < count; ++i) highest = std::max(highest, packets[i]);
-  const uint32_t good = highest < n_buffers_ ? count : without_nonsense(packets.first(count));
-  for (uint32_t i = 0; i < good; ++i) held_[packets[i]] = 1;
+  uint32_t farthest = 0;
+  for (const Packet& packet : packets.first(count)) {
+    highest = std::max(highest, packet.buffer);
+    farthest = std::max(farthest, uint32_t{packet.begin} + packet.length);
+  }
+  const bool all_good = highest < n_buffers_ && farthest <= stride_;
+  const uint32_t good = all_good ? count : without_nonsense(packets.first(count));
+  for (uint32_t i = 0; i < good; ++i) held_[packets[i].buffer] = 1;
   ring.release(count);
   return good;
 }
 
-uint32_t VnfEnd::without_nonsense(std::span<uint32_t> packets) const {
-  const auto end = std::remove_if(packets.begin(), packets.end(),
-                                  [this](uint32_t n) { return n >= n_buffers_; });
-  return static_cast<uint32_t>(end - packets.begin());
+uint32_t VnfEnd::without_nonsense(std::span<Packet> packets) {
+  uint32_t good = 0;
+  for (const Packet& packet : packets) {
+    if (packet.buffer >= n_buffers_) {
+      ++malformed_;
+    } else if (uint32_t{packet.begin} + packet.length > stride_) {
+      ++malformed_;
+      returned_.put({&packet.buffer, 1});
+    } else {
+      packets[good++] = packet;
+    }
+  }
+  return good;
 }
 
-uint32_t VnfEnd::rx(std::span<uint32_t> packets) {
+uint32_t VnfEnd::rx(std::span<Packet> packets) {
   // Also for a VNF that has nothing to send: the switch waits for its answer.
   const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (tx_wanted != tx_now_) follow_tx(tx_wanted);
@@ -157,62 +174,79 @@ void VnfEnd::follow_rx() {
 void VnfEnd::follow_tx(uint32_t wanted) {
   if (wanted > n_ports_) return;
   if (wanted != 0) {
-    direct_out_ = Producer(memory_.data() + direct_at_[wanted - 1], ring_capacity_);
+    direct_out_ = PacketProducer(memory_.data() + direct_at_[wanted - 1], ring_capacity_);
     direct_out_.resume();
   }
   tx_now_ = wanted;
   block_->link.tx_now.store(wanted, std::memory_order_release);
 }
 
-uint32_t VnfEnd::tx(std::span<const uint32_t> packets, VnfEnd& owner) {
+uint32_t VnfEnd::tx(std::span<const Packet> packets, VnfEnd& owner) {
   const uint32_t wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (wanted != tx_now_) follow_tx(wanted);
+  uint32_t count = 0;
   if (tx_now_ == 0) {
-    const uint32_t count = from_vnf_.put(packets);
-    owner.unmark(packets.first(count));
-    return count;
+    count = from_vnf_.put(packets);
+  } else {
+    count = direct_out_.put(packets, [](std::span<const Packet> put) {
+      uint64_t octets = 0;
+      for (const Packet& packet : put) octets += packet.length;
+      return octets;
+    });
   }
-  // Lengths are read before the receiver may change them.
-  const uint32_t count = direct_out_.put(packets, [this](std::span<const uint32_t> put) {
-    uint64_t octets = 0;
-    for (const uint32_t packet : put) octets += header(packet).length;
-    return octets;
-  });
   owner.unmark(packets.first(count));
   return count;
 }
 
-uint32_t VnfEnd::alloc(std::span<uint32_t> buffers) {
-  const uint32_t count = take(fresh_, buffers);
-  for (const uint32_t buffer : buffers.first(count)) {
-    header(buffer).begin = kHeadroom;
-    header(buffer).length = 0;
+uint32_t VnfEnd::alloc(std::span<Packet> packets) {
+  std::array<uint32_t, kNumbers> numbers;
+  uint32_t taken = 0;
+  while (taken < packets.size()) {
+    const size_t room = std::min<size_t>(packets.size() - taken, numbers.size());
+    const uint32_t count = fresh_.peek(std::span(numbers).first(room));
+    if (count == 0) break;
+    for (const uint32_t number : std::span(numbers).first(count)) {
+      if (number >= n_buffers_) continue;
+      held_[number] = 1;
+      packets[taken++] = {.buffer = number, .begin = kHeadroom, .length = 0};
+    }
+    fresh_.release(count);
   }
-  return count;
+  return taken;
+}
+
+void VnfEnd::free(std::span<const Packet> packets) {
+  std::array<uint32_t, kNumbers> numbers;
+  while (!packets.empty()) {
+    const size_t count = std::min(packets.size(), numbers.size());
+    for (size_t i = 0; i < count; ++i) numbers[i] = packets[i].buffer;
+    free(std::span<const uint32_t>(numbers).first(count));
+    packets = packets.subspan(count);
+  }
 }
 
 void VnfEnd::free(std::span<const uint32_t> buffers) {
   // There is a slot for every buffer of the region.
   const uint32_t count = returned_.put(buffers);
-  unmark(buffers.first(count));
+  for (const uint32_t buffer : buffers.first(count)) held_[buffer] = 0;
 }
 
 void VnfEnd::free_all() {
-  std::array<uint32_t, kFreeBurst> found{};
+  std::array<uint32_t, kNumbers> found{};
   uint32_t count = 0;
   for (uint32_t buffer = 0; buffer < n_buffers_; ++buffer) {
     if (held_[buffer] == 0) continue;
     found[count++] = buffer;
     if (count == found.size()) {
-      free(found);
+      free(std::span<const uint32_t>(found));
       count = 0;
     }
   }
-  free(std::span(found).first(count));
+  free(std::span<const uint32_t>(found).first(count));
 }
 
-void VnfEnd::unmark(std::span<const uint32_t> buffers) {
-  for (const uint32_t buffer : buffers) held_[buffer] = 0;
+void VnfEnd::unmark(std::span<const Packet> packets) {
+  for (const Packet& packet : packets) held_[packet.buffer] = 0;
 }
 
 }  // namespace headrace::shm

@@ -40,41 +40,41 @@ class VnfEnd {
   /// -ENOENT if it has no such port.
   int bind(std::span<uint8_t> memory, uint32_t port);
 
-  uint32_t rx(std::span<uint32_t> packets);
-  uint32_t tx(std::span<const uint32_t> packets) { return tx(packets, *this); }
+  /// What came: a prefix of `packets`; how many. They are checked: inside a buffer each.
+  uint32_t rx(std::span<Packet> packets);
+  uint32_t tx(std::span<const Packet> packets) { return tx(packets, *this); }
   /// The same for packets that `owner`, an end of the same region, holds.
-  uint32_t tx(std::span<const uint32_t> packets, VnfEnd& owner);
-  uint32_t alloc(std::span<uint32_t> buffers);
+  uint32_t tx(std::span<const Packet> packets, VnfEnd& owner);
+  /// Empty buffers, as packets of no octets that begin after the headroom.
+  uint32_t alloc(std::span<Packet> packets);
+  void free(std::span<const Packet> packets);
   void free(std::span<const uint32_t> buffers);
   /// Frees all that this end still owns.
   void free_all();
 
-  [[nodiscard]] BufferHeader& header(uint32_t buffer) const {
-    return *reinterpret_cast<BufferHeader*>(buffers_ + uint64_t{buffer} * stride_);
+  [[nodiscard]] uint8_t* data(const Packet& packet) const {
+    return buffers_ + uint64_t{packet.buffer} * stride_ + packet.begin;
   }
-  [[nodiscard]] uint8_t* data(uint32_t buffer) const {
-    BufferHeader& found = header(buffer);
-    return reinterpret_cast<uint8_t*>(&found + 1) + found.begin;
-  }
-  [[nodiscard]] uint32_t room() const { return stride_ - sizeof(BufferHeader); }
+  /// Octets of a buffer.
+  [[nodiscard]] uint32_t room() const { return stride_; }
+  /// Packets that were not inside a buffer, and were not given to the caller.
+  [[nodiscard]] uint64_t malformed() const { return malformed_; }
   [[nodiscard]] bool is_direct() const { return tx_now_ != 0; }
   [[nodiscard]] PortBlock& block() const { return *block_; }
   [[nodiscard]] std::span<uint8_t> memory() const { return memory_; }
-  /// The first buffer's header, and what lies between two.
   [[nodiscard]] uint8_t* buffers() const { return buffers_; }
-  [[nodiscard]] uint32_t stride() const { return stride_; }
   [[nodiscard]] uint32_t n_buffers() const { return n_buffers_; }
 
  private:
   [[nodiscard]] PortBlock& block_of(uint32_t port) const;
   void follow_tx(uint32_t wanted);
   void follow_rx();
-  uint32_t take(Consumer& ring, std::span<uint32_t> packets);
+  uint32_t take(PacketConsumer& ring, std::span<Packet> packets);
   /// Makes `count` packets that were peeked at this end's own; how many of them are packets.
-  uint32_t keep(Consumer& ring, std::span<uint32_t> packets, uint32_t count);
-  /// Keeps the numbers that are buffers: a broken VNF of the group may send others. How many.
-  uint32_t without_nonsense(std::span<uint32_t> packets) const;
-  void unmark(std::span<const uint32_t> buffers);
+  uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count);
+  /// Keeps those that are inside a buffer: a broken VNF of the group may send others. How many.
+  uint32_t without_nonsense(std::span<Packet> packets);
+  void unmark(std::span<const Packet> packets);
 
   std::span<uint8_t> memory_;
   PortBlock* block_{nullptr};
@@ -85,15 +85,16 @@ class VnfEnd {
   uint32_t n_ports_{0};
   std::array<uint64_t, kMaxPorts> direct_at_{};  ///< as checked by bind()
   uint32_t ring_capacity_{0};
-  Consumer to_vnf_;
-  Producer from_vnf_;
-  Consumer fresh_;
-  Producer returned_;
-  Consumer direct_in_;
-  Producer direct_out_;
+  PacketConsumer to_vnf_;
+  PacketProducer from_vnf_;
+  NumberConsumer fresh_;
+  NumberProducer returned_;
+  PacketConsumer direct_in_;
+  PacketProducer direct_out_;
   uint32_t tx_now_{0};
   Reading rx_now_{Reading::closed};
   uint32_t rx_calls_{0};
+  uint64_t malformed_{0};
 };
 
 }  // namespace headrace::shm

@@ -2,7 +2,6 @@
 #include "vnf/shm_device.h"
 
 #include <fcntl.h>
-#include <rte_prefetch.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,7 @@
 #include <cstring>
 
 #include "base/log.h"
+#include "base/prefetch.h"
 #include "vnf/output.h"
 
 namespace headrace::vnf {
@@ -105,58 +105,47 @@ Result<> ShmDevice::use(int region, std::optional<uint32_t> port) {
 uint16_t ShmDevice::rx(std::span<rte_mbuf*> packets) noexcept {
   if (!attached_.load(std::memory_order_acquire)) return 0;
   memory_->collect();
-  std::array<uint32_t, kMost> numbers;
-  const size_t room = std::min(packets.size(), numbers.size());
-  const uint32_t count = end_.rx(std::span(numbers).first(room));
-  for (uint32_t i = 0; i < count; ++i) {
-    rte_prefetch0(&end_.header(numbers[i]));
-    rte_prefetch0(memory_->mbufs().mbuf(numbers[i]));
-  }
-  uint16_t good = 0;
+  std::array<shm::Packet, kMost> came;
+  const size_t room = std::min(packets.size(), came.size());
+  const uint32_t count = end_.rx(std::span(came).first(room));
+  for (uint32_t i = 0; i < count; ++i) prefetch_to_write(memory_->mbufs().mbuf(came[i].buffer));
   uint64_t bytes = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    const uint32_t number = numbers[i];
-    const shm::BufferHeader header = end_.header(number);
-    if (header.begin > end_.room() || header.length > end_.room() - header.begin) {
-      malformed_.add(1);
-      end_.free({&number, 1});
-      continue;
-    }
-    memory_->set_owner(number, end_);
-    rte_mbuf* packet = memory_->mbufs().mbuf(number);
+    memory_->set_owner(came[i].buffer, end_);
+    rte_mbuf* packet = memory_->mbufs().mbuf(came[i].buffer);
     rte_pktmbuf_reset(packet);
-    packet->data_off = static_cast<uint16_t>(header.begin);
-    packet->data_len = static_cast<uint16_t>(header.length);
-    packet->pkt_len = header.length;
-    bytes += header.length;
-    packets[good++] = packet;
+    packet->data_off = came[i].begin;
+    packet->data_len = came[i].length;
+    packet->pkt_len = came[i].length;
+    bytes += came[i].length;
+    packets[i] = packet;
   }
-  if (good > 0) {
-    rx_packets_.add(good);
+  if (count > 0) {
+    rx_packets_.add(count);
     rx_bytes_.add(bytes);
   }
-  return good;
+  if (const uint64_t malformed = end_.malformed() - malformed_.read(); malformed > 0) {
+    malformed_.add(malformed);
+  }
+  return static_cast<uint16_t>(count);
 }
 
-uint32_t ShmDevice::copy(rte_mbuf* packet) noexcept {
-  uint32_t number = kNone;
-  if (packet->pkt_len > end_.room() - shm::kHeadroom || end_.alloc({&number, 1}) == 0) return kNone;
-  uint8_t* to = end_.data(number);
+shm::Packet ShmDevice::copy(rte_mbuf* packet) noexcept {
+  shm::Packet made = kNone;
+  if (packet->pkt_len > end_.room() - shm::kHeadroom || end_.alloc({&made, 1}) == 0) return kNone;
+  made.length = static_cast<uint16_t>(packet->pkt_len);
+  uint8_t* to = end_.data(made);
   const void* from = rte_pktmbuf_read(packet, 0, packet->pkt_len, to);
   if (from != to) std::memcpy(to, from, packet->pkt_len);
-  end_.header(number).length = packet->pkt_len;
-  memory_->set_owner(number, end_);
-  return number;
+  memory_->set_owner(made.buffer, end_);
+  return made;
 }
 
-uint32_t ShmDevice::number_of(rte_mbuf* packet) noexcept {
+shm::Packet ShmDevice::described(rte_mbuf* packet) noexcept {
   if (!memory_->mbufs().can_pass(packet)) return copy(packet);
-  const uint32_t number = shm::MbufSet::buffer_of(packet);
-  // Not written if it is right already: the line may stay in the other cores' caches.
-  shm::BufferHeader& header = end_.header(number);
-  if (header.begin != packet->data_off) header.begin = packet->data_off;
-  if (header.length != packet->pkt_len) header.length = packet->pkt_len;
-  return number;
+  return {.buffer = shm::MbufSet::buffer_of(packet),
+          .begin = packet->data_off,
+          .length = packet->data_len};
 }
 
 uint16_t ShmDevice::tx(std::span<rte_mbuf*> packets) noexcept {
@@ -164,22 +153,22 @@ uint16_t ShmDevice::tx(std::span<rte_mbuf*> packets) noexcept {
     tx_dropped_.add(packets.size());
     return 0;
   }
-  std::array<uint32_t, kMost> numbers;
-  std::array<uint32_t, kMost> lengths;
-  const size_t room = std::min(packets.size(), numbers.size());
+  std::array<shm::Packet, kMost> going;
+  const size_t room = std::min(packets.size(), going.size());
   uint32_t count = 0;
-  while (count < room && (numbers[count] = number_of(packets[count])) != kNone) {
-    lengths[count] = packets[count]->pkt_len;
+  while (count < room) {
+    going[count] = described(packets[count]);
+    if (going[count].buffer == kNone.buffer) break;
     ++count;
   }
   // A run of packets of one owner at a time; nearly always there is one run. With no packet at all
   // the call still answers the switch's wishes for direct links.
   uint32_t sent = 0;
   do {
-    shm::VnfEnd* owner = count > 0 ? memory_->owner(numbers[sent]) : &end_;
+    shm::VnfEnd* owner = count > 0 ? memory_->owner(going[sent].buffer) : &end_;
     uint32_t end = sent;
-    while (end < count && memory_->owner(numbers[end]) == owner) ++end;
-    const uint32_t put = end_.tx(std::span(numbers).subspan(sent, end - sent), *owner);
+    while (end < count && memory_->owner(going[end].buffer) == owner) ++end;
+    const uint32_t put = end_.tx(std::span(going).subspan(sent, end - sent), *owner);
     sent += put;
     if (sent < end) break;
   } while (sent < count);
@@ -187,10 +176,10 @@ uint16_t ShmDevice::tx(std::span<rte_mbuf*> packets) noexcept {
   for (uint32_t i = 0; i < count; ++i) {
     const bool copied = !memory_->mbufs().can_pass(packets[i]);
     if (i < sent) {
-      bytes += lengths[i];
+      bytes += going[i].length;
       if (copied) rte_pktmbuf_free(packets[i]);
     } else if (copied) {
-      end_.free({&numbers[i], 1});
+      end_.free({&going[i], 1});
     }
   }
   tx_packets_.add(sent);

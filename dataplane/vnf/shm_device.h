@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port of a Headrace switch as a port of the function, by shared memory: packets come and go by
-// the numbers of their buffers. What the function sends that is not in the region is copied once.
+// what a slot of a ring says of them. What the function sends that is not in the region is copied
+// once.
 //
 // The switch may come later: keep_up() attaches then. When it goes, keep_up() fails: its region is
 // dead, and the packets in it. In a VM there is nobody to ask and no end to be seen: whoever
@@ -31,10 +32,10 @@ class ShmDevice final : public Device {
   /// Maps the region and begins to use the port of this number, or of our name.
   Result<> use(int region, std::optional<uint32_t> port);
   [[nodiscard]] uint64_t missed() const override { return malformed_.read(); }
-  /// Writes the packet's place and length for the next reader; its number. kNone: no buffer.
-  uint32_t number_of(rte_mbuf* packet) noexcept;
-  uint32_t copy(rte_mbuf* packet) noexcept;
-  static constexpr uint32_t kNone = ~0u;
+  /// The packet, or a copy if it is of elsewhere. kNone: no buffer.
+  shm::Packet described(rte_mbuf* packet) noexcept;
+  shm::Packet copy(rte_mbuf* packet) noexcept;
+  static constexpr shm::Packet kNone{.buffer = ~0u, .begin = 0, .length = 0};
 
   std::shared_ptr<ShmMemory> memory_;
   shm::VnfEnd end_;

@@ -37,12 +37,9 @@ Result<std::shared_ptr<ShmMemory>> ShmMemory::of(int region) {
     return fail("region: {}: made by another version of the switch?", std::strerror(-error));
   }
   // Without a cache the ring's count tells what has been freed.
-  auto mbufs = shm::MbufSet::make(std::to_string(status.st_ino),
-                                  {.first_octets = any.buffers() + sizeof(shm::BufferHeader),
-                                   .stride = any.stride(),
-                                   .count = any.n_buffers(),
-                                   .room = any.room()},
-                                  0);
+  auto mbufs = shm::MbufSet::make(
+      std::to_string(status.st_ino),
+      {.first_octets = any.buffers(), .stride = any.room(), .count = any.n_buffers()}, 0);
   if (!mbufs) return tl::unexpected(mbufs.error());
   memory->mbufs_ = std::move(*mbufs);
   memory->owners_.resize(any.n_buffers());
@@ -69,7 +66,7 @@ void ShmMemory::give_back() noexcept {
     }
     for (unsigned i = 0; i < count; ++i) {
       const uint32_t buffer = shm::MbufSet::buffer_of(freed[i]);
-      if (shm::VnfEnd* end = owners_[buffer]) end->free({&buffer, 1});
+      if (shm::VnfEnd* end = owners_[buffer]) end->free(std::span(&buffer, 1));
     }
   }
 }

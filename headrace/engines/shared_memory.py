@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 _MAGIC = 0x3154524F50415248
-_VERSION = (2, 0)
+_VERSION = (3, 0)
 _REQUEST = struct.Struct("<QHHI40s")
 _REPLY = struct.Struct("<iI")
 _PATIENCE_S = 5.0

@@ -13,7 +13,19 @@ import pytest
 from headrace.machine.programs import find_program
 
 _BURST = 32
-_Numbers = ctypes.c_uint32 * _BURST
+
+
+class _Packet(ctypes.Structure):
+    """hrp_packet."""
+
+    _fields_ = (
+        ("buffer", ctypes.c_uint32),
+        ("begin", ctypes.c_uint16),
+        ("length", ctypes.c_uint16),
+    )
+
+
+_Packets = _Packet * _BURST
 
 
 def library_path() -> Path:
@@ -32,20 +44,18 @@ def _load() -> ctypes.CDLL:
     if not path.exists():
         pytest.skip(f"{path} is not built; run `make build`")
     library = ctypes.CDLL(str(path))
-    port, numbers, count = ctypes.c_void_p, ctypes.POINTER(ctypes.c_uint32), ctypes.c_uint32
+    port, packets, count = ctypes.c_void_p, ctypes.POINTER(_Packet), ctypes.c_uint32
     signatures = {
         "hrp_attach": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.POINTER(port)),
         "hrp_detach": (None, port),
-        "hrp_rx": (count, port, numbers, count),
-        "hrp_tx": (count, port, numbers, count),
-        "hrp_forward": (count, port, port, numbers, count),
+        "hrp_rx": (count, port, packets, count),
+        "hrp_tx": (count, port, packets, count),
+        "hrp_forward": (count, port, port, packets, count),
         "hrp_is_connected": (ctypes.c_int, port),
-        "hrp_alloc": (count, port, numbers, count),
-        "hrp_free": (None, port, numbers, count),
-        "hrp_data": (ctypes.c_void_p, port, count),
-        "hrp_length": (count, port, count),
-        "hrp_set": (ctypes.c_int, port, count, count, count),
-        "hrp_headroom": (count, port, count),
+        "hrp_alloc": (count, port, packets, count),
+        "hrp_free": (None, port, packets, count),
+        "hrp_data": (ctypes.c_void_p, port, packets),
+        "hrp_set": (ctypes.c_int, port, packets, count, count),
         "hrp_room": (count, port),
         "hrp_is_direct": (ctypes.c_int, port),
     }
@@ -89,49 +99,45 @@ class VnfPort:
     def take_all(self) -> list[int]:
         """All empty buffers that wait for this port, by number; give_back() returns them."""
         taken: list[int] = []
-        numbers = _Numbers()
-        while count := self.library.hrp_alloc(self._port, numbers, _BURST):
-            taken += numbers[:count]
+        packets = _Packets()
+        while count := self.library.hrp_alloc(self._port, packets, _BURST):
+            taken += [packet.buffer for packet in packets[:count]]
         return taken
 
     def give_back(self, buffers: set[int]) -> None:
         """Frees what take_all() took."""
         for number in buffers:
-            self._free([number])
+            self._free([_Packet(buffer=number)])
 
     def send(self, frames: list[bytes]) -> int:
         """Sends up to 32 frames in one burst; how many found a buffer and a place."""
-        numbers = _Numbers()
-        taken = self.library.hrp_alloc(self._port, numbers, min(len(frames), _BURST))
-        for number, frame in zip(numbers[:taken], frames, strict=False):
-            headroom = self.library.hrp_headroom(self._port, number)
-            assert self.library.hrp_set(self._port, number, headroom, len(frame)) == 0
-            ctypes.memmove(self.library.hrp_data(self._port, number), frame, len(frame))
-        sent = int(self.library.hrp_tx(self._port, numbers, taken))
-        self._free(numbers[sent:taken])
+        packets = _Packets()
+        taken = self.library.hrp_alloc(self._port, packets, min(len(frames), _BURST))
+        for packet, frame in zip(packets[:taken], frames, strict=False):
+            assert self.library.hrp_set(self._port, packet, packet.begin, len(frame)) == 0
+            ctypes.memmove(self.library.hrp_data(self._port, packet), frame, len(frame))
+        sent = int(self.library.hrp_tx(self._port, packets, taken))
+        self._free(packets[sent:taken])
         return sent
 
     def receive(self) -> list[bytes]:
         """What one call brings, at most 32 frames."""
-        numbers = _Numbers()
-        count = self.library.hrp_rx(self._port, numbers, _BURST)
+        packets = _Packets()
+        count = self.library.hrp_rx(self._port, packets, _BURST)
         frames = [
-            ctypes.string_at(
-                self.library.hrp_data(self._port, number),
-                self.library.hrp_length(self._port, number),
-            )
-            for number in numbers[:count]
+            ctypes.string_at(self.library.hrp_data(self._port, packet), packet.length)
+            for packet in packets[:count]
         ]
-        self._free(numbers[:count])
+        self._free(packets[:count])
         return frames
 
     def forward(self, to: VnfPort) -> int:
         """Sends what one call brings on by another port, the same buffers; how many."""
-        numbers = _Numbers()
-        count = self.library.hrp_rx(self._port, numbers, _BURST)
-        sent = int(self.library.hrp_forward(self._port, to._port, numbers, count))
-        self._free(numbers[sent:count])
+        packets = _Packets()
+        count = self.library.hrp_rx(self._port, packets, _BURST)
+        sent = int(self.library.hrp_forward(self._port, to._port, packets, count))
+        self._free(packets[sent:count])
         return sent
 
-    def _free(self, numbers: list[int]) -> None:
-        self.library.hrp_free(self._port, _Numbers(*numbers), len(numbers))
+    def _free(self, packets: list[_Packet]) -> None:
+        self.library.hrp_free(self._port, _Packets(*packets), len(packets))
