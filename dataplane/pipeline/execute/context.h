@@ -55,6 +55,7 @@ struct Executor::Context final : DepartureWatcher {
   void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
   void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
+  [[nodiscard]] bool drop_strangers(std::span<const uint8_t> active, PacketSet members) noexcept;
   /// The following take packets by their positions in `active`, counted already.
   void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
   void run_pops(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;

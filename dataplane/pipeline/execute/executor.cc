@@ -203,8 +203,60 @@ void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet memb
     run_alike(packets_and_rules);
     return;
   }
+  if (!sets && drop_strangers(active, members)) return;
   for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
   run_mixed(active, sets);
+}
+
+/// Drops the packets whose rules do nothing else, and deals with the rest, if there are such and
+/// the rest is alike again; else false, and nothing is done. So a few packets that nobody allowed
+/// don't make the many among which they came dear.
+bool Executor::Context::drop_strangers(std::span<const uint8_t> active,
+                                       PacketSet members) noexcept {
+  const Rule* all_rules = burst.program->rules;
+  std::array<uint8_t, kBurst> kept;
+  std::array<uint32_t, kBurst> kept_rules;
+  Positions strangers;
+  size_t n = 0;
+  uint32_t differ = 0;
+  for (size_t k = 0; k < active.size(); ++k) {
+    if (all_rules[rules[k]].shape == RuleShape::drop) {
+      strangers.add(k);
+      continue;
+    }
+    kept[n] = active[k];
+    kept_rules[n] = rules[k];
+    differ |= kept_rules[n] ^ kept_rules[0];
+    ++n;
+  }
+  if (strangers.count == 0) return false;
+  const std::span<const uint8_t> rest(kept.data(), n);
+  const ForwardBurst packets_and_rules{all_rules,     kept_rules.data(), rest,        packets,
+                                       parsed.data(), lengths.data(),    burst.counts};
+  if (n != 0 && differ != 0 && !alike(packets_and_rules)) return false;
+  for (uint8_t k : strangers.span()) {
+    const uint8_t i = active[k];
+    const Rule& rule = all_rules[rules[k]];
+    add(burst.counts[rule.counter], 1, lengths[i]);
+    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
+    members &= ~(PacketSet{1} << i);
+    if (rules[k] == kNoRule) {
+      runner.drop(burst, packets[i], DropReason::table_miss);
+    } else if ((had_output >> i & 1) != 0) {
+      tx.free(packets[i]);
+    } else {
+      runner.drop(burst, packets[i], DropReason::no_output);
+    }
+  }
+  if (n == 0) return true;
+  std::copy_n(kept_rules.begin(), n, rules.begin());
+  if (differ == 0) {
+    run_one(all_rules[rules[0]], rest, members);
+  } else {
+    run_alike(
+        {all_rules, rules.data(), rest, packets, parsed.data(), lengths.data(), burst.counts});
+  }
+  return true;
 }
 
 /// Sends packets whose rules are alike: see forward.h.
