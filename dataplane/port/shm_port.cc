@@ -104,8 +104,7 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   std::array<shm::Packet, pipeline::kBurst> sent;
   const size_t room = std::min<size_t>(packets.size(), sent.size());
   const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
-  // What came before has left for its port by now: the worker ends each round by flushing.
-  if (links_.state(place_) == shm::LinkState::draining) links_.polled(place_, count == 0);
+  links_.polled(place_, count, count == room);
   uint64_t octets = 0;
   for (uint32_t i = 0; i < count; ++i) {
     rte_mbuf* packet = group_->mbufs().mbuf(sent[i].buffer);

@@ -120,8 +120,10 @@ bool DirectLinks::step(uint32_t from) {
   return true;
 }
 
-void DirectLinks::polled(uint32_t from, bool drained) {
+void DirectLinks::polled(uint32_t from, uint32_t packets, bool full) {
   Link& link = links_[from];
+  const bool drained = packets == 0 && !link.was_full;
+  link.was_full = full;
   if (drained && link.state.load(std::memory_order_relaxed) == LinkState::draining) open(link);
 }
 

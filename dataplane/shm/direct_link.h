@@ -61,9 +61,10 @@ class DirectLinks {
   /// Moves the link from `from` on. False while the switch must not poll `from`: its packets there
   /// come after those that the receiver has still to read from the direct ring.
   bool step(uint32_t from);
-  /// Tells, while draining, that all that was received from `from` so far has been sent on:
-  /// `drained` is whether the last poll of it, after step(), found nothing.
-  void polled(uint32_t from, bool drained);
+  /// Tells what each poll of `from`, after step(), brought: nothing, some, or a `full` burst. After
+  /// a full one the worker may poll again before it sends on what it has; else it sends on first.
+  /// So all has been sent on once a poll finds nothing and the one before it was not full.
+  void polled(uint32_t from, uint32_t packets, bool full);
   /// Moves on links whose sender is gone, whoever polls.
   void step_abandoned() {
     if (abandoned_ != 0) step_each_abandoned();
@@ -79,6 +80,7 @@ class DirectLinks {
     std::atomic<LinkState> state{LinkState::off};
     uint32_t to{0};
     bool recalled{false};  ///< the sender was asked to send to the switch again
+    bool was_full{false};  ///< the last poll
   };
   /// How far a direct ring was when it was last asked.
   struct Read {

@@ -173,7 +173,7 @@ class Live {
       if (!links_.step(port)) continue;
       std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
-      if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
+      links_.polled(port, count, count == sent.size());
       for (uint32_t i = 0; i < count; ++i) {
         check(sent[i].buffer < kBuffers);
         check(sent[i].length > 0);

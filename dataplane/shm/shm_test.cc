@@ -324,7 +324,7 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
     }
     const uint32_t handed = ends_.send(kB, waiting);
     waiting.erase(waiting.begin(), waiting.begin() + handed);
-    links.polled(kA, drained && waiting.empty());
+    links.polled(kA, drained && waiting.empty() ? 0 : 1, false);
     if (round % 16 == 0) std::this_thread::yield();
   }
   sender.join();
@@ -354,7 +354,7 @@ class LinkedPair : public SharedRegion {
       std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
       for (uint32_t i = 0; i < count; ++i) ASSERT_EQ(ends_.send(kB, {&sent[i], 1}), 1u);
-      if (links_.state(port) == LinkState::draining) links_.polled(port, count == 0);
+      links_.polled(port, count, count == sent.size());
     }
   }
   void answer(uint32_t port) { (void)vnf_[port].rx({}); }
@@ -402,6 +402,20 @@ class LinkedPair : public SharedRegion {
 
   DirectLinks links_{ends_};
 };
+
+TEST_F(LinkedPair, WaitsForAFullBurstToBeSentOnBeforeTheReceiverReadsDirectly) {
+  links_.want(kA, kB);
+  links_.step(kA);
+  answer(kA);
+  // A round that polls twice: the second poll finds nothing, but the first one's is still here.
+  links_.polled(kA, 32, true);
+  links_.step(kA);
+  ASSERT_EQ(links_.state(kA), LinkState::draining);
+  links_.polled(kA, 0, false);
+  EXPECT_EQ(links_.state(kA), LinkState::draining);
+  links_.polled(kA, 0, false);  // the next round's
+  EXPECT_EQ(links_.state(kA), LinkState::opening);
+}
 
 TEST_F(LinkedPair, AStoppedReceiverHoldsUpNobodyWhenTheLinkIsTakenBack) {
   round();
