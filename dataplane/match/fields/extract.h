@@ -38,8 +38,16 @@ struct BurstPort {
   uint32_t in_phy_port;
 };
 
-using Extractor = void (*)(std::span<rte_mbuf* const> packets, BurstPort port, FieldValues* values,
-                           packet::ParsedPacket* parsed) noexcept;
+/// What an extractor saw of a burst as a whole, on its way: nothing but certainties, so that each
+/// may be left out.
+struct BurstFacts {
+  WordSet differ{kAllWords};  ///< a word outside of it is the same in all packets
+  bool plain_ipv4{false};     ///< all are untagged IPv4 with a header of 20 octets, and
+  bool ttl_lasts{false};      ///< their TTLs are all above 1
+};
+
+using Extractor = BurstFacts (*)(std::span<rte_mbuf* const> packets, BurstPort port,
+                                 FieldValues* values, packet::ParsedPacket* parsed) noexcept;
 
 /// The least depth that fills all of `needed`. Actions that edit a header need it parsed: the
 /// caller adds the words of the fields that they touch (word 3 for a TTL).

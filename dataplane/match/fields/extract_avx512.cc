@@ -179,10 +179,12 @@ constexpr size_t kLoaded =
 constexpr uint64_t kLoadedMask = (uint64_t{1} << kLoaded) - 1;
 static_assert(kLoaded >= kEthernet + sizeof(packet::Ipv6Header) + kPorts);
 
-/// Extracts a frame of this kind; false, and nothing written, if it is none.
+/// Extracts a frame of this kind; false, and nothing written, if it is none. `line`: the first of
+/// the values.
 template <Kind kind, Depth depth>
 HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size_t size,
-                                       __m512i ports, FieldValues& values, ParsedPacket& parsed) {
+                                       __m512i ports, FieldValues& values, ParsedPacket& parsed,
+                                       __m512i& line) {
   constexpr const Layout& layout = kLayout<kind, depth>;
   constexpr bool v6 = kind == Kind::ipv6;
   constexpr bool tagged = kind == Kind::tagged_ipv4;
@@ -208,7 +210,8 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
       load(layout.shift), _mm512_permutexvar_epi8(load(layout.index), first));
   const __m512i constants = tagged ? _mm512_or_si512(ports, load(layout.add)) : ports;
   // (words & keep) | constants
-  _mm512_storeu_si512(&values, _mm512_ternarylogic_epi64(words, keep, constants, 0xea));
+  line = _mm512_ternarylogic_epi64(words, keep, constants, 0xea);
+  _mm512_storeu_si512(&values, line);
   if constexpr (depth == Depth::full) {
     zero_rest(values);
     if (proto == packet::kProtoTcp) fill_tcp_flags(frame + kL4Offset, values);
@@ -228,35 +231,62 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
 
 /// Depth l2: any frame with at most one tag.
 HEADRACE_AVX512 inline bool extract_l2(__m512i first, const uint8_t* frame, __m512i ports,
-                                       FieldValues& values, ParsedPacket& parsed) {
+                                       FieldValues& values, ParsedPacket& parsed, __m512i& line) {
   uint16_t type = packet::load_raw16(frame + kEthernet - 2);
   uint64_t l2_end = kEthernet;
   if (!packet::is_vlan_type(type)) [[likely]] {
     constexpr const Layout& layout = kLayout<Kind::plain, Depth::l2>;
     const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
-    _mm512_storeu_si512(&values, _mm512_ternarylogic_epi64(words, load(layout.keep), ports, 0xea));
+    line = _mm512_ternarylogic_epi64(words, load(layout.keep), ports, 0xea);
   } else {
     type = packet::load_raw16(frame + kEthernet + 2);
     if (packet::is_vlan_type(type)) return false;
     constexpr const Layout& layout = kLayout<Kind::tagged, Depth::l2>;
     const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
     const __m512i constants = _mm512_or_si512(ports, load(layout.add));
-    _mm512_storeu_si512(&values,
-                        _mm512_ternarylogic_epi64(words, load(layout.keep), constants, 0xea));
+    line = _mm512_ternarylogic_epi64(words, load(layout.keep), constants, 0xea);
     l2_end += kTag;
   }
+  _mm512_storeu_si512(&values, line);
   store_parsed(parsed, l2_end | uint64_t{type} << 48, uint64_t{l2_end != kEthernet} << 40);
   return true;
 }
 
+/// A burst's facts in the making.
+struct Gathered {
+  __m512i all;    ///< bits that are set in the first lines of all packets
+  __m512i any;    ///< in one of them
+  __m512i least;  ///< octet by octet, of the frames that are plain IPv4
+  bool plain;     ///< all are
+};
+
+HEADRACE_AVX512 inline void note(Gathered& gathered, __m512i line) {
+  gathered.all = _mm512_and_si512(gathered.all, line);
+  gathered.any = _mm512_or_si512(gathered.any, line);
+}
+
+HEADRACE_AVX512 inline BurstFacts facts_of(const Gathered& gathered) {
+  constexpr size_t kTtlAt = kEthernet + offsetof(packet::Ipv4Header, ttl);
+  static_assert(kTtlAt < 32);
+  const __m256i least = _mm512_castsi512_si256(gathered.least);
+  const bool lasts = (_mm256_cmpgt_epu8_mask(least, _mm256_set1_epi8(1)) >> kTtlAt & 1u) != 0;
+  constexpr WordSet kLine = 0xff;
+  return {.differ = ~kLine | _mm512_cmpneq_epi64_mask(gathered.all, gathered.any),
+          .plain_ipv4 = gathered.plain,
+          .ttl_lasts = gathered.plain && lasts};
+}
+
 template <Depth depth>
-HEADRACE_AVX512 void extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
-                                   FieldValues* values, ParsedPacket* parsed) noexcept {
+HEADRACE_AVX512 BurstFacts extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
+                                         FieldValues* values, ParsedPacket* parsed) noexcept {
   const __m512i ports =
       _mm512_set_epi64(0, 0, 0, 0, 0,
                        static_cast<int64_t>(uint64_t{packet::swap32(port.in_port)} |
                                             uint64_t{packet::swap32(port.in_phy_port)} << 32),
                        0, 0);
+  const __m512i ones = _mm512_set1_epi64(-1);
+  Gathered gathered{
+      .all = ones, .any = _mm512_setzero_si512(), .least = ones, .plain = depth != Depth::l2};
   const size_t count = packets.size();
   for (size_t i = 0; i < count && i < kPrefetchAhead; ++i) {
     rte_prefetch0(rte_pktmbuf_mtod(packets[i], const void*));
@@ -271,24 +301,34 @@ HEADRACE_AVX512 void extract_burst(std::span<rte_mbuf* const> packets, BurstPort
     if (size >= kLoaded) [[likely]] {
       const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
       const __m512i first = _mm512_maskz_loadu_epi8(kLoadedMask, frame);
+      __m512i line;
       if constexpr (depth == Depth::l2) {
-        if (extract_l2(first, frame, ports, to, parsed[i])) [[likely]] {
+        if (extract_l2(first, frame, ports, to, parsed[i], line)) [[likely]] {
+          note(gathered, line);
           continue;
         }
       } else {
-        if (extract_ip<Kind::ipv4, depth>(first, frame, size, ports, to, parsed[i])) [[likely]] {
+        if (extract_ip<Kind::ipv4, depth>(first, frame, size, ports, to, parsed[i], line))
+            [[likely]] {
+          note(gathered, line);
+          gathered.least = _mm512_min_epu8(gathered.least, first);
           continue;
         }
-        if (extract_ip<Kind::tagged_ipv4, depth>(first, frame, size, ports, to, parsed[i]) ||
-            extract_ip<Kind::ipv6, depth>(first, frame, size, ports, to, parsed[i])) {
+        if (extract_ip<Kind::tagged_ipv4, depth>(first, frame, size, ports, to, parsed[i], line) ||
+            extract_ip<Kind::ipv6, depth>(first, frame, size, ports, to, parsed[i], line)) {
+          note(gathered, line);
+          gathered.plain = false;
           continue;
         }
       }
     }
+    gathered.plain = false;
     _mm512_storeu_si512(&to, ports);
     if constexpr (depth == Depth::full) zero_rest(to);  // the tunnel's words, too
     extract_any(depth, packet, to, parsed[i]);
+    note(gathered, _mm512_loadu_si512(&to));
   }
+  return facts_of(gathered);
 }
 
 }  // namespace

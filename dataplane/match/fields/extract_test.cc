@@ -221,6 +221,59 @@ TEST_P(ExtractorTest, StraightPathAgreesWithGeneralParser) {
   }
 }
 
+/// What an extractor says of a burst as a whole is true of each packet.
+TEST_P(ExtractorTest, FactsHold) {
+  std::mt19937 random(3);
+  const auto octet = [](const rte_mbuf* packet, size_t at) {
+    return rte_pktmbuf_mtod(packet, const uint8_t*)[at];
+  };
+  size_t plain = 0;
+  size_t lasting = 0;
+  for (int round = 0; round < 4000; ++round) {
+    // A few frames many times over: then something may be the same in all.
+    std::vector<std::unique_ptr<TestPacket>> packets;
+    const size_t different = 1 + random() % 3;
+    for (size_t i = 0; i < different; ++i) {
+      std::vector<uint8_t> frame = random_frame(random);
+      if (random() % 4 == 0 && frame.size() > 14 + 8) {
+        frame[14 + 8] = static_cast<uint8_t>(random() % 3);
+      }
+      packets.push_back(std::make_unique<TestPacket>(frame));
+    }
+    std::array<rte_mbuf*, 32> burst;
+    for (rte_mbuf*& each : burst) each = packets[random() % packets.size()]->mbuf();
+    for (const Depth depth : {Depth::l2, Depth::l3, Depth::l4, Depth::full}) {
+      FieldValues values[32];
+      ParsedPacket parsed[32];
+      const BurstFacts facts = extractor_for(depth)(burst, {1, 2}, values, parsed);
+      const size_t words = depth == Depth::l2 ? 3 : depth == Depth::full ? kFieldWords : 7;
+      for (size_t i = 0; i < 32; ++i) {
+        for (size_t w = 0; w < words; ++w) {
+          if ((facts.differ >> w & 1) != 0) continue;
+          ASSERT_EQ(word(values[i], w), word(values[0], w)) << "word " << w;
+        }
+        if (facts.plain_ipv4) {
+          ASSERT_EQ(parsed[i].l3, 14);
+          ASSERT_TRUE(parsed[i].has(packet::kIpv4));
+        }
+        if (facts.ttl_lasts) {
+          ASSERT_TRUE(facts.plain_ipv4);
+          ASSERT_GT(octet(burst[i], 14 + 8), 1);
+        }
+      }
+      plain += facts.plain_ipv4 ? 1 : 0;
+      lasting += facts.ttl_lasts ? 1 : 0;
+      if (packets.size() == 1 && simd() == Simd::avx512) {
+        ASSERT_EQ(facts.differ & 0xffu, 0u);
+      }
+    }
+  }
+  if (simd() == Simd::avx512) {
+    EXPECT_GT(plain, lasting) << "some TTLs expire";
+    EXPECT_GT(lasting, 0u);
+  }
+}
+
 TEST(SetFieldTest, EverySettableFieldHasAFunction) {
   for (const FieldInfo& entry : detail::kFields) {
     const bool expected = entry.settable && entry.field != Field::gtpu_qfi;

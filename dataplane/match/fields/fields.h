@@ -116,6 +116,7 @@ inline void set_word(FieldValues& values, size_t index, uint64_t bits) {
 
 /// Bit i set: word i is meant.
 using WordSet = uint32_t;
+inline constexpr WordSet kAllWords = ~WordSet{0};
 
 enum class Field : uint8_t {
   in_port,

@@ -17,6 +17,7 @@ class MaskedWords {
   explicit MaskedWords(const FieldValues& mask) {
     for (size_t i = 0; i < kFieldWords; ++i) {
       if (word(mask, i) == 0) continue;
+      set_ |= WordSet{1} << i;
       position_[size_] = static_cast<uint8_t>(i);
       mask_[size_] = word(mask, i);
       ++size_;
@@ -24,6 +25,8 @@ class MaskedWords {
   }
 
   [[nodiscard]] size_t size() const { return size_; }
+  /// Which words.
+  [[nodiscard]] WordSet set() const { return set_; }
   [[nodiscard]] size_t position(size_t i) const { return position_[i]; }
   [[nodiscard]] uint64_t mask(size_t i) const { return mask_[i]; }
 
@@ -34,6 +37,7 @@ class MaskedWords {
 
  private:
   size_t size_{0};
+  WordSet set_{0};
   std::array<uint8_t, kFieldWords> position_{};
   std::array<uint64_t, kFieldWords> mask_{};
 };

@@ -72,9 +72,11 @@ class Classifier {
   Classifier& operator=(const Classifier&) = delete;
   virtual ~Classifier() = default;
 
-  /// Worker: see the batch contract above. One indirect call per burst.
-  virtual void lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                      uint32_t* results) const noexcept = 0;
+  /// Worker: see the batch contract above. One indirect call per burst. `differ`: the words in
+  /// which packets of `active` may differ; if rules match none of them, one packet is looked up
+  /// for all.
+  virtual void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+                      WordSet differ) const noexcept = 0;
 
   /// Control: adds a rule. False if this structure can't hold it (nothing changed; plan anew). A
   /// rule of the same match and priority must not be there: replace() it. Two rules never share an

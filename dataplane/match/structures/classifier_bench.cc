@@ -76,7 +76,7 @@ void look_up(benchmark::State& state, const Classifier& table,
   uint64_t missed = 0;
   for (auto _ : state) {
     for (FieldValues& each : burst) each = flows[random() % flows.size()];
-    meter.measure([&] { table.lookup(burst, active, results); });
+    meter.measure([&] { table.lookup(burst, active, results, kAllWords); });
     for (const uint32_t result : results) missed += result == kMiss ? 1 : 0;
   }
   meter.report(state);
@@ -199,7 +199,7 @@ void tuples_attacked(benchmark::State& state) {
       each =
           share != 0 && ++packets % share == 0 ? hostile[random() % hostile.size()] : honest.value;
     }
-    meter.measure([&] { table.lookup(burst, active, results); });
+    meter.measure([&] { table.lookup(burst, active, results, kAllWords); });
   }
   meter.report(state);
 }

@@ -28,9 +28,11 @@ struct alignas(kCacheLine) DirectTable::Compiled {
 
   explicit Compiled(const std::vector<Rule>& rules) {
     for (size_t i = 0; i < kFieldWords; ++i) {
-      const bool used = std::any_of(rules.begin(), rules.end(),
-                                    [i](const Rule& rule) { return word(rule.mask, i) != 0; });
-      if (used) position[words++] = static_cast<uint8_t>(i);
+      const bool used_by_rule = std::any_of(
+          rules.begin(), rules.end(), [i](const Rule& rule) { return word(rule.mask, i) != 0; });
+      if (!used_by_rule) continue;
+      used |= WordSet{1} << i;
+      position[words++] = static_cast<uint8_t>(i);
     }
     const size_t rows = std::max<size_t>(words, 1);
     for (size_t w = 0; w < rows; ++w) {
@@ -153,6 +155,7 @@ struct alignas(kCacheLine) DirectTable::Compiled {
   std::array<uint32_t, kRules> index{};
   std::array<uint8_t, kFieldWords> position{};
   size_t words{0};
+  WordSet used{0};  ///< the same words as a set
   Lookup lookup{nullptr};
 };
 
@@ -165,9 +168,11 @@ DirectTable::~DirectTable() {
 }
 
 void DirectTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                         uint32_t* results) const noexcept {
+                         uint32_t* results, WordSet differ) const noexcept {
   const Compiled& table = *compiled_.load(std::memory_order_acquire);
-  table.lookup(table, burst, active, default_index(), results);
+  const bool same = (table.used & differ) == 0;
+  table.lookup(table, burst, same ? active.first(1) : active, default_index(), results);
+  if (same) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 
 void DirectTable::publish() {

@@ -28,8 +28,8 @@ class DirectTable final : public Classifier {
   explicit DirectTable(Defer defer);
   ~DirectTable() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active,
-              uint32_t* results) const noexcept override;
+  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+              WordSet differ) const noexcept override;
   /// False when the table is full.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;

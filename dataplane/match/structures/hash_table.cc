@@ -202,12 +202,14 @@ void HashTable::search_any(const FieldValues* burst, std::span<const uint8_t> ac
   }
 }
 
-void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                       uint32_t* results) const noexcept {
-  search_any(burst, active,
+void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+                       WordSet differ) const noexcept {
+  const bool same = (words_.set() & differ) == 0;
+  search_any(burst, same ? active.first(1) : active,
              [results, otherwise = default_index()](size_t i, uint8_t, Ranked result) {
                results[i] = result != 0 ? index_of(result) : otherwise;
              });
+  if (same) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 
 void HashTable::improve(const FieldValues* burst, std::span<const uint8_t> active,

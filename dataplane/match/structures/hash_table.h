@@ -60,8 +60,8 @@ class HashTable final : public Classifier {
   HashTable(const FieldValues& mask, size_t expected, Defer defer);
   ~HashTable() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active,
-              uint32_t* results) const noexcept override;
+  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+              WordSet differ) const noexcept override;
 
   /// Worker, for tuple space: best[slot] becomes the greater of itself and this table's result, for
   /// every slot in `active`.

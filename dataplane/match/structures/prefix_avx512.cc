@@ -29,13 +29,14 @@ HEADRACE_AVX512 inline __m512i octet(__m512i address, size_t level) {
 /// Bit i set: packet active[i] has the exact part. One word is compared; mostly all packets agree.
 HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const FieldValues* burst,
                                                 std::span<const uint8_t> active) {
-  const size_t count = active.size();
+  const size_t count = table.exact_same ? 1 : active.size();
   uint64_t difference = 0;
   for (size_t i = 0; i < count; ++i) {
     difference |=
         (word(burst[active[i]], table.exact_position) & table.exact_mask) ^ table.exact_key;
   }
   if (difference == 0) return ~0u;
+  if (table.exact_same) return 0;
   uint32_t mine = 0;
   for (size_t i = 0; i < count; ++i) {
     const bool equal =

@@ -32,6 +32,7 @@ struct PrefixView {
   size_t exact_position;
   uint64_t exact_mask;
   uint64_t exact_key;
+  bool exact_same;     ///< the exact word is the same in all packets
   uint32_t whole;      ///< the rule of length 0; kNone without one
   uint32_t otherwise;  ///< the result where no rule matches
 };

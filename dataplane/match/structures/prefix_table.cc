@@ -23,6 +23,16 @@ inline uint32_t ply_of(uint32_t entry) {
   return entry & all_if_ply & ~kPly;
 }
 
+/// The words of a shape's field and exact part.
+WordSet words_of(const PrefixShape& shape) {
+  const FieldInfo& field = info(shape.field);
+  const size_t first = field.offset;
+  const size_t last = first + field.bytes - 1;
+  WordSet words = MaskedWords(shape.exact_mask).set();
+  for (size_t i = first / 8; i <= last / 8; ++i) words |= WordSet{1} << i;
+  return words;
+}
+
 /// The root's entry of an address.
 template <size_t kRootOctets>
 inline size_t root_entry(const uint8_t* address) {
@@ -45,6 +55,7 @@ PrefixTable<kRootOctets>::PrefixTable(const PrefixShape& shape, Defer defer)
     : shape_(shape),
       exact_words_(shape.exact_mask),
       field_offset_(info(shape.field).offset),
+      used_(words_of(shape)),
       defer_(std::move(defer)),
       root_memory_(kRootSize * sizeof(uint32_t)),
       root_(root_memory_.template as<uint32_t>()),
@@ -134,7 +145,19 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
 
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                                      uint32_t* results) const noexcept {
+                                      uint32_t* results, WordSet differ) const noexcept {
+  if ((used_ & differ) == 0) {
+    lookup_each(burst, active.first(1), results, differ);
+    std::fill_n(results, active.size(), uint32_t{results[0]});
+  } else {
+    lookup_each(burst, active, results, differ);
+  }
+}
+
+template <size_t kRootOctets>
+void PrefixTable<kRootOctets>::lookup_each(const FieldValues* burst,
+                                           std::span<const uint8_t> active, uint32_t* results,
+                                           WordSet differ) const noexcept {
   if (exact_key_.size() == 1) {
     if (gathers_) {
       return lookup_prefixes_avx512<kRootOctets>({.root = root_,
@@ -143,6 +166,7 @@ void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const 
                                                   .exact_position = exact_words_.position(0),
                                                   .exact_mask = exact_words_.mask(0),
                                                   .exact_key = exact_key_[0],
+                                                  .exact_same = (exact_words_.set() & differ) == 0,
                                                   .whole = load_entry(whole_),
                                                   .otherwise = default_index()},
                                                  burst, active, results);

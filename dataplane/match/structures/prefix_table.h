@@ -46,8 +46,8 @@ class PrefixTable final : public Classifier {
   PrefixTable(const PrefixShape& shape, Defer defer);
   ~PrefixTable() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active,
-              uint32_t* results) const noexcept override;
+  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+              WordSet differ) const noexcept override;
   /// False for another shape, a priority out of order, a second rule of the prefix, or no room.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   /// Fills an empty table that no worker has seen, each prefix right before those in it: many times
@@ -66,6 +66,8 @@ class PrefixTable final : public Classifier {
   static constexpr size_t kRootSize = size_t{1} << kRootBits;
   struct Plies;
 
+  void lookup_each(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+                   WordSet differ) const noexcept;
   template <bool kOneExactWord>
   void lookup_exact(const FieldValues* burst, std::span<const uint8_t> active,
                     uint32_t* results) const noexcept;
@@ -81,6 +83,7 @@ class PrefixTable final : public Classifier {
   MaskedWords exact_words_;
   std::vector<uint64_t> exact_key_;
   size_t field_offset_;
+  WordSet used_;  ///< words that rules match
   Defer defer_;
   Block root_memory_;
   uint32_t* root_;

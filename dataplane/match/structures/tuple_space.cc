@@ -38,7 +38,7 @@ TupleSpace::~TupleSpace() {
 }
 
 void TupleSpace::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                        uint32_t* results) const noexcept {
+                        uint32_t* results, WordSet /*differ*/) const noexcept {
   const List& list = *list_.load(std::memory_order_acquire);
   Ranked best[kBurst];  // by slot
   uint8_t searching[kBurst];

@@ -35,8 +35,8 @@ class TupleSpace final : public Classifier {
   explicit TupleSpace(Defer defer);
   ~TupleSpace() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active,
-              uint32_t* results) const noexcept override;
+  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+              WordSet differ) const noexcept override;
   /// Takes every rule.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;

@@ -29,7 +29,7 @@ class CompiledTableTest : public ::testing::Test {
   }
   uint32_t lookup(const FieldValues& packet) {
     uint32_t result = 0;
-    table_.lookup(&packet, kFirst, &result);
+    table_.lookup(&packet, kFirst, &result, kAllWords);
     return result;
   }
 

@@ -113,7 +113,7 @@ void race(const Table& table, const Rules& rules, Epochs& epochs,
         burst[i] = lasting ? rules.lasting[rule].value : rules.churned[rule].value;
         expected[i] = lasting ? rule : kChurned + rule;
       }
-      table.lookup(burst, active, results);
+      table.lookup(burst, active, results, kAllWords);
       for (size_t i = 0; i < kBurst; ++i) {
         const bool right =
             results[i] == expected[i] || (expected[i] >= kChurned && results[i] == kMiss);

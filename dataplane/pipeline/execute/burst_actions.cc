@@ -53,8 +53,12 @@ void Executor::Context::run_meters(std::span<const uint8_t> active,
   for (size_t j = 0; j < positions.size(); ++j) {
     const uint8_t k = positions[j];
     const uint8_t i = active[k];
+    const uint8_t dscp = values[i].ip_dscp;
     if (runner.meter(burst, {packets[i], &values[i], &parsed[i]}, meters[j])) {
       onward.add(i, all_rules[rules[k]].next_table);
+    }
+    if (values[i].ip_dscp != dscp) [[unlikely]] {
+      forget_facts();
     }
   }
 }
@@ -82,6 +86,7 @@ void Executor::Context::run_pops(std::span<const uint8_t> active,
 
 /// Parses packets whose headers have changed; what else is known of them stays.
 void Executor::Context::parse_again(PacketSet members) noexcept {
+  forget_facts();
   if (members != first_packets(count) || burst.parse_depth == packet::Depth::full) {
     for (PacketSet rest = members; rest != 0; rest &= rest - 1) {
       const auto i = static_cast<size_t>(__builtin_ctz(rest));

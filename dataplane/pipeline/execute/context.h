@@ -85,6 +85,8 @@ struct Executor::Context final : DepartureWatcher {
     burst_bytes += uint64_t{now} - lengths[i];
     lengths[i] = now;
   }
+  /// Headers or values of packets that go on have changed.
+  void forget_facts() noexcept { facts = {}; }
   void wait_at(uint8_t table, PacketSet members) noexcept {
     waiting[table] |= members;
     tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
@@ -102,6 +104,7 @@ struct Executor::Context final : DepartureWatcher {
   size_t count{0};
   uint64_t burst_bytes{0};  ///< of all its packets, as they are now
   rte_mbuf* const* packets{nullptr};
+  match::BurstFacts facts;  ///< as the packets are now
   PacketSet with_set{0};    ///< whose action set is not empty
   PacketSet had_output{0};  ///< that went somewhere already
   std::array<uint64_t, 4> tables_waiting{};

@@ -59,7 +59,7 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
     count = reassemble(*program.defragmenter, burst_packets);
     if (count == 0) return;
   }
-  program.extract({packets, count}, {number, number}, values.data(), parsed.data());
+  facts = program.extract({packets, count}, {number, number}, values.data(), parsed.data());
   if (in_port != nullptr && in_port->looks_at_received.load(std::memory_order_relaxed))
       [[unlikely]] {
     look_at_received(*in_port, arrived);
@@ -82,7 +82,10 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
 
 /// What some ports do with what comes in by them, before the tables.
 void Executor::Context::look_at_received(const Port& in_port, bool arrived) noexcept {
-  if (in_port.is_tunnel) take_tunnel_fields({packets, count}, values.data());
+  if (in_port.is_tunnel) {
+    take_tunnel_fields({packets, count}, values.data());
+    facts.differ = match::kAllWords;
+  }
   const PortMirrors* mirrors = in_port.mirrors.load(std::memory_order_acquire);
   if (mirrors == nullptr) return;
   for (size_t i = 0; i < count; ++i) {
@@ -140,7 +143,7 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   if (compiled == nullptr) {
     std::fill_n(rules.begin(), n, kNoRule);
   } else {
-    compiled->lookup(values.data(), active, rules.data());
+    compiled->lookup(values.data(), active, rules.data(), facts.differ);
   }
   const uint64_t looked_up = timed ? rte_rdtsc() : 0;
   uint32_t missed = 0;
@@ -188,7 +191,7 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
     run_pushes(active, {kIdentity.data(), active.size()});
   } else if (rule.shape == RuleShape::forward) {
     run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
-               nullptr});
+               nullptr, facts});
   } else {
     for (uint8_t i : active) run_rule(i, rule);
   }
@@ -197,8 +200,8 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
 void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
   const Rule* all_rules = burst.program->rules;
   const bool sets = (with_set & members) != 0;
-  const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,      packets,
-                                       parsed.data(), lengths.data(), burst.counts};
+  const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,       packets,
+                                       parsed.data(), lengths.data(), burst.counts, facts};
   if (!sets && alike(packets_and_rules)) {
     run_alike(packets_and_rules);
     return;
@@ -231,8 +234,8 @@ bool Executor::Context::drop_strangers(std::span<const uint8_t> active,
   }
   if (strangers.count == 0) return false;
   const std::span<const uint8_t> rest(kept.data(), n);
-  const ForwardBurst packets_and_rules{all_rules,     kept_rules.data(), rest,        packets,
-                                       parsed.data(), lengths.data(),    burst.counts};
+  const ForwardBurst packets_and_rules{all_rules,     kept_rules.data(), rest,         packets,
+                                       parsed.data(), lengths.data(),    burst.counts, facts};
   if (n != 0 && differ != 0 && !alike(packets_and_rules)) return false;
   for (uint8_t k : strangers.span()) {
     const uint8_t i = active[k];
@@ -253,8 +256,8 @@ bool Executor::Context::drop_strangers(std::span<const uint8_t> active,
   if (differ == 0) {
     run_one(all_rules[rules[0]], rest, members);
   } else {
-    run_alike(
-        {all_rules, rules.data(), rest, packets, parsed.data(), lengths.data(), burst.counts});
+    run_alike({all_rules, rules.data(), rest, packets, parsed.data(), lengths.data(), burst.counts,
+               facts});
   }
   return true;
 }
@@ -378,6 +381,7 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
     runner.drop(burst, view.packet, DropReason::table_miss);
     return;
   }
+  forget_facts();
   if (body.meter != nullptr &&
       !runner.meter(burst, view, body.meter->meter.load(std::memory_order_acquire))) {
     return;

@@ -65,7 +65,8 @@ HEADRACE_AVX512 inline bool all_plain_ipv4(const ForwardBurst& burst) {
 
 /// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
 /// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
-template <bool l2, bool counted>
+/// `lasts`: no TTL expires.
+template <bool l2, bool counted, bool lasts>
 HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** leaving) {
   alignas(32) uint16_t steps[16] = {};
   steps[kTtlWord] = 0xffff;
@@ -81,9 +82,11 @@ HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** l
     if constexpr (counted) add(burst.counts[rule.counter], 1, burst.lengths[i]);
     rte_mbuf* packet = burst.packets[i];
     auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    if (frame[kTtlAt] <= 1) [[unlikely]] {
-      done.expired |= 1u << k;
-      continue;
+    if constexpr (!lasts) {
+      if (frame[kTtlAt] <= 1) [[unlikely]] {
+        done.expired |= 1u << k;
+        continue;
+      }
     }
     auto* head = reinterpret_cast<__m256i*>(frame);
     const __m256i now = _mm256_loadu_si256(head);
@@ -110,9 +113,15 @@ template <bool counted>
 Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
   const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
 #if HEADRACE_HAS_AVX512
-  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512 && all_plain_ipv4(burst)) {
-    return (edits & kEditL2) != 0 ? forward_avx512<true, counted>(burst, leaving)
-                                  : forward_avx512<false, counted>(burst, leaving);
+  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512) {
+    if (burst.facts.ttl_lasts) {
+      return (edits & kEditL2) != 0 ? forward_avx512<true, counted, true>(burst, leaving)
+                                    : forward_avx512<false, counted, true>(burst, leaving);
+    }
+    if (burst.facts.plain_ipv4 || all_plain_ipv4(burst)) {
+      return (edits & kEditL2) != 0 ? forward_avx512<true, counted, false>(burst, leaving)
+                                    : forward_avx512<false, counted, false>(burst, leaving);
+    }
   }
 #endif
   switch (edits) {

@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <span>
 
+#include "match/fields/extract.h"
 #include "packet/parse.h"
 #include "pipeline/program/counters.h"
 #include "pipeline/program/program.h"
@@ -33,6 +34,7 @@ struct ForwardBurst {
   const packet::ParsedPacket* parsed;
   const uint32_t* lengths;  ///< of the packets
   Count* counts;            ///< by the rules' counter; null: counted already
+  match::BurstFacts facts{};
 };
 
 /// What became of them.
