@@ -91,7 +91,11 @@ class ShmProducer final : public PortEnd {
 
   void fill(uint32_t count, const Work& work) {
     const std::span<Packet> packets = std::span(packets_).first(count);
-    for (Packet& packet : packets) packet.length = static_cast<uint16_t>(work.length);
+    // Written only where it is another: a vector that is loaded whole after one of its parts was
+    // stored waits for that store.
+    for (Packet& packet : packets) {
+      if (packet.length != work.length) packet.length = static_cast<uint16_t>(work.length);
+    }
     if (!work.touch) return;
     for (const Packet& packet : packets) prefetch_to_write(port_.data(packet), work.length);
     for (const Packet& packet : packets) write_lines(port_.data(packet), work.length, ++word_);

@@ -106,15 +106,20 @@ uint32_t VnfEnd::take(PacketConsumer& ring, std::span<Packet> packets) {
 
 uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count) {
   if (count == 0) return 0;
-  uint32_t highest = 0;
-  uint32_t farthest = 0;
+  // Local, as a store to the marks might change members for all that the compiler knows.
+  uint8_t* const held = held_;
+  const uint32_t n_buffers = n_buffers_;
+  const uint32_t stride = stride_;
+  bool bad = false;
   for (const Packet& packet : packets.first(count)) {
-    highest = std::max(highest, packet.buffer);
-    farthest = std::max(farthest, uint32_t{packet.begin} + packet.length);
+    const bool is_inside = uint32_t{packet.begin} + packet.length <= stride;
+    if (packet.buffer >= n_buffers || !is_inside) {
+      bad = true;
+      break;
+    }
+    held[packet.buffer] = 1;
   }
-  const bool all_good = highest < n_buffers_ && farthest <= stride_;
-  const uint32_t good = all_good ? count : without_nonsense(packets.first(count));
-  for (uint32_t i = 0; i < good; ++i) held_[packets[i].buffer] = 1;
+  const uint32_t good = bad ? without_nonsense(packets.first(count)) : count;
   ring.release(count);
   return good;
 }
@@ -126,8 +131,10 @@ uint32_t VnfEnd::without_nonsense(std::span<Packet> packets) {
       ++malformed_;
     } else if (uint32_t{packet.begin} + packet.length > stride_) {
       ++malformed_;
-      returned_.put({&packet.buffer, 1});
+      held_[packet.buffer] = 1;
+      free(std::span(&packet.buffer, 1));
     } else {
+      held_[packet.buffer] = 1;
       packets[good++] = packet;
     }
   }
@@ -246,7 +253,8 @@ void VnfEnd::free_all() {
 }
 
 void VnfEnd::unmark(std::span<const Packet> packets) {
-  for (const Packet& packet : packets) held_[packet.buffer] = 0;
+  uint8_t* const held = held_;
+  for (const Packet& packet : packets) held[packet.buffer] = 0;
 }
 
 }  // namespace headrace::shm

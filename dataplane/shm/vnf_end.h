@@ -72,7 +72,8 @@ class VnfEnd {
   uint32_t take(PacketConsumer& ring, std::span<Packet> packets);
   /// Makes `count` packets that were peeked at this end's own; how many of them are packets.
   uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count);
-  /// Keeps those that are inside a buffer: a broken VNF of the group may send others. How many.
+  /// Marks and keeps those that are inside a buffer: a broken VNF of the group may send others. How
+  /// many.
   uint32_t without_nonsense(std::span<Packet> packets);
   void unmark(std::span<const Packet> packets);
 
