@@ -26,6 +26,7 @@ std::optional<MirrorRow> read_mirror(RowReader& reader, const Uuid& uuid, Bridge
   MirrorRow row{.uuid = uuid};
   row.name = reader.string("name");
   row.config.id = uuid;
+  row.config.name = row.name;
   row.config.select_all = reader.boolean("select_all");
   const auto received = reader.uuids("select_src_port");
   const auto sent = reader.uuids("select_dst_port");

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE_HEAD
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
@@ -19,6 +20,15 @@ from headrace.protocols.control import ControlError, call
 Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
+
+# Columns where the output goes into a file or a pipe.
+_FILE_WIDTH = 160
+# The least that columns of words are squeezed to.
+_WORDS_WIDTH = 9
+# From here on there is room for what is seldom asked for.
+_WIDE = 120
+# OpenFlow's number of an LSI's own port.
+_LOCAL = 0xFFFFFFFE
 
 switch = typer.Typer(no_args_is_help=True, help="The switch from inside.")
 
@@ -40,20 +50,33 @@ def _ask(rundir: Path, method: str, **params: Any) -> Any:
         fail(str(error))
 
 
+def _console() -> Console:
+    console = Console()
+    return console if console.is_terminal else Console(width=_FILE_WIDTH)
+
+
 def _print(answer: Any, as_json: bool, tables: list[Table]) -> None:
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
         return
+    console = _console()
     for table in tables:
-        Console().print(table)
+        console.print(table)
+        console.print()
 
 
 def table_of(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
     """A table of the given keys of each row; what a row does not have is left empty."""
-    table = Table(title=title, title_justify="left")
+    # Without frames more of a line is left for what it says.
+    table = Table(
+        title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
+    )
     for column in columns:
-        numeric = any(isinstance(row.get(column), int | float) for row in rows)
-        table.add_column(column.replace("_", " "), justify="right" if numeric else "left")
+        if any(isinstance(row.get(column), int | float) for row in rows):
+            # A number is whole or it is none; words may go on in the next line.
+            table.add_column(column.replace("_", "\n"), justify="right", no_wrap=True)
+        else:
+            table.add_column(column.replace("_", " "), overflow="fold", min_width=_WORDS_WIDTH)
     for row in rows:
         table.add_row(*(_text(row.get(column)) for column in columns))
     return table
@@ -73,9 +96,15 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     answer = _ask(rundir, "show")
     tables = []
     for lsi in answer["lsis"]:
-        rows = [{**port, **port["counters"]} for port in lsi["ports"]]
+        rows = [
+            {**port, **port["counters"]} | ({"ofport": "LOCAL"} if port["ofport"] == _LOCAL else {})
+            for port in lsi["ports"]
+        ]
         columns = ("ofport", "name", "type", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
         tables.append(table_of(f"LSI {lsi['name']}", rows, columns))
+        if lsi["mirrors"]:
+            title = f"mirrors of {lsi['name']}"
+            tables.append(table_of(title, lsi["mirrors"], ("name", "packets", "bytes")))
     rows = [
         {"worker": worker["number"], "cpu": worker["cpu"], **queue}
         for worker in answer["workers"]
@@ -100,8 +129,9 @@ def show_tables(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
         for lsi in answer["lsis"]
         for table in lsi["tables"]
     ]
-    columns = ("lsi", "table_id", "rules", "structure", "masks", "KiB", "rebuilds", "lookups")
-    table = table_of("flow tables", rows, (*columns, "missed", "reason"))
+    seldom = ("masks", "KiB", "rebuilds") if _console().width >= _WIDE else ()
+    columns = ("lsi", "table_id", "rules", "structure", *seldom, "lookups", "missed", "reason")
+    table = table_of("flow tables", rows, columns)
     _print(answer, as_json, [table])
 
 

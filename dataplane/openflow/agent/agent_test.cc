@@ -111,6 +111,44 @@ TEST_F(AgentTest, BigRepliesComeInParts) {
   EXPECT_EQ(entries, kFlows);
 }
 
+TEST_F(AgentTest, TablesMayBeRenamedAndAskedForNoMoreThanTheyOffer) {
+  Client client(io_, path_);
+  const Message ask = octets(uint16_t{12}, uint16_t{0}, uint32_t{0});
+  const auto all_of = [&client](const std::vector<Message>& requests) {
+    for (const Message& request : requests) client.send(Type::multipart_request, 9, request);
+    std::vector<Message> parts = client.drain();
+    for (Message& part : parts) {
+      EXPECT_EQ(type_of(part), Type::multipart_reply);
+      part.erase(part.begin(), part.begin() + kHeaderSize);
+    }
+    return parts;
+  };
+  // What the agent says of itself is a request that it must honour, in as many parts.
+  std::vector<Message> parts = all_of({ask});
+  ASSERT_GT(parts.size(), 1u) << "else nothing here spans messages";
+  constexpr size_t kFirstName = 8 + 8;
+  parts[0][kFirstName] = 'L';
+  parts[0][kFirstName + 1] = '2';
+  EXPECT_EQ(all_of(parts), parts);
+  EXPECT_EQ(all_of({ask}), parts) << "the name stays";
+
+  // Less is honoured, too: the first table's instructions, one of them twice and one not at all.
+  constexpr size_t kFirstType = 8 + 64 + 4 + 1;
+  std::vector<Message> narrower = parts;
+  narrower[0][kFirstType + 4] = narrower[0][kFirstType];
+  EXPECT_EQ(all_of(narrower), parts);
+
+  // More is not, and a request that never ends is not kept.
+  std::vector<Message> more = parts;
+  more[0][kFirstType] = 77;
+  for (const Message& part : more) client.send(Type::multipart_request, 9, part);
+  EXPECT_EQ(error_of(client.receive()), error::kFeaturesBadArgument);
+  const Message endless = octets(uint16_t{12}, kMultipartMore, uint32_t{0}) + Message(60000);
+  for (int i = 0; i < 18; ++i) client.send(Type::multipart_request, 10, endless);
+  EXPECT_EQ(error_of(client.receive()), error::kMultipartOverflow);
+  EXPECT_EQ(all_of({ask}), parts);
+}
+
 TEST_F(AgentTest, PacketInOnlyWhereWanted) {
   Client silent(io_, path_);
   Client client = controller();

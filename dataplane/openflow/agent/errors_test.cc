@@ -94,6 +94,12 @@ Message experimenter(uint32_t id, uint32_t type, const Message& body = {}) {
   return make_message(Type::experimenter, 1, octets(id, type) + body);
 }
 
+/// An ofp_table_features.
+Message features(uint8_t table, const Message& properties = {}, uint32_t max_entries = 1000) {
+  return octets(static_cast<uint16_t>(64 + properties.size()), table, uint8_t{0}, uint32_t{0}) +
+         Message(32) + octets(uint64_t{0}, uint64_t{0}, uint32_t{0}, max_entries) + properties;
+}
+
 const Message kIp = oxm(5, octets(uint16_t{0x0800}));
 const Message kPacket(60);
 
@@ -140,7 +146,17 @@ std::vector<Case> requests() {
       {"ReplyAsRequest", error::kBadType, make_message(Type::features_reply, 1, Message(24))},
       {"BadRole", error::kBadRole,
        make_message(Type::role_request, 1, octets(uint32_t{9}, uint32_t{0}, uint64_t{0}))},
-      {"FeaturesEperm", error::kFeaturesNotPermitted, multipart(12, Message(64))},
+      {"FeaturesEperm", error::kFeaturesNotPermitted, multipart(12, features(0))},
+      {"FeaturesBadTable", error::kFeaturesBadTable, multipart(12, features(255))},
+      {"FeaturesTableTwice", error::kFeaturesBadTable, multipart(12, features(3) + features(3))},
+      {"FeaturesBadType", error::kFeaturesBadType,
+       multipart(12, features(0, octets(uint16_t{9}, uint16_t{4}, uint32_t{0})))},
+      {"FeaturesBadLen", error::kFeaturesBadLen, multipart(12, Message(64))},
+      {"FeaturesPropertyBadLen", error::kFeaturesBadLen,
+       multipart(12, features(0, octets(uint16_t{0}, uint16_t{9}, uint32_t{0})))},
+      {"FeaturesBadArgument", error::kFeaturesBadArgument,
+       multipart(12, features(5, octets(uint16_t{2}, uint16_t{5}, uint32_t{0x05000000})))},
+      {"FeaturesTooManyEntries", error::kFeaturesBadArgument, multipart(12, features(0, {}, 1001))},
       {"QueueBadPort", error::kQueueBadPort, multipart(5, octets(uint32_t{77}, uint32_t{0}))},
       {"QueueBadQueue", error::kQueueBadQueue, multipart(5, octets(uint32_t{1}, uint32_t{7}))},
       {"TableModBadTable", error::kTableModBadTable,

@@ -1,4 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <map>
+#include <utility>
+
 #include "base/version.h"
 #include "openflow/agent/flow_monitors.h"
 #include "openflow/agent/requests.h"
@@ -11,6 +15,9 @@
 
 namespace headrace::openflow {
 namespace {
+
+/// Octets of a request that spans messages; all tables' features are half of it.
+constexpr size_t kMaxParts = 1u << 20;
 
 /// A multipart request being answered.
 struct Exchange {
@@ -62,11 +69,43 @@ OfResult<> tables(Exchange& exchange) {
   return {};
 }
 
+/// Every table can do everything, always; so a request is honoured if it asks for no more, and what
+/// it changes is names.
+OfResult<> set_table_features(Exchange& exchange) {
+  OfResult<std::vector<TableFeatures>> asked = decode_table_features(exchange.body);
+  if (!asked) return of_fail(asked.error());
+  const std::vector<pipeline::TableStats> tables = exchange.lsi().table_stats();
+  std::map<uint8_t, std::string> names;
+  for (const TableFeatures& each : *asked) {
+    const auto table = std::find_if(
+        tables.begin(), tables.end(),
+        [&](const pipeline::TableStats& stats) { return stats.table_id == each.table_id; });
+    if (table == tables.end() || !names.emplace(each.table_id, each.name).second) {
+      return of_fail(error::kFeaturesBadTable);
+    }
+    Message encoded;
+    Writer writer(encoded);
+    encode_table_features(writer, *table, "");
+    const OfResult<std::vector<TableFeatures>> offer = decode_table_features(encoded);
+    if (!offer) return of_fail(offer.error());
+    if (!satisfies(offer->front(), each)) return of_fail(error::kFeaturesBadArgument);
+  }
+  // A table that is not named would have to go.
+  if (names.size() != tables.size()) return of_fail(error::kFeaturesNotPermitted);
+  exchange.context.table_names = std::move(names);
+  return {};
+}
+
 OfResult<> table_features(Exchange& exchange) {
-  // A body asks to reconfigure tables, which are what they are.
-  if (!exchange.body.empty()) return of_fail(error::kFeaturesNotPermitted);
+  if (!exchange.body.empty()) {
+    if (OfResult<> set = set_table_features(exchange); !set) return set;
+  }
   for (const pipeline::TableStats& table : exchange.lsi().table_stats()) {
-    exchange.reply.add([&table](Writer& writer) { encode_table_features(writer, table); });
+    const auto& names = exchange.context.table_names;
+    const auto name = names.find(table.table_id);
+    exchange.reply.add([&](Writer& writer) {
+      encode_table_features(writer, table, name == names.end() ? "" : name->second);
+    });
   }
   return {};
 }
@@ -231,8 +270,21 @@ OfResult<> experimenter(AgentContext& context, Peer& peer, uint32_t xid, Bytes b
 OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Bytes body) {
   OfResult<MultipartRequest> request = decode_multipart_request(body);
   if (!request) return of_fail(request.error());
-  // Only table features may span messages, and setting them is not permitted anyway.
-  if (request->more) return of_fail(error::kMultipartOverflow);
+  // Only table features may span messages.
+  Message whole;
+  if (request->type == MultipartType::table_features) {
+    if (peer.parts.xid != xid) peer.parts = {xid, {}};
+    if (peer.parts.body.size() + request->body.size() > kMaxParts) {
+      peer.parts = {};
+      return of_fail(error::kMultipartOverflow);
+    }
+    peer.parts.body.insert(peer.parts.body.end(), request->body.begin(), request->body.end());
+    if (request->more) return {};
+    whole = std::exchange(peer.parts, {}).body;
+    request->body = whole;
+  } else if (request->more) {
+    return of_fail(error::kMultipartOverflow);
+  }
   if (request->type == MultipartType::experimenter) {
     return experimenter(context, peer, xid, request->body);
   }

@@ -28,6 +28,13 @@ struct Peer {
   Bundles bundles;
   FlowMonitors monitors;
 
+  /// Parts so far of a request that spans messages: table features.
+  struct Parts {
+    uint32_t xid{0};
+    Message body;
+  };
+  Parts parts;
+
   /// A service connection (accepted, not made by us) begins with miss_send_len 0 and then gets no
   /// asynchronous messages, as in Open vSwitch; else `ovs-ofctl dump-flows` would be sent
   /// packet-ins.

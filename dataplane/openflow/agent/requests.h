@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
+#include <string>
 
 #include "openflow/agent/agent.h"
 #include "openflow/agent/host.h"
@@ -35,6 +37,7 @@ struct AgentContext {
   std::function<void()> monitors_changed;
   /// A peer became master: all other masters become slaves.
   std::function<void(const Peer&)> demote_others;
+  std::map<uint8_t, std::string> table_names{};  ///< as controllers have set them
 };
 
 /// Answers one message (header included) of a ready peer.

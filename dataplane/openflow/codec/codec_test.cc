@@ -260,7 +260,7 @@ TEST(Codec, TableFeaturesFitAndAreWellFormed) {
   pipeline::TableStats table;
   table.table_id = 3;
   table.max_entries = 1000;
-  encode_table_features(writer, table);
+  encode_table_features(writer, table, "");
   Reader reader(encoded);
   EXPECT_EQ(reader.u16(), encoded.size());
   reader.skip(62);

@@ -102,6 +102,10 @@ inline constexpr OfError kMeterBadFlags{12, 5};
 inline constexpr OfError kMeterBadBand{12, 8};
 inline constexpr OfError kMeterBadBandValue{12, 9};
 
+inline constexpr OfError kFeaturesBadTable{13, 0};
+inline constexpr OfError kFeaturesBadType{13, 2};
+inline constexpr OfError kFeaturesBadLen{13, 3};
+inline constexpr OfError kFeaturesBadArgument{13, 4};
 inline constexpr OfError kFeaturesNotPermitted{13, 5};
 
 // OpenFlow 1.4's numbers: EXT-187, which brings flow monitors to 1.3, has none of its own.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "openflow/codec/table_features.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 
@@ -66,18 +67,131 @@ void field_list(Writer& writer, bool with_masks, Predicate&& wanted) {
   }
 }
 
+constexpr size_t kNameSize = 32;
+constexpr uint16_t kExperimenterKind = 0xffff;
+constexpr uint32_t kConfigMask = 3;  // OFPTC_DEPRECATED_MASK
+
+/// An instruction's or action's type, and whose it is.
+uint64_t read_kind(Reader& reader) {
+  const uint64_t type = reader.u16();
+  const uint16_t length = reader.u16();
+  if (type != kExperimenterKind) {
+    reader.skip(length - size_t{4});
+    return type << 32;
+  }
+  const uint32_t experimenter = reader.u32();
+  reader.skip(length - size_t{8});
+  return type << 32 | experimenter;
+}
+
+/// A field's class and number, whose it is, and in bit 0 whether it may have a mask.
+uint64_t read_field(Reader& reader) {
+  const uint64_t oxm_class = reader.u16();
+  const uint64_t field = reader.u8();
+  reader.skip(1);
+  const uint64_t experimenter = oxm_class == 0xffff ? reader.u32() : 0;
+  return oxm_class << 48 | field >> 1 << 40 | experimenter << 1 | (field & 1);
+}
+
+OfResult<std::vector<uint64_t>> read_property(uint16_t type, Bytes body) {
+  Reader reader(body);
+  std::vector<uint64_t> listed;
+  while (reader.ok() && reader.left() > 0) {
+    // Types in pairs: for all entries, and for the table-miss entry.
+    switch (static_cast<Property>(type & ~1u)) {
+      case Property::next_tables:
+        listed.push_back(reader.u8());
+        break;
+      case Property::instructions:
+      case Property::write_actions:
+      case Property::apply_actions:
+        listed.push_back(read_kind(reader));
+        break;
+      case Property::match:
+      case Property::wildcards:
+      case Property::write_set_field:
+      case Property::apply_set_field:
+        listed.push_back(read_field(reader));
+        break;
+    }
+  }
+  if (!reader.ok()) return of_fail(error::kFeaturesBadLen);
+  std::sort(listed.begin(), listed.end());
+  return listed;
+}
+
+/// An ofp_table_features without its length.
+OfResult<TableFeatures> read_table(Reader reader) {
+  TableFeatures table;
+  table.table_id = reader.u8();
+  reader.skip(5);
+  const Bytes name = reader.bytes(kNameSize);
+  reader.skip(16);  // metadata: every bit can be matched and written
+  table.config = reader.u32();
+  table.max_entries = reader.u32();
+  if (!reader.ok()) return of_fail(error::kFeaturesBadLen);
+  table.name.assign(name.begin(), std::find(name.begin(), name.end(), 0));
+  while (reader.left() > 0) {
+    const uint16_t type = reader.u16();
+    const uint16_t length = reader.u16();
+    const Bytes body = reader.bytes(length - size_t{4});
+    reader.skip((8 - length % 8) % 8);
+    if (!reader.ok()) return of_fail(error::kFeaturesBadLen);
+    if (type > static_cast<uint16_t>(Property::apply_set_field) + 1 ||
+        type == static_cast<uint16_t>(Property::match) + 1 ||
+        type == static_cast<uint16_t>(Property::wildcards) + 1) {
+      return of_fail(error::kFeaturesBadType);
+    }
+    OfResult<std::vector<uint64_t>> listed = read_property(type, body);
+    if (!listed) return of_fail(listed.error());
+    table.properties[type] = std::move(*listed);
+  }
+  return table;
+}
+
 }  // namespace
 
-void encode_table_features(Writer& writer, const pipeline::TableStats& table) {
+OfResult<std::vector<TableFeatures>> decode_table_features(Bytes body) {
+  std::vector<TableFeatures> tables;
+  Reader reader(body);
+  while (reader.left() > 0) {
+    const uint16_t length = reader.u16();
+    const Bytes rest = reader.bytes(length - size_t{2});
+    if (!reader.ok()) return of_fail(error::kFeaturesBadLen);
+    OfResult<TableFeatures> table = read_table(Reader(rest));
+    if (!table) return of_fail(table.error());
+    tables.push_back(std::move(*table));
+  }
+  return tables;
+}
+
+bool satisfies(const TableFeatures& offer, const TableFeatures& asked) {
+  if ((asked.config & ~kConfigMask) != 0 || asked.max_entries > offer.max_entries) return false;
+  for (const auto& [type, listed] : asked.properties) {
+    const std::vector<uint64_t>& offered = offer.properties.at(type);
+    const bool fields = type >= static_cast<uint16_t>(Property::match);
+    for (const uint64_t each : listed) {
+      const auto has = [&offered](uint64_t what) {
+        return std::binary_search(offered.begin(), offered.end(), what);
+      };
+      // What may have a mask need not.
+      if (!has(each) && !(fields && has(each | 1))) return false;
+    }
+  }
+  return true;
+}
+
+void encode_table_features(Writer& writer, const pipeline::TableStats& table,
+                           std::string_view name) {
   const size_t start = writer.size();
   const bool last = table.table_id + 1 >= pipeline::kTableCount;
   writer.u16(0);
   writer.u8(table.table_id);
   writer.zeros(5);
-  writer.zeros(32);  // no name: tools show the number then
+  writer.text(name, kNameSize);  // without a name tools show the number
   writer.u64(UINT64_MAX);
   writer.u64(UINT64_MAX);
-  writer.u32(3);  // OFPTC_DEPRECATED_MASK
+  writer.u32(kConfigMask);
   writer.u32(table.max_entries);
 
   property_pair(writer, Property::instructions,

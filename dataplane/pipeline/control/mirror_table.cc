@@ -99,8 +99,10 @@ std::vector<std::shared_ptr<const void>> MirrorTable::place(PortTable& ports) {
 
 std::map<std::string, MirrorStats> MirrorTable::stats() const {
   std::map<std::string, MirrorStats> all;
-  for (const auto& [id, counts] : counts_) {
-    MirrorStats& stats = all[id];
+  for (const MirrorConfig& config : mirrors_) {
+    const std::shared_ptr<MirrorCounts>& counts = counts_.at(config.id);
+    MirrorStats& stats = all[config.id];
+    stats.name = config.name;
     for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
       stats.packets += read((*counts)[worker].packets);
       stats.bytes += read((*counts)[worker].bytes);

@@ -24,7 +24,8 @@ inline constexpr size_t kMaxMirrors = 32;
 struct MirrorConfig {
   using VlanSet = std::bitset<4096>;
 
-  std::string id;  ///< what its statistics go by; unique in the LSI
+  std::string id;      ///< what its statistics go by; unique in the LSI
+  std::string name{};  ///< for people
   bool select_all{false};
   std::vector<PortNo> select_received;  ///< ports; those that are not there select nothing
   std::vector<PortNo> select_sent;
@@ -38,6 +39,7 @@ struct MirrorConfig {
 
 /// What a mirror has sent.
 struct MirrorStats {
+  std::string name{};
   uint64_t packets{0};
   uint64_t bytes{0};
 };

@@ -63,12 +63,17 @@ json report_show(const Switch& the_switch) {
   for (const auto& [name, lsi] : the_switch.lsis()) {
     json ports = json::array();
     for (const auto& [port_name, port] : lsi->ports()) ports.push_back(port_json(*lsi, *port));
+    json mirrors = json::array();
+    for (const auto& [id, stats] : lsi->lsi().mirror_stats()) {
+      mirrors.push_back({{"name", stats.name}, {"packets", stats.packets}, {"bytes", stats.bytes}});
+    }
     lsis.push_back({{"name", name},
                     {"id", lsi->id()},
                     {"datapath_id", fmt::format("{:016x}", lsi->config().datapath_id)},
                     {"fail_mode",
                      lsi->config().fail_mode == ovsdb::FailMode::secure ? "secure" : "standalone"},
                     {"ports", std::move(ports)},
+                    {"mirrors", std::move(mirrors)},
                     {"controllers", controllers_json(*lsi)}});
   }
   json workers = json::array();
