@@ -16,6 +16,7 @@ from headrace.bench.chains.vnf import ChainError
 from headrace.bench.manifest import machine, versions
 from headrace.bench.peers.suites import place
 from headrace.bench.peers.systems import Headrace, Missing, OvsDpdk, Place
+from headrace.bench.priority import raise_priority
 from headrace.bench.rows import Row
 from headrace.machine.programs import ProgramMissing, find_program
 
@@ -50,6 +51,7 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
         switch, vnf = find_program("headrace-switch"), find_program("headrace-vnf")
     except ProgramMissing as error:
         raise ChainError(str(error)) from error
+    priority = raise_priority()
     taken: dict[tuple[str, int], list[Sample]] = {}
     failed: dict[str, str] = {}
     with place() as where:
@@ -71,7 +73,7 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
             await theirs.stop()
             await ours.stop()
     rows = list(figures.rows_of(taken, failed, plan.lengths, os.cpu_count() or 1))
-    return rows, manifest(plan, where)
+    return rows, manifest(plan, where, priority)
 
 
 async def _round(
@@ -120,7 +122,7 @@ async def _sample(bed: Bed, plan: Plan) -> Sample:
     )
 
 
-def manifest(plan: Plan, where: Place) -> dict[str, Any]:
+def manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
     """What the figures were taken with, what they mean, and what shares a core."""
     return {
         "machine": machine(),
@@ -146,5 +148,6 @@ def manifest(plan: Plan, where: Place) -> dict[str, Any]:
         "command, and yield it when they find nothing; the switch's worker has its core alone. "
         "Only the measured subject runs, the others are stopped",
         "windows": {"repeats": plan.repeats, "seconds": plan.window_s, "settle": plan.settle_s},
+        "priority": priority,
         "order": "lengths in turn, at each all subjects, and again for each repeat",
     }
