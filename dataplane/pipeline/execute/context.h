@@ -39,7 +39,7 @@ struct Delivery {
   uint8_t i;      ///< position in the burst
 };
 
-/// An executor's insides: shared by executor.cc and burst_actions.cc, nobody else's.
+/// An executor's insides: shared by executor.cc, burst_actions.cc and patches.cc, nobody else's.
 struct Executor::Context final : DepartureWatcher {
   class Departures;
 
