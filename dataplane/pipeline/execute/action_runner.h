@@ -147,11 +147,11 @@ inline constexpr unsigned kSelectTickShift = 29;
 /// packet keeps it when its MAC addresses are rewritten.
 [[nodiscard]] uint64_t flow_hash64(const rte_mbuf* packet,
                                    const packet::ParsedPacket& parsed) noexcept;
-/// Its upper half, by which a select group goes.
-[[nodiscard]] uint32_t flow_hash(const rte_mbuf* packet,
-                                 const packet::ParsedPacket& parsed) noexcept;
-/// Its lower half, which a tunnel shows as its source port: were it the same half, all packets of a
-/// bucket would look alike.
+/// The flow's number with the Ethernet addresses in it: by its upper half a select group goes, so
+/// that flows which differ in nothing else spread too.
+[[nodiscard]] uint64_t select_hash(const rte_mbuf* packet, uint64_t flow_hash64) noexcept;
+/// The flow's number's lower half, which a tunnel shows as its source port: were it the same half,
+/// all packets of a bucket would look alike.
 [[nodiscard]] inline uint32_t entropy_of(uint64_t flow_hash64) {
   return static_cast<uint32_t>(flow_hash64);
 }

@@ -126,7 +126,8 @@ void Executor::Context::run_selects(std::span<const uint8_t> active,
     const uint8_t i = active[k];
     const GroupProgram* group = rule.group->group.load(std::memory_order_acquire);
     const uint64_t hash = flow_hash64(packets[i], parsed[i]);
-    const BucketProgram* bucket = group == nullptr ? nullptr : runner.choose(*group, hash);
+    const BucketProgram* bucket =
+        group == nullptr ? nullptr : runner.choose(*group, select_hash(packets[i], hash));
     // Every other way, and every reason to drop, is the runner's.
     if (bucket == nullptr) {
       run_rule(i, rule);

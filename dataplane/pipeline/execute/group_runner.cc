@@ -14,10 +14,6 @@ constexpr uint64_t mix(uint64_t hash, uint64_t bits) {
 
 }  // namespace
 
-uint32_t flow_hash(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
-  return static_cast<uint32_t>(flow_hash64(packet, parsed) >> 32);
-}
-
 uint64_t flow_hash64(const rte_mbuf* packet, const packet::ParsedPacket& parsed) noexcept {
   const uint8_t* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
   if (packet->data_len < 14) return 0;
@@ -41,6 +37,12 @@ uint64_t flow_hash64(const rte_mbuf* packet, const packet::ParsedPacket& parsed)
        parsed.ip_proto == packet::kProtoSctp);
   if (ports) hash = mix(hash, packet::load_raw32(frame + parsed.l4));
   return mix(hash, 0);
+}
+
+uint64_t select_hash(const rte_mbuf* packet, uint64_t flow_hash64) noexcept {
+  const uint8_t* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
+  if (packet->data_len < 14) return flow_hash64;
+  return mix(mix(flow_hash64, packet::load_raw64(frame)), packet::load_raw32(frame + 8));
 }
 
 bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept {
@@ -131,7 +133,7 @@ void ActionRunner::group(const BurstContext& burst, PacketView view, const Group
         if (refusal == DropReason::none) return;
         break;
       case GroupMod::Type::select:
-        bucket = choose(*group, flow_hash64(view.packet, *view.parsed));
+        bucket = choose(*group, select_hash(view.packet, flow_hash64(view.packet, *view.parsed)));
         break;
       case GroupMod::Type::indirect:
       case GroupMod::Type::fast_failover:

@@ -305,7 +305,8 @@ void Reference::run_group(const Packet& packet, uint32_t group_id, const Flow& f
       break;
     case GroupMod::Type::select: {
       const std::vector<uint16_t> wheel = make_wheel(group.mod.buckets);
-      const uint32_t hash = flow_hash(packet.mbuf, packet.parsed);
+      const uint64_t flow = flow_hash64(packet.mbuf, packet.parsed);
+      const auto hash = static_cast<uint32_t>(select_hash(packet.mbuf, flow) >> 32);
       if (!wheel.empty()) run_bucket(wheel[uint64_t{hash} * wheel.size() >> 32]);
       break;
     }
