@@ -57,6 +57,26 @@ Json plain(const std::string& text) {
   return text;
 }
 
+/// RFC 3629, section 4. The parser lets other octets pass, and no JSON can hold them.
+bool is_utf8(std::string_view text) {
+  const auto octet = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
+  for (size_t i = 0; i < text.size();) {
+    const uint8_t first = octet(i++);
+    if (first < 0x80) continue;
+    if (first < 0xc2 || first > 0xf4) return false;
+    const size_t tail = first < 0xe0 ? 1 : first < 0xf0 ? 2 : 3;
+    if (text.size() - i < tail) return false;
+    const uint8_t least = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;
+    const uint8_t most = first == 0xed ? 0x9f : first == 0xf4 ? 0x8f : 0xbf;
+    if (octet(i) < least || octet(i) > most) return false;
+    for (size_t k = 1; k < tail; ++k) {
+      if ((octet(i + k) & 0xc0) != 0x80) return false;
+    }
+    i += tail;
+  }
+  return true;
+}
+
 Result<Json> convert(const YAML::Node& node, int depth) {
   if (depth > kDeepest) return fail_at(node.Mark(), "nested too deeply");
   switch (node.Type()) {
@@ -64,6 +84,7 @@ Result<Json> convert(const YAML::Node& node, int depth) {
     case YAML::NodeType::Null:
       return Json(nullptr);
     case YAML::NodeType::Scalar:
+      if (!is_utf8(node.Scalar())) return fail_at(node.Mark(), "not UTF-8");
       // "!" is the tag of a scalar in quotes.
       return node.Tag() == "!" ? Json(node.Scalar()) : plain(node.Scalar());
     case YAML::NodeType::Sequence: {
@@ -80,6 +101,7 @@ Result<Json> convert(const YAML::Node& node, int depth) {
       for (const auto& entry : node) {
         if (!entry.first.IsScalar()) return fail_at(entry.first.Mark(), "a key that is no scalar");
         const auto& key = entry.first.Scalar();
+        if (!is_utf8(key)) return fail_at(entry.first.Mark(), "not UTF-8");
         if (object.contains(key)) {
           return fail_at(entry.first.Mark(), fmt::format("'{}' is there already", key));
         }

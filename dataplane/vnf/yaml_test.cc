@@ -45,6 +45,11 @@ TEST(Yaml, TellsThePlaceOfAMistake) {
   EXPECT_THAT(mistake("a: 1\n  b: 2\n"), HasSubstr("line 2, column "));
   EXPECT_EQ(mistake("a: 1\nb: 2\na: 3\n"), "line 3, column 1: 'a' is there already");
   EXPECT_EQ(mistake("[1, 2]: 3\n"), "line 1, column 1: a key that is no scalar");
+  EXPECT_EQ(mistake("a: 1\nb: x\xff"), "line 2, column 4: not UTF-8");
+  EXPECT_EQ(mistake("a: 1\n\"x\xc0\x80\": 1"), "line 2, column 1: not UTF-8");
+  EXPECT_EQ(mistake("a: \"\xed\xa0\x80\""), "line 1, column 4: not UTF-8");
+  EXPECT_EQ(good("a: \xc3\xa4\xe2\x82\xac\xf0\x9f\x92\xa7")["a"].dump(),
+            "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x92\xa7\"");
   EXPECT_THAT(mistake(std::string(100, '[') + std::string(100, ']')), HasSubstr("deep"));
 }
 
