@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -89,6 +90,10 @@ class Classifier {
   /// Control: gives the rule of this very match and priority another index, in one store where the
   /// structure allows it; never is there a moment without a rule. False if it is not there.
   virtual bool replace(const Match& match, uint16_t priority, uint32_t index) = 0;
+
+  /// Control: another of the same content, which no worker has seen: a copy of its memory, not its
+  /// rules one by one. Null where that is not worth having.
+  [[nodiscard]] virtual std::unique_ptr<Classifier> clone() const { return nullptr; }
 
   /// Control: the result where no rule matches.
   void set_default(uint32_t index) { __atomic_store_n(&default_index_, index, __ATOMIC_RELEASE); }

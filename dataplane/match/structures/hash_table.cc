@@ -331,6 +331,38 @@ bool HashTable::insert(const Match& match, uint16_t priority, uint32_t index) {
   }
 }
 
+std::unique_ptr<HashTable> HashTable::copy() const {
+  const Store& from = *store_.load(std::memory_order_relaxed);
+  auto made = std::make_unique<HashTable>(mask_, 0, defer_);
+  auto store = std::make_unique<Store>(from.bucket_mask + 1, words_.size());
+  std::memcpy(store->bucket, from.bucket, size_t{from.overflow_used} * sizeof(Bucket));
+  std::memcpy(store->entries, from.entries,
+              size_t{entries_used_} * from.entry_words * sizeof(uint64_t));
+  store->overflow_used = from.overflow_used;
+  delete made->store_.exchange(store.release(), std::memory_order_relaxed);
+  made->size_ = size_;
+  made->entries_used_ = entries_used_;
+  made->waiting_ = waiting_;
+  made->find_free_entries();
+  made->set_default(default_index());
+  return made;
+}
+
+/// Entries that are in no bucket, also those that readers of the original may still see.
+void HashTable::find_free_entries() {
+  const Store& store = *store_.load(std::memory_order_relaxed);
+  std::vector<bool> linked(entries_used_, false);
+  for (uint32_t b = 0; b < store.overflow_used; ++b) {
+    const Bucket& bucket = store.bucket[b];
+    for (size_t slot = 0; slot < kSlots; ++slot) {
+      if (bucket.signature[slot] != 0) linked[bucket.entry[slot]] = true;
+    }
+  }
+  for (uint32_t entry = 1; entry < entries_used_; ++entry) {
+    if (!linked[entry]) freed_->entries.push_back(entry);
+  }
+}
+
 void HashTable::unlink(const Key& key, uint32_t entry) {
   Store& store = *store_.load(std::memory_order_relaxed);
   const uint64_t hash = hash_of(key.data(), words_.size(), secret_);

@@ -72,6 +72,8 @@ class HashTable final : public Classifier {
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<Classifier> clone() const override { return copy(); }
+  [[nodiscard]] std::unique_ptr<HashTable> copy() const;
 
   [[nodiscard]] Structure structure() const override { return Structure::hash; }
   [[nodiscard]] size_t size() const override { return size_; }
@@ -107,6 +109,7 @@ class HashTable final : public Classifier {
   void release_entry(uint32_t entry);
   void hand_over_limbo();
   void grow(size_t entries);
+  void find_free_entries();
 
   static const Secret secret_;  ///< of the hash; drawn once per process
 

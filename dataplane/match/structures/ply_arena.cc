@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <cstring>
 #include <new>
 
 #include "match/structures/block.h"
@@ -41,6 +42,14 @@ bool PlyArena::commit(uint32_t count) {
     return false;
   }
   committed_ += count;
+  return true;
+}
+
+bool PlyArena::copy(const PlyArena& other) {
+  assert(used_ == 0);
+  if (committed_ < other.committed_ && !commit(other.committed_ - committed_)) return false;
+  std::memcpy(base_, other.base_, size_t{other.used_} * sizeof(Ply));
+  used_ = other.used_;
   return true;
 }
 

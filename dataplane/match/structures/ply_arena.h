@@ -32,6 +32,12 @@ class PlyArena {
   [[nodiscard]] Ply* base() const { return base_; }
   [[nodiscard]] Ply& operator[](uint32_t number) const { return base_[number]; }
 
+  /// Takes the nodes that `other` has, with what they hold; while it has none itself. False without
+  /// memory for them.
+  [[nodiscard]] bool copy(const PlyArena& other);
+  /// Nodes that were ever taken: those with lower numbers.
+  [[nodiscard]] uint32_t used() const { return used_; }
+
   /// True if `count` nodes can be taken.
   [[nodiscard]] bool has_room(size_t count) const;
   /// A node's number; its content is undefined. has_room(1) must hold.

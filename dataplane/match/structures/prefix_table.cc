@@ -328,6 +328,22 @@ bool PrefixTable<kRootOctets>::replace(const Match& match, uint16_t priority, ui
 }
 
 template <size_t kRootOctets>
+std::unique_ptr<Classifier> PrefixTable<kRootOctets>::clone() const {
+  auto made = std::make_unique<PrefixTable>(shape_, defer_);
+  if (!made->plies_->arena.copy(plies_->arena)) return nullptr;
+  made->plies_->ends = plies_->ends;
+  // Plies in which nothing ends are free, also those that readers of the original may still see.
+  for (uint32_t number = 0; number < plies_->arena.used(); ++number) {
+    if (plies_->ends[number] == 0) made->plies_->arena.give(number);
+  }
+  std::copy_n(root_, kRootSize, made->root_);
+  made->whole_ = whole_;
+  made->set_ = set_;
+  made->set_default(default_index());
+  return made;
+}
+
+template <size_t kRootOctets>
 size_t PrefixTable<kRootOctets>::memory_bytes() const {
   return sizeof *this + root_memory_.bytes() + plies_->arena.memory_bytes();
 }

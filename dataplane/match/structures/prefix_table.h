@@ -56,6 +56,7 @@ class PrefixTable final : public Classifier {
   [[nodiscard]] bool load(std::span<const PrefixRef> in_order);
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<Classifier> clone() const override;
 
   [[nodiscard]] Structure structure() const override { return Structure::prefix; }
   [[nodiscard]] size_t size() const override { return set_.size(); }

@@ -218,6 +218,18 @@ bool TupleSpace::replace(const Match& match, uint16_t priority, uint32_t index) 
   return tuple != tuples_.end() && tuple->table->replace(match, priority, index);
 }
 
+std::unique_ptr<Classifier> TupleSpace::clone() const {
+  auto made = std::make_unique<TupleSpace>(defer_);
+  if (filter_ != nullptr) made->filter_ = std::make_shared<TupleFilter>(*filter_);
+  for (const Tuple& tuple : tuples_) {
+    made->tuples_.push_back({tuple.table->copy(), tuple.profile, tuple.number, tuple.priorities});
+  }
+  made->size_ = size_;
+  made->set_default(default_index());
+  made->publish();
+  return made;
+}
+
 size_t TupleSpace::memory_bytes() const {
   size_t bytes = sizeof *this + (filter_ != nullptr ? filter_->memory_bytes() : 0);
   for (const Tuple& tuple : tuples_) bytes += tuple.table->memory_bytes();

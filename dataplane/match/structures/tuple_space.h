@@ -41,6 +41,7 @@ class TupleSpace final : public Classifier {
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<Classifier> clone() const override;
 
   [[nodiscard]] Structure structure() const override { return Structure::tuple_space; }
   [[nodiscard]] size_t size() const override { return size_; }

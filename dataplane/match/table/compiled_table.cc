@@ -70,6 +70,17 @@ void CompiledTable::replace(const Match& match, uint16_t priority, uint32_t inde
   if (!classifier().replace(match, priority, index)) rebuild();
 }
 
+std::unique_ptr<CompiledTable> CompiledTable::clone() const {
+  std::unique_ptr<Classifier> content = classifier().clone();
+  if (content == nullptr) return nullptr;
+  auto made = std::make_unique<CompiledTable>(defer_, rules_, miss_);
+  delete made->current_.exchange(content.release(), std::memory_order_acq_rel);
+  made->plan_ = plan_;
+  made->peak_size_ = peak_size_;
+  made->rebuilds_ = rebuilds_;
+  return made;
+}
+
 void CompiledTable::rebuild() {
   std::vector<RuleRef> rules;
   rules_([&rules](const Match& match, uint16_t priority, uint32_t index) {

@@ -57,6 +57,10 @@ class CompiledTable {
   /// announced one by one (a bundle, replace-flows).
   void rebuild();
 
+  /// Control: another of the same content, which no worker has seen; null if it is better built
+  /// from the rules.
+  [[nodiscard]] std::unique_ptr<CompiledTable> clone() const;
+
   [[nodiscard]] Structure structure() const { return classifier().structure(); }
   /// Why this structure, in words.
   [[nodiscard]] const std::string& reason() const { return plan_.reason; }

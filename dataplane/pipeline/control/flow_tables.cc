@@ -12,6 +12,9 @@ namespace {
 constexpr uint16_t kKnownFlags = kFlowSendRemoved | kFlowCheckOverlap | kFlowResetCounts |
                                  kFlowNoPacketCounts | kFlowNoByteCounts;
 
+/// A bundle of no more commands than this part of a table's flows changes a copy.
+constexpr size_t kCopiedShare = 8;
+
 bool cookie_fits(const Flow& flow, uint64_t cookie, uint64_t mask) {
   return ((flow.cookie ^ cookie) & mask) == 0;
 }
@@ -77,8 +80,12 @@ void FlowTables::mark_dirty(Table& table) {
 void FlowTables::prepare(Table& table, size_t flows) {
   // Building anew costs about as much per flow as changing in place, but for all of the table.
   const size_t size = table.flows.size();
-  if (in_bundle_ || table.compiled == nullptr || (flows > 64 && flows > size / 2))
-    mark_dirty(table);
+  if (table.compiled == nullptr || (flows > 64 && flows > size / 2)) return mark_dirty(table);
+  if (!in_bundle_ || table.dirty || table.published != nullptr) return;
+  std::shared_ptr<match::CompiledTable> copy;
+  if (bundle_commands_ <= size / kCopiedShare) copy = table.compiled->clone();
+  if (copy == nullptr) return mark_dirty(table);
+  table.published = std::exchange(table.compiled, std::move(copy));
 }
 
 void FlowTables::need_words(Table& table, match::WordSet words) {

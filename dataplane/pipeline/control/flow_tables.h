@@ -6,7 +6,9 @@
 // classifiers up to date; retire what left. A command of a few flows changes the classifier in
 // place, flow by flow. A command that touches much of a table, a bundle, or a flow that needs
 // packets parsed deeper than before, leaves the published classifier alone and builds another from
-// the books at the end, so that workers see the change at once, with the new program.
+// the books at the end, so that workers see the change at once, with the new program. A bundle that
+// is small beside a table changes a copy of its classifier in place: copying memory costs a small
+// part of building.
 //
 // Retired flows give up their rule slot and counter, and are reported to observers, after a grace
 // period: then their counts are final.
@@ -50,7 +52,8 @@ class FlowTables {
 
   /// Between begin_bundle() and its end, commands change only the books. commit_bundle() builds
   /// the classifiers of the tables that changed; abort_bundle() undoes the commands.
-  void begin_bundle();
+  /// `commands`: how many there will be, about.
+  void begin_bundle(size_t commands);
   void commit_bundle();
   void abort_bundle();
 
@@ -87,6 +90,8 @@ class FlowTables {
   struct Table {
     FlowTable flows;
     std::shared_ptr<match::CompiledTable> compiled;  ///< null: none published
+    /// In a bundle that changes a copy, `compiled`: what is published. Else null.
+    std::shared_ptr<match::CompiledTable> published;
     bool dirty{false};     ///< `compiled` is behind the books: build another
     uint64_t rebuilds{0};  ///< of those before `compiled`
     uint64_t credited{0};  ///< packets that workers did not see; all matched
@@ -150,6 +155,7 @@ class FlowTables {
   bool needs_publishing_{true};
 
   bool in_bundle_{false};
+  size_t bundle_commands_{0};
   std::vector<std::function<void()>> undo_;
   match::WordSet words_before_bundle_{0};
   FlowWatcher watcher_;

@@ -54,8 +54,9 @@ void FlowTables::retire() {
   });
 }
 
-void FlowTables::begin_bundle() {
+void FlowTables::begin_bundle(size_t commands) {
   in_bundle_ = true;
+  bundle_commands_ = commands;
   undo_.clear();
   words_before_bundle_ = words_;
 }
@@ -63,13 +64,18 @@ void FlowTables::begin_bundle() {
 void FlowTables::commit_bundle() {
   in_bundle_ = false;
   undo_.clear();
+  for (const std::unique_ptr<Table>& table : tables_) {
+    if (table == nullptr || table->published == nullptr) continue;
+    table->published.reset();  // it is freed when its last program is
+    needs_publishing_ = true;
+  }
   finish();
   for (const Noted& noted : noted_) note(noted.flow, noted.change, noted.reason);
   noted_.clear();
 }
 
 void FlowTables::abort_bundle() {
-  // No classifier was touched: with the books as they were, all is as it was.
+  // No published classifier was touched: with the books as they were, all is as it was.
   for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)();
   undo_.clear();
   noted_.clear();
@@ -77,7 +83,9 @@ void FlowTables::abort_bundle() {
   words_ = words_before_bundle_;
   any_dirty_ = false;
   for (const std::unique_ptr<Table>& table : tables_) {
-    if (table != nullptr) table->dirty = false;
+    if (table == nullptr) continue;
+    table->dirty = false;
+    if (table->published != nullptr) table->compiled = std::move(table->published);
   }
 }
 
@@ -88,8 +96,11 @@ void FlowTables::fill(LsiProgram& program) {
   program.extract = match::extractor_for(program.depth);
   for (size_t id = 0; id < tables_.size(); ++id) {
     if (tables_[id] == nullptr) continue;
-    program.tables[id] = tables_[id]->compiled.get();
-    if (tables_[id]->compiled != nullptr) program.keep.push_back(tables_[id]->compiled);
+    // Not a bundle's copy: a group of the bundle may need a program before all of it is there.
+    const Table& table = *tables_[id];
+    const auto& compiled = table.published != nullptr ? table.published : table.compiled;
+    program.tables[id] = compiled.get();
+    if (compiled != nullptr) program.keep.push_back(compiled);
   }
   needs_publishing_ = false;
 }

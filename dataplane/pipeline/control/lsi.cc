@@ -233,7 +233,7 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
   // Groups and meters that a bundle changes change at once; to undo is to change them back. Ports
   // change last, when nothing can fail any more.
   std::vector<BundleItem> undo;
-  state.flows.begin_bundle();
+  state.flows.begin_bundle(items.size());
   for (size_t index = 0; index < items.size(); ++index) {
     std::optional<BundleItem> inverse = state.inverse_of(items[index]);
     OfResult<> done = state.apply(items[index]);

@@ -264,6 +264,130 @@ TEST(Lsi, ABundleIsAllOrNothing) {
   EXPECT_EQ(sw.lsi.aggregate({})->flows, 1u);
 }
 
+/// Rules of one mask, of prefixes, of several masks: what each table is compiled to.
+InstructionList to(uint32_t number) {
+  return output(2 + number % 2);
+}
+
+struct Shape {
+  const char* structure;
+  FlowMod (*flow)(uint32_t number, const InstructionList& instructions);
+};
+
+FlowMod exact(uint32_t number, const InstructionList& instructions) {
+  return add_flow(0, 32, make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, number}}),
+                  instructions);
+}
+
+FlowMod prefix(uint32_t number, const InstructionList& instructions) {
+  const unsigned length = 26 + number % 7;
+  return add_flow(0, static_cast<uint16_t>(length),
+                  make_match({{Field::eth_type, 0x0800},
+                              {Field::ipv4_dst, number << 8, 0xffffffffu << (32 - length)}}),
+                  instructions);
+}
+
+FlowMod of_masks(uint32_t number, const InstructionList& instructions) {
+  if (number % 2 == 0) return prefix(number, instructions);
+  return add_flow(
+      0, 7,
+      make_match({{Field::in_port, 1}, {Field::eth_type, 0x0800}, {Field::ipv4_dst, number << 8}}),
+      instructions);
+}
+
+class SmallBundle : public ::testing::TestWithParam<Shape> {
+ protected:
+  static constexpr uint32_t kFlows = 400;
+
+  void SetUp() override {
+    for (uint32_t i = 1; i <= kFlows; ++i) ASSERT_TRUE(sw.lsi.flow_mod(GetParam().flow(i, to(i))));
+    ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 0, {}, output(4))));
+    ASSERT_EQ(sw.lsi.table_stats()[0].structure, GetParam().structure);
+    rebuilds = sw.lsi.table_stats()[0].rebuilds;
+  }
+
+  /// The port where a packet of the flow leaves.
+  PortNo way_of(uint32_t number) {
+    const FlowMod flow = GetParam().flow(number, {});
+    const uint32_t address = GetParam().flow == exact ? number : number << 8;
+    sw.send(1, {make_frame({.ip_dst = address})});
+    PortNo way = 0;
+    for (PortNo port = 2; port <= 4; ++port) {
+      if (!sw.take(port).empty()) way = port;
+    }
+    return way;
+  }
+
+  FlowMod without(uint32_t number) {
+    FlowMod flow = GetParam().flow(number, {});
+    flow.command = FlowMod::Command::remove_strict;
+    return flow;
+  }
+
+  TestSwitch sw{4};
+  uint64_t rebuilds{0};
+};
+
+TEST_P(SmallBundle, ChangesWhatItSaysAndNothingElse) {
+  const auto flow = GetParam().flow;
+  std::vector<BundleItem> items = {without(10), without(11), flow(12, output(4)),
+                                   flow(kFlows + 1, output(3)), flow(10, output(4))};
+  ASSERT_TRUE(sw.lsi.apply_bundle(items));
+  EXPECT_EQ(sw.lsi.table_stats()[0].rebuilds, rebuilds) << "it was built anew";
+  EXPECT_EQ(way_of(10), 4u);
+  EXPECT_EQ(way_of(11), 4u);  // the default's
+  EXPECT_EQ(way_of(12), 4u);
+  EXPECT_EQ(way_of(kFlows + 1), 3u);
+  for (uint32_t i = 13; i <= kFlows; ++i) ASSERT_EQ(way_of(i), 2 + i % 2) << i;
+  // What comes singly afterwards goes to the copy, which is the table now.
+  ASSERT_TRUE(sw.lsi.flow_mod(flow(11, output(3))));
+  ASSERT_TRUE(sw.lsi.flow_mod(without(12)));
+  ASSERT_TRUE(sw.lsi.flow_mod(flow(kFlows + 2, output(2))));
+  EXPECT_EQ(way_of(11), 3u);
+  EXPECT_EQ(way_of(12), 4u);
+  EXPECT_EQ(way_of(kFlows + 2), 2u);
+}
+
+TEST_P(SmallBundle, ThatFailsLeavesThePublishedTableAlone) {
+  const auto flow = GetParam().flow;
+  GroupMod group;
+  group.group_id = 4;
+  group.type = GroupMod::Type::indirect;
+  group.buckets = {{.actions = {set_field(Field::tcp_dst, 7), OutputAction{3}}}};
+  std::vector<BundleItem> items = {without(10), flow(12, output(4)), flow(kFlows + 1, output(3)),
+                                   group, flow(13, output(0))};
+  const auto failed = sw.lsi.apply_bundle(items);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().index, 4u);
+  EXPECT_EQ(sw.lsi.aggregate({})->flows, kFlows + 1);
+  EXPECT_EQ(way_of(kFlows + 1), 4u);
+  for (uint32_t i = 1; i <= kFlows; ++i) ASSERT_EQ(way_of(i), 2 + i % 2) << i;
+  items.pop_back();
+  ASSERT_TRUE(sw.lsi.apply_bundle(items));
+  EXPECT_EQ(way_of(10), 4u);
+  EXPECT_EQ(way_of(12), 4u);
+  EXPECT_EQ(way_of(kFlows + 1), 3u);
+}
+
+TEST_P(SmallBundle, ThatEmptiesTheTableBuildsItAnew) {
+  FlowMod all;
+  all.command = FlowMod::Command::remove;
+  ASSERT_TRUE(
+      sw.lsi.apply_bundle(std::vector<BundleItem>{without(3), all, GetParam().flow(5, output(4))}));
+  EXPECT_EQ(way_of(5), 4u);
+  EXPECT_EQ(way_of(6), 0u);
+  EXPECT_EQ(sw.lsi.aggregate({})->flows, 1u);
+}
+
+INSTANTIATE_TEST_SUITE_P(Structures, SmallBundle,
+                         ::testing::Values(Shape{"hash", exact}, Shape{"prefix", prefix},
+                                           Shape{"tuple-space", of_masks}),
+                         [](const auto& shape) {
+                           std::string name = shape.param.structure;
+                           std::erase(name, '-');
+                           return name;
+                         });
+
 TEST(Lsi, DeletingAGroupOrMeterDeletesTheFlowsThatUseIt) {
   TestSwitch sw(2);
   for (uint32_t id = 1; id <= 2; ++id) {
