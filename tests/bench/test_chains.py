@@ -95,6 +95,9 @@ def test_cycles_that_grow_beyond_the_spread_miss_the_goal() -> None:
     assert slope_with(0.5, 1.0).met is True
     assert slope_with(50.0, 1.0).met is False
     assert slope_with(-3.0, 0.1).met is True
+    hidden = slope_with(0.0, 500.0)
+    assert hidden.met is False
+    assert "differ too much" in (hidden.note or "")
     assert "95 % interval" in (slope_with(50.0, 1.0).note or "")
     growing = row_named(
         list(figures.rows_of(taken_with(50.0), {}, LENGTHS, 2)),

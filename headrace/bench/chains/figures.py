@@ -11,6 +11,8 @@ from headrace.results.statistics import student_interval
 THROUGH, DIRECT, OVS = "headrace", "headrace-direct", "ovs-dpdk"
 SUBJECTS = (THROUGH, DIRECT, OVS)
 KEPT = 0.9
+GROWTH = 0.05
+"""Part of the shortest chain's cycles: what a VNF more must be shown to cost less than."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,8 @@ def rows_of(
 
 
 def _slope(subject: str, taken: Samples, failed: Mapping[str, str], lengths: Sequence[int]) -> Row:
-    """Growth of the cycles: with direct links none, as far as the rounds can tell."""
+    """Growth of the cycles. With direct links there is to be none: met if the rounds show that a VNF
+    more costs less than GROWTH of the shortest chain. Noise does not meet it, it hides it."""
     name = f"{subject} cycles for each VNF more"
     unit = "cycles/packet"
     goal = 0.0 if subject == DIRECT else None
@@ -86,7 +89,10 @@ def _slope(subject: str, taken: Samples, failed: Mapping[str, str], lengths: Seq
     low, high = student_interval(slopes)
     update: dict[str, object] = {"note": f"95 % interval {low:.3g} to {high:.3g}"}
     if goal is not None:
-        update["met"] = low <= goal
+        shortest = statistics.median(sample.cycles for sample in taken[subject, lengths[0]])
+        update["met"] = high <= GROWTH * shortest
+        if low <= goal and not update["met"]:
+            update["note"] = f"{update['note']}: the rounds differ too much to tell it from none"
     return made.model_copy(update=update)
 
 

@@ -132,7 +132,8 @@ def manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
             f"the sink, at {plan.load_pps:g} packets per second on every subject",
             "rate": "packets at the sink per second with the source unpaced: an overload",
             "for each VNF more": "slope of the least squares of a round's cycles over its lengths; "
-            "met if the 95 % interval of the rounds' slopes begins at 0 or below",
+            f"met if the 95 % interval of the rounds' slopes ends below {figures.GROWTH:.0%} of the "
+            "shortest chain's cycles",
         },
         "subjects": {
             THROUGH: f"shm ports; rules match {LOOK} besides the port, so that no direct link can "
