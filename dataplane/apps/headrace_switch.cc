@@ -138,6 +138,8 @@ Result<> run(const Arguments& arguments) {
 
   io.run();
   (*the_switch)->on_status_change(nullptr);
+  // Devices go before the database's lock does: who waits for the lock will open the same ones.
+  (*the_switch)->clear();
   client.stop();
   return {};
 }

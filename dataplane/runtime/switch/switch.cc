@@ -64,8 +64,12 @@ Switch::Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
 Switch::~Switch() {
   punt_event_.release();  // the descriptors are wake_up_'s and link_event_'s
   link_event_fd_.release();
-  while (!lsis_.empty()) destroy_lsi(std::string(lsis_.begin()->first));
+  clear();
   qsbr_.on_pending(nullptr);
+}
+
+void Switch::clear() {
+  while (!lsis_.empty()) destroy_lsi(std::string(lsis_.begin()->first));
 }
 
 ovsdb::SwitchInfo Switch::info() const {

@@ -62,6 +62,8 @@ class Switch final : public ovsdb::SwitchControl {
   Result<> create_lsi(const ovsdb::LsiConfig& config) override;
   Result<> update_lsi(const ovsdb::LsiConfig& config) override;
   void destroy_lsi(std::string_view lsi) override;
+  /// Destroys every LSI; their devices are closed when it returns.
+  void clear();
   Result<> add_port(std::string_view lsi, const ovsdb::PortSpec& spec) override;
   Result<bool> update_port(std::string_view lsi, const ovsdb::PortSpec& spec) override;
   void remove_port(std::string_view lsi, std::string_view port) override;
