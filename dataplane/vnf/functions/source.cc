@@ -14,10 +14,13 @@ constexpr size_t kFcs = 4;
 constexpr size_t kHeaders =
     sizeof(packet::EthernetHeader) + sizeof(packet::Ipv4Header) + sizeof(packet::UdpHeader);
 
+constexpr size_t kBurst = 32;
+
 struct SourceConfig {
   size_t frame_size{60};  ///< without FCS
   uint32_t flows{1};
   uint64_t rate_pps{0};
+  size_t burst{1};
   std::optional<MacAddress> src_mac;
   MacAddress dst_mac{};
   Ipv4Address src_ip{0};
@@ -74,10 +77,8 @@ class Source final : public Function {
   [[nodiscard]] nlohmann::json counters() const override { return {{"made", made_.read()}}; }
 
  private:
-  static constexpr size_t kBurst = 32;
-
-  /// How many packets each port's rate has room for, at most a burst. What a pause of more than a
-  /// burst's time left undone isn't made up for.
+  /// How many packets each port's rate has room for, in whole bursts, at most kBurst. What a pause
+  /// of more than a burst's time left undone isn't made up for.
   size_t due(uint64_t now) noexcept {
     if (config_.rate_pps == 0) return kBurst;
     if (last_ == 0) last_ = now;
@@ -85,7 +86,8 @@ class Source final : public Function {
     credit_ += static_cast<double>(now - last_) / interval;
     last_ = now;
     credit_ = std::min(credit_, static_cast<double>(2 * kBurst));
-    const size_t count = std::min(kBurst, static_cast<size_t>(credit_));
+    const size_t whole = std::min(kBurst, static_cast<size_t>(credit_));
+    const size_t count = whole - whole % config_.burst;
     credit_ -= static_cast<double>(count);
     return count;
   }
@@ -134,6 +136,7 @@ std::unique_ptr<Function> make_source(ConfigReader& config, const FunctionContex
   static_assert(64 - kFcs >= kHeaders);
   source.flows = static_cast<uint32_t>(config.integer("flows", 1, 1 << 24, 1));
   source.rate_pps = config.integer("rate_pps", 0, 1'000'000'000, 0);
+  source.burst = config.integer("burst", 1, kBurst, 1);
   source.src_mac = config.optional_mac("src_mac");
   source.dst_mac = config.optional_mac("dst_mac").value_or(MacAddress{2, 0, 0, 0, 0, 1});
   source.src_ip = config.optional_ipv4("src_ip").value_or(0x0a000001);

@@ -34,6 +34,19 @@ TEST_F(SourceTest, KeepsToItsRate) {
   EXPECT_NEAR(static_cast<double>(sent), 2 * 2500, 4) << "on each of two ports";
 }
 
+TEST_F(SourceTest, SendsWholeBurstsAtItsRate) {
+  make("source", R"({"rate_pps": 10000, "burst": 12})", 1);
+  tick();
+  size_t sent = 0;
+  for (int i = 0; i < 1000; ++i) {
+    now_ += 250;
+    const size_t now = tick().size();
+    EXPECT_TRUE(now == 0 || now == 12) << now;
+    sent += now;
+  }
+  EXPECT_NEAR(static_cast<double>(sent), 2500, 12);
+}
+
 TEST_F(SourceTest, DoesNotMakeUpForALongPause) {
   make("source", R"({"rate_pps": 10000})", 1);
   tick();

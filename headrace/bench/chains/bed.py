@@ -19,6 +19,8 @@ VNF_CORE = 0
 VNF_MEMORY_MB = 48
 GROUP = "chain"
 SIZE = 64
+BURST = 32
+"""Packets that leave the source together: by ones, each would pay for a round over all ports."""
 LINKS_S = 0.5
 """Seconds with traffic for links to be made or unmade, before VNFs are parked."""
 
@@ -118,7 +120,7 @@ class Bed:
 
     @staticmethod
     def _paced(rate_pps: float) -> dict[str, int]:
-        return {"size": SIZE, "rate_pps": max(1, round(rate_pps))}
+        return {"size": SIZE, "rate_pps": max(1, round(rate_pps)), "burst": BURST}
 
     async def load(self, rate_pps: float | None) -> None:
         """Has the source send at a rate, or (None) as fast as it can."""

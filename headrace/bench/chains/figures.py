@@ -74,8 +74,11 @@ def rows_of(
 
 
 def _slope(subject: str, taken: Samples, failed: Mapping[str, str], lengths: Sequence[int]) -> Row:
-    """Growth of the cycles. With direct links there is to be none: met if the rounds show that a VNF
-    more costs less than GROWTH of the shortest chain. Noise does not meet it, it hides it."""
+    """Growth of the cycles; with direct links there is to be none.
+
+    Met if the rounds show that a VNF more costs less than GROWTH of the shortest chain: noise does
+    not meet it, it hides it.
+    """
     name = f"{subject} cycles for each VNF more"
     unit = "cycles/packet"
     goal = 0.0 if subject == DIRECT else None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.bench.chains import figures
-from headrace.bench.chains.bed import SIZE, VNF_CORE, Bed, cycles_of
+from headrace.bench.chains.bed import BURST, SIZE, VNF_CORE, Bed, cycles_of
 from headrace.bench.chains.figures import DIRECT, OVS, SUBJECTS, THROUGH, Sample
 from headrace.bench.chains.rules import LENGTHS
 from headrace.bench.chains.vnf import ChainError
@@ -129,11 +129,11 @@ def manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "versions": versions(),
         "definitions": {
             "cycles": "TSC cycles that the switch's worker spent on packets, for each packet at "
-            f"the sink, at {plan.load_pps:g} packets per second on every subject",
+            f"the sink, at {plan.load_pps:g} packets per second, {BURST} at once, on every subject",
             "rate": "packets at the sink per second with the source unpaced: an overload",
             "for each VNF more": "slope of the least squares of a round's cycles over its lengths; "
-            f"met if the 95 % interval of the rounds' slopes ends below {figures.GROWTH:.0%} of the "
-            "shortest chain's cycles",
+            f"met if the 95 % interval of the rounds' slopes ends below {figures.GROWTH:.0%} of "
+            "the shortest chain's cycles",
         },
         "subjects": {
             THROUGH: f"shm ports; rules match {LOOK} besides the port, so that no direct link can "
