@@ -23,6 +23,7 @@ from pathlib import Path
 
 from tests.conformance_openflow import results, suite
 from tests.conformance_openflow.results import Records
+from tests.conformance_openflow.sockets import PacketSockets
 from tests.conformance_openflow.topology import TESTER_CONTROL, topology
 
 CLONE_NEWNET = 0x40000000
@@ -126,7 +127,8 @@ def execute(
         )
     )
     log = rundir / "tester.log"
-    with topology(options.target, rundir, f"tcp:127.0.0.1:{port}"), log.open("w") as output:
+    controller = f"tcp:127.0.0.1:{port}"
+    with topology(options.target, rundir, controller) as sockets, log.open("w") as output:
         app = subprocess.Popen(
             [sys.executable, "-m", "tests.conformance_openflow.tester_app", str(config)],
             stdin=subprocess.DEVNULL,
@@ -134,21 +136,30 @@ def execute(
             stderr=subprocess.STDOUT,
         )
         try:
-            follow(app, cases, records, options.quiet)
+            follow(app, cases, records, sockets, options.quiet)
         finally:
             app.terminate()
             app.wait()
+            if lost := sockets.lost():
+                sys.stderr.write(f"Open vSwitch's sockets lost {lost} frames during this run\n")
     if app.returncode != 0:
         sys.stderr.write("\n".join(log.read_text().splitlines()[-30:]) + "\n")
     return app.returncode
 
 
 def follow(
-    app: subprocess.Popen[bytes], cases: list[suite.Case], records: Records, quiet: bool
+    app: subprocess.Popen[bytes],
+    cases: list[suite.Case],
+    records: Records,
+    sockets: PacketSockets,
+    quiet: bool,
 ) -> None:
-    """Waits for the tester, says how far it is and what fails; gives up when it stands still."""
+    """Waits for the tester, says how far it is and what fails; gives up when it stands still.
+
+    With what fails it says what Open vSwitch's sockets lost since something else failed.
+    """
     began = since = told = time.monotonic()
-    done = 0
+    done = lost = 0
     failed: set[results.Outcome] = set()
     while app.poll() is None:
         time.sleep(0.5)
@@ -157,7 +168,8 @@ def follow(
         for outcome in outcomes:
             if not outcome.ok and outcome not in failed:
                 failed.add(outcome)
-                sys.stderr.write(f"\rFAILED {outcome}\n")
+                before, lost = lost, sockets.lost()
+                sys.stderr.write(f"\rFAILED {outcome} (frames the sockets lost: {lost - before})\n")
         if len(outcomes) != done:
             done, since = len(outcomes), now
         elif now - since > STANDSTILL_S:

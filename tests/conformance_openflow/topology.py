@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.conformance_openflow.sockets import PacketSockets
 from tests.support.daemon import Daemon
 from tests.support.switch import SCHEMA, Switch, run
 
@@ -33,6 +34,8 @@ class OpenVSwitch:
         self.rundir = rundir
         self._options = options
         self.database = rundir / "db.sock"
+        self.pid = 0
+        """The process of ovs-vswitchd, once it is started."""
         self._daemons: list[Daemon] = []
 
     def start(self) -> None:
@@ -67,6 +70,7 @@ class OpenVSwitch:
         )
         self._daemons.append(switch)
         switch.wait_until(control.exists)
+        self.pid = switch.pid
 
     def vsctl(self, *words: str) -> str:
         """Runs ovs-vsctl on this database."""
@@ -100,8 +104,11 @@ def _port(bridge: str, device: str, number: int, kind: str) -> list[str]:
 
 
 @contextmanager
-def topology(target: str, rundir: Path, controller: str) -> Iterator[None]:
-    """Both switches, running and connecting to `controller` (an OVSDB controller target)."""
+def topology(target: str, rundir: Path, controller: str) -> Iterator[PacketSockets]:
+    """Both switches, running and connecting to `controller` (an OVSDB controller target).
+
+    Yields the sockets by which Open vSwitch receives, as tester and as target if it is that too.
+    """
     tester = OpenVSwitch(rundir / "tester")
     tester.rundir.mkdir()
     headrace: Switch | None = None
@@ -131,7 +138,13 @@ def topology(target: str, rundir: Path, controller: str) -> Iterator[None]:
             _ip("link", "set", f"link{number}", "up")
             words += _port("tester", f"link{number}", number, "system")
         tester.vsctl(*words[1:])
-        yield
+        sockets = PacketSockets(tester.pid)
+        if len(sockets) < len(PORTS):
+            raise RuntimeError(f"the tester has {len(sockets)} packet sockets for {PORTS}")
+        try:
+            yield sockets
+        finally:
+            sockets.close()
     finally:
         if headrace is not None:
             headrace.stop()
