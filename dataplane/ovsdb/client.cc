@@ -59,14 +59,17 @@ std::string transaction_error(const Json& reply) {
 }  // namespace
 
 Client::Client(asio::io_context& context, std::string target, SwitchControl& control,
-               TlsCredentials* tls)
+               TlsCredentials* tls, Backoff retry)
     : context_(context),
       target_(std::move(target)),
       tls_(tls),
       reconciler_(control),
       reconnect_timer_(context),
+      retry_timer_(context),
       status_timer_(context),
-      statistics_timer_(context) {}
+      statistics_timer_(context),
+      retry_(retry),
+      next_retry_(retry.first) {}
 
 Client::~Client() {
   stop();
@@ -85,6 +88,7 @@ void Client::stop() {
   running_ = false;
   active_ = false;
   reconnect_timer_.cancel();
+  stop_retry();
   status_timer_.cancel();
   statistics_timer_.cancel();
   if (rpc_) {
@@ -123,6 +127,7 @@ void Client::connect() {
 void Client::on_failure(const std::string& why) {
   active_ = false;
   transacting_ = false;
+  stop_retry();
   status_timer_.cancel();
   statistics_timer_.cancel();
   if (!running_) {
@@ -196,15 +201,51 @@ void Client::log_new(Notes notes) {
 }
 
 void Client::on_rows_changed() {
+  if (apply_rows()) {
+    schedule_retry();
+  }
+}
+
+bool Client::apply_rows() {
   const auto desired = read_desired(database_);
   if (!desired) {
     give_up(desired.error().message);
-    return;
+    return false;
   }
   log_new(all_notes(*desired));
   stats_interval_ = desired->stats_interval;
   reconciler_.apply(*desired);
   write_back();
+  return true;
+}
+
+void Client::schedule_retry() {
+  if (!reconciler_.wants_retry()) {
+    stop_retry();
+    return;
+  }
+  // What changes of the rows try in between puts no retry off: there may be many of them.
+  if (retrying_) {
+    return;
+  }
+  retrying_ = true;
+  retry_timer_.expires_after(next_retry_);
+  retry_timer_.async_wait([this](asio::error_code code) {
+    if (code || !retrying_) {
+      return;
+    }
+    retrying_ = false;
+    next_retry_ = std::min(next_retry_ * 2, retry_.longest);
+    if (apply_rows()) {
+      schedule_retry();
+    }
+  });
+}
+
+void Client::stop_retry() {
+  retrying_ = false;
+  retry_timer_.cancel();
+  next_retry_ = retry_.first;
 }
 
 void Client::refresh_soon() {

@@ -6,6 +6,9 @@
 // back-off (100 ms to 8 s); the switch goes on forwarding meanwhile, and what changed in between is
 // applied as a difference.
 //
+// What the switch refuses (Reconciler::wants_retry) is tried again with a back-off of its own
+// (250 ms to 16 s) until it succeeds; its error column stays meanwhile.
+//
 // Writing back: one transaction at a time, which asserts the lock, so that a daemon that lost it
 // writes nothing. Status is compared twice a second and written where it changed; statistics every
 // other_config:stats-update-interval (default and least 5000 ms).
@@ -25,16 +28,23 @@
 
 namespace headrace::ovsdb {
 
+/// How long to wait before trying again: `first`, then twice as long each time, up to `longest`.
+struct Backoff {
+  std::chrono::milliseconds first;
+  std::chrono::milliseconds longest;
+};
+
 class Client {
  public:
+  static constexpr Backoff kRetry{std::chrono::milliseconds(250), std::chrono::seconds(16)};
   static constexpr std::chrono::milliseconds kMinBackoff{100};
   static constexpr std::chrono::milliseconds kMaxBackoff{8000};
   static constexpr std::chrono::milliseconds kStatusInterval{500};
 
   /// `target` is `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. `control` and `tls` (not null, for
-  /// `ssl:`) must outlive the client.
+  /// `ssl:`) must outlive the client. `retry` is for what the switch refuses.
   Client(asio::io_context& context, std::string target, SwitchControl& control,
-         TlsCredentials* tls = nullptr);
+         TlsCredentials* tls = nullptr, Backoff retry = kRetry);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
@@ -56,6 +66,10 @@ class Client {
   void on_lock();
   void request_monitor();
   void on_rows_changed();
+  /// Reads the rows and applies them; false if they can't be read and the session was given up.
+  bool apply_rows();
+  void schedule_retry();
+  void stop_retry();
   /// Logs what was not said before.
   void log_new(Notes notes);
   void write_back();
@@ -75,12 +89,16 @@ class Client {
   Notes logged_;  ///< what the log has been told already
   std::shared_ptr<Rpc> rpc_;
   asio::steady_timer reconnect_timer_;
+  asio::steady_timer retry_timer_;
   asio::steady_timer status_timer_;
   asio::steady_timer statistics_timer_;
   std::chrono::milliseconds backoff_{kMinBackoff};
+  Backoff retry_;
+  std::chrono::milliseconds next_retry_;
   std::chrono::milliseconds stats_interval_{5000};
   bool running_{false};
   bool active_{false};
+  bool retrying_{false};  ///< the retry timer runs
   bool transacting_{false};
   bool dirty_{false};  ///< status may have changed while a transaction was under way
   bool statistics_due_{false};

@@ -20,7 +20,8 @@ using ::testing::HasSubstr;
 /// A client in a thread of its own.
 class RunningClient {
  public:
-  explicit RunningClient(const std::string& target) : client_(context_, target, fake_) {
+  explicit RunningClient(const std::string& target, Backoff retry = Client::kRetry)
+      : client_(context_, target, fake_, nullptr, retry) {
     asio::post(context_, [this] { ASSERT_TRUE(client_.start()); });
     thread_ = std::thread([this] { context_.run(); });
   }
@@ -130,7 +131,7 @@ TEST_F(ClientTest, PortsGetNumbersStatusAndStatistics) {
 }
 
 TEST_F(ClientTest, AFailingPortTellsOvsVsctlAndSparesTheOthers) {
-  RunningClient client(server_.target());
+  RunningClient client(server_.target(), {std::chrono::hours(1), std::chrono::hours(1)});
   client.with([](auto& fake, auto&) { return fake.failing_ports.insert("bad").second; });
   vsctl({"add-br", "br0"});
   const auto result = server_.vsctl({"add-port", "br0", "bad", "--", "add-port", "br0", "good",
@@ -144,6 +145,30 @@ TEST_F(ClientTest, AFailingPortTellsOvsVsctlAndSparesTheOthers) {
   }),
             1)
       << "writing the error back must not count as a change of the row";
+}
+
+TEST_F(ClientTest, AFailingPortIsTriedAgainWithoutAChangeOfTheDatabase) {
+  RunningClient client(server_.target(),
+                       {std::chrono::milliseconds(5), std::chrono::milliseconds(20)});
+  client.with([](auto& fake, auto&) { return fake.failing_ports.insert("bad").second; });
+  vsctl({"add-br", "br0"});
+  server_.vsctl({"add-port", "br0", "bad", "--", "set", "Interface", "bad", "type=dpdk"});
+  const auto tries = [&] {
+    return client.with([](auto& fake, auto&) {
+      return std::count(fake.calls.begin(), fake.calls.end(), "add_port br0 bad dpdk 1");
+    });
+  };
+  EXPECT_TRUE(eventually([&] { return tries() >= 5; }));
+  EXPECT_EQ(vsctl({"get", "Interface", "bad", "error"}), "\"bad: no such device\"");
+  EXPECT_EQ(vsctl({"get", "Interface", "bad", "ofport"}), "-1");
+  client.with([](auto& fake, auto&) { return fake.failing_ports.erase("bad"); });
+  EXPECT_TRUE(eventually([&] { return vsctl({"get", "Interface", "bad", "ofport"}) == "1"; }));
+  EXPECT_EQ(vsctl({"get", "Interface", "bad", "error"}), "[]");
+  // A later failure finds a back-off that begins anew.
+  client.with([](auto& fake, auto&) { return fake.failing_ports.insert("worse").second; });
+  server_.vsctl({"add-port", "br0", "worse", "--", "set", "Interface", "worse", "type=dpdk"});
+  client.with([](auto& fake, auto&) { return fake.failing_ports.erase("worse"); });
+  EXPECT_TRUE(eventually([&] { return vsctl({"get", "Interface", "worse", "ofport"}) == "2"; }));
 }
 
 TEST_F(ClientTest, ABondIsRefusedInWords) {

@@ -48,6 +48,7 @@ std::optional<std::string> patch_complaint(const PortSpec& spec) {
 }  // namespace
 
 void Reconciler::apply(const Desired& desired) {
+  refused_ = false;
   root_ = desired.root;
   notes_ = desired.notes;
   apply_workers(desired.workers);
@@ -134,8 +135,7 @@ void Reconciler::apply_lsi(const BridgeRow& row) {
   }
   const auto done = lsi.exists ? control_.update_lsi(row.config) : control_.create_lsi(row.config);
   if (!done) {
-    log::error("bridge {}: {}", row.config.name, done.error().message);
-    lsi.error = done.error().message;
+    note_refusal("bridge " + row.config.name, done.error(), lsi.error, lsi.error);
     return;
   }
   lsi.exists = true;
@@ -181,8 +181,7 @@ void Reconciler::apply_port(const std::string& name, Lsi& lsi, const InterfaceRo
   }
   const auto updated = control_.update_port(name, spec);
   if (!updated) {
-    log::error("port {}: {}", spec.name, updated.error().message);
-    port.error = updated.error().message;
+    note_refusal("port " + spec.name, updated.error(), port.error, port.error);
     return;
   }
   if (!*updated) {
@@ -201,6 +200,7 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
   port.spec = row.spec;
   port.requested = row.requested;
   port.spec.number = 0;
+  const auto error_before = std::exchange(port.error, std::nullopt);
   port.error = row.complaint ? row.complaint : patch_complaint(row.spec);
   if (!lsi.exists) {
     port.error = fmt::format("bridge {}: {}", name, lsi.error.value_or("not created"));
@@ -216,13 +216,22 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
   }
   port.spec.number = *number;
   if (auto added = control_.add_port(name, port.spec); !added) {
-    log::error("port {}: {}", port.spec.name, added.error().message);
-    port.error = added.error().message;
+    note_refusal("port " + port.spec.name, added.error(), error_before, port.error);
     port.spec.number = 0;
     lsi.last_number = last_number;  // a port that is tried again and again uses no numbers up
     return;
   }
   port.exists = true;
+}
+
+void Reconciler::note_refusal(const std::string& what, const Error& refusal,
+                              const std::optional<std::string>& before,
+                              std::optional<std::string>& error) {
+  refused_ = true;
+  if (before != refusal.message) {
+    log::error("{}: {}", what, refusal.message);
+  }
+  error = refusal.message;
 }
 
 void Reconciler::remove_port(const std::string& name, Port& port) {

@@ -10,7 +10,8 @@
 // in one transaction.
 //
 // Failures: a port or LSI that can't be made keeps its error and is tried again at the next
-// apply(), as OVS does; nothing else is affected.
+// apply(), as OVS does; nothing else is affected. wants_retry() says that there is one: its cause
+// may go away without a change of the database (a device that another process still holds).
 //
 // Port numbers: LOCAL for the port named like its bridge; ofport_request if it is free; the number
 // of the column `ofport` if it is free, so that a restart changes no number; else the next one
@@ -45,6 +46,10 @@ class Reconciler {
   /// Brings the switch to `desired`. Idempotent: the same state twice asks nothing but for what
   /// failed before.
   void apply(const Desired& desired);
+
+  /// Whether the switch refused a port or an LSI at the last apply(). What can't work before its
+  /// row changes, such as a patch port without a peer, is no such failure.
+  [[nodiscard]] bool wants_retry() const { return refused_; }
 
   /// Every status column of every row that the last apply() knew, but for statistics. Asks the
   /// switch for the state of ports and controllers.
@@ -86,6 +91,9 @@ class Reconciler {
   void apply_ports(const BridgeRow& row);
   void apply_port(const std::string& name, Lsi& lsi, const InterfaceRow& row);
   void create_port(const std::string& name, Lsi& lsi, Port& port, const InterfaceRow& row);
+  /// Keeps why the switch refused `what`, and logs it unless it is what it said before.
+  void note_refusal(const std::string& what, const Error& refusal,
+                    const std::optional<std::string>& before, std::optional<std::string>& error);
   void apply_controllers(const BridgeRow& row);
   void apply_mirrors(const BridgeRow& row);
   void remove_port(const std::string& name, Port& port);
@@ -113,6 +121,7 @@ class Reconciler {
   std::map<std::string, Lsi> lsis_;
   std::optional<Uuid> root_;
   int64_t applied_cfg_{0};  ///< next_cfg of the last apply()
+  bool refused_{false};     ///< see wants_retry()
 };
 
 }  // namespace headrace::ovsdb

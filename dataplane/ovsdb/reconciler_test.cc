@@ -184,8 +184,10 @@ TEST_F(ReconcilerTest, AFailureStaysWithItsPortAndIsTriedAgain) {
   EXPECT_GT(column("Interface", "uuid-good", "ofport"), 0);
   EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2"));
   EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2")) << "no number is used up";
+  EXPECT_TRUE(reconciler_.wants_retry());
   fake_.failing_ports.clear();
   apply();
+  EXPECT_FALSE(reconciler_.wants_retry());
   EXPECT_GT(column("Interface", "uuid-bad", "ofport"), 0);
   EXPECT_EQ(column("Interface", "uuid-bad", "error"), empty_set());
 }
@@ -218,6 +220,7 @@ TEST_F(ReconcilerTest, APatchWithoutAPeerOrWithItselfIsAnError) {
   apply();
   EXPECT_EQ(column("Interface", "uuid-a", "error"), "a: patch type requires valid 'peer' argument");
   EXPECT_EQ(column("Interface", "uuid-b", "error"), "b: patch peer must not be self");
+  EXPECT_FALSE(reconciler_.wants_retry()) << "only their rows can mend that";
 }
 
 TEST_F(ReconcilerTest, AChangeIsAnUpdateOrANewPortWithTheSameNumber) {

@@ -3,8 +3,11 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -19,6 +22,8 @@ from tests.support.veth import RawPort, VethPair
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
 NONE = ["set", []]
+TUNSETIFF = 0x400454CA
+IFF_TAP_NO_PI = 0x1002
 
 
 @dataclass
@@ -286,4 +291,23 @@ def test_names_are_unique(bystander: Bystander) -> None:
     with VethPair() as pair:
         assert pair.near in bystander.add(pair.near, "type=tap")
     assert bystander.error(pair.near) == ""
+    assert bystander.forwards()
+
+
+def test_a_busy_tap_is_made_once_it_is_free(bystander: Bystander) -> None:
+    """As after a takeover: the process before still holds the device, and nobody writes a row."""
+    name = f"{bystander.bridge}b"
+    holder = os.open("/dev/net/tun", os.O_RDWR)
+    try:
+        fcntl.ioctl(holder, TUNSETIFF, struct.pack("16sH22x", name.encode(), IFF_TAP_NO_PI))
+        error = bystander.add(name, "type=tap")
+        assert name in error
+        assert bystander.switch.interface(name, "ofport") == -1
+        assert bystander.error(name) == error
+    finally:
+        os.close(holder)
+    switch = bystander.switch
+    assert switch.process is not None
+    switch.process.wait_until(lambda: switch.interface(name, "ofport") != -1)
+    assert switch.interface(name, "error") == NONE
     assert bystander.forwards()
