@@ -17,7 +17,9 @@ from rich.table import Table
 from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 from headrace.protocols.control import ControlError, call
 
-Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
+Rundir = Annotated[
+    Path, typer.Option(help="The node's directory, or a headrace-switch's own --rundir.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
 
@@ -27,6 +29,8 @@ _FILE_WIDTH = 160
 _WORDS_WIDTH = 9
 # From here on there is room for what is seldom asked for.
 _WIDE = 120
+# In the directory of a switch, which is a node's `switch` or one of its own.
+_SOCKET = "headrace-switch.ctl"
 # OpenFlow's number of an LSI's own port.
 _LOCAL = 0xFFFFFFFE
 
@@ -40,8 +44,9 @@ def register(app: typer.Typer) -> None:
 
 def _ask(rundir: Path, method: str, **params: Any) -> Any:
     """The answer of the switch's control socket."""
-    socket = rundir / "switch" / "headrace-switch.ctl"
-    if not socket.exists():
+    sockets = [rundir / "switch" / _SOCKET, rundir / _SOCKET]
+    socket = next((path for path in sockets if path.exists()), None)
+    if socket is None:
         NodeClient.of(rundir)  # says so if there is no node at all
         fail(f"the node of {rundir} does not run headrace-switch; use the tools of its own switch")
     try:
@@ -97,11 +102,18 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     tables = []
     for lsi in answer["lsis"]:
         rows = [
-            {**port, **port["counters"]} | ({"ofport": "LOCAL"} if port["ofport"] == _LOCAL else {})
+            {**port, **port["counters"], "link": _link(port)}
+            | ({"ofport": "LOCAL"} if port["ofport"] == _LOCAL else {})
             for port in lsi["ports"]
         ]
-        columns = ("ofport", "name", "type", "rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
-        tables.append(table_of(f"LSI {lsi['name']}", rows, columns))
+        counts = ("rx_packets", "tx_packets", "rx_dropped", "tx_dropped")
+        tables.append(
+            table_of(f"LSI {lsi['name']}", rows, ("ofport", "name", "type", "link", *counts))
+        )
+        if lsi["controllers"]:
+            rows = [{**each, **each["status"]} for each in lsi["controllers"]]
+            title = f"controllers of {lsi['name']}"
+            tables.append(table_of(title, rows, ("target", "role", "state", "last_error")))
         if lsi["mirrors"]:
             title = f"mirrors of {lsi['name']}"
             tables.append(table_of(title, lsi["mirrors"], ("name", "packets", "bytes")))
@@ -113,6 +125,13 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     columns = ("worker", "cpu", "port", "queue", "packets", "bursts", "full_bursts")
     tables.append(table_of(f"workers ({answer['simd']} instructions)", rows, columns))
     _print(answer, as_json, tables)
+
+
+def _link(port: dict[str, Any]) -> str:
+    """Whether a port can send, in a word."""
+    if not port["admin_up"]:
+        return "off"
+    return "up" if port["link_up"] else "down"
 
 
 @switch.command("tables")
