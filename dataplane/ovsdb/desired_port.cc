@@ -54,7 +54,7 @@ Result<InterfaceRow> read_interface(const Uuid& uuid, const Json& columns,
   }
   note_other_config(other_config, {"pmd-rxq-affinity"}, "", row.notes);
   if (mtu) {
-    row.spec.mtu = static_cast<uint32_t>(std::clamp<int64_t>(*mtu, 1, UINT16_MAX));
+    row.spec.mtu = static_cast<uint32_t>(std::clamp<int64_t>(*mtu, 0, INT32_MAX));
   }
   if (requested && *requested >= 1 && *requested <= kOfportMax) {
     row.requested = static_cast<uint32_t>(*requested);

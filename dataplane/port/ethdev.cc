@@ -34,8 +34,12 @@ Result<uint16_t> plug(const std::string& port, const std::string& devargs) {
     return fail("{}: the device '{}' is in use by another port", port, device);
   }
   if (const int error = rte_dev_probe(devargs.c_str()); error != 0) {
-    return fail("{}: cannot make the device '{}': {}; the log says more", port, devargs,
-                rte_strerror(-error));
+    // Drivers of virtual devices fail with -1 for any cause, and EAL with EFAULT where none
+    // answers.
+    const std::string why = error == -EFAULT ? "no driver knows this name"
+                            : error == -1    ? "its driver refuses it"
+                                             : rte_strerror(-error);
+    return fail("{}: cannot make the device '{}': {}; the log says more", port, devargs, why);
   }
   if (rte_eth_dev_get_port_by_name(device.c_str(), &port_id) == 0) return port_id;
   // A PCI device's port may be named by the driver: look the device's arguments up instead.

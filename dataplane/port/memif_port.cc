@@ -103,7 +103,7 @@ StringMap MemifPort::status() const {
 
 Result<std::unique_ptr<Port>> open_memif_port(const PortConfig& config, Options& options) {
   memif::EndpointConfig endpoint{.name = config.name, .on_link_event = config.on_link_event};
-  const Result<std::string> socket = options.required("socket");
+  const Result<std::string> socket = options.socket_path("socket");
   if (!socket) return tl::unexpected(socket.error());
   endpoint.socket = *socket;
   const Result<uint32_t> id = options.number("id", 0, 0, UINT32_MAX);

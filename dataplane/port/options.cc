@@ -2,6 +2,7 @@
 #include "port/options.h"
 
 #include <rte_dev.h>
+#include <sys/un.h>
 
 #include <bit>
 #include <charconv>
@@ -28,6 +29,22 @@ Result<std::string> Options::required(const std::string& key) {
 Result<std::string> Options::plain(const std::string& key, const std::string& fallback) {
   if (!text(key)) return fallback;
   return required(key);
+}
+
+Result<> check_socket_path(const std::string& port, const std::string& path) {
+  constexpr size_t kMost = sizeof(sockaddr_un::sun_path) - 1;
+  if (path.size() <= kMost) return {};
+  return fail("{}: the socket's path {} has {} octets: at most {} are possible", port, path,
+              path.size(), kMost);
+}
+
+Result<std::string> Options::socket_path(const std::string& key) {
+  Result<std::string> path = required(key);
+  if (!path) return path;
+  if (Result<> checked = check_socket_path(config_.name, *path); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  return path;
 }
 
 Result<uint32_t> Options::number(const std::string& key, uint32_t fallback, uint32_t low,

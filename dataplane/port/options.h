@@ -25,6 +25,8 @@ class Options {
   Result<std::string> required(const std::string& key);
   /// As required(), but absence is no error and gives `fallback`.
   Result<std::string> plain(const std::string& key, const std::string& fallback);
+  /// The path of a Unix socket, which the kernel holds to 107 octets (unix(7)).
+  Result<std::string> socket_path(const std::string& key);
   /// A whole number in [low, high].
   Result<uint32_t> number(const std::string& key, uint32_t fallback, uint32_t low, uint32_t high);
   /// A power of two in [low, high].
@@ -40,6 +42,9 @@ class Options {
   const PortConfig& config_;
   std::set<std::string> asked_;
 };
+
+/// An error if a path is too long for a Unix socket.
+Result<> check_socket_path(const std::string& port, const std::string& path);
 
 /// A vdev's name: the driver's, then the port's with all but letters, digits, '_' and '-' replaced.
 /// Names that differ stay different (a hash is added where characters were replaced or cut).

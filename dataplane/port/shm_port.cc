@@ -201,6 +201,14 @@ StringMap ShmPort::status() const {
 Result<std::unique_ptr<Port>> open_shm_port(const PortConfig& config, Options& options) {
   const Result<std::string> group_name = options.required("group");
   if (!group_name) return tl::unexpected(group_name.error());
+  if (group_name->find('/') != std::string::npos) {
+    return fail("{}: options:group is '{}': it becomes a socket's name and must have no '/'",
+                config.name, *group_name);
+  }
+  if (Result<> checked = check_socket_path(config.name, config.rundir + "/" + *group_name + ".shm");
+      !checked) {
+    return tl::unexpected(checked.error());
+  }
   shm::RegionConfig region{.name = *group_name};
   const Result<uint32_t> ports = options.number("ports", region.n_ports, 1, shm::kMaxPorts);
   if (!ports) return tl::unexpected(ports.error());

@@ -12,6 +12,7 @@ namespace headrace::port {
 namespace {
 
 constexpr std::string_view kFlow = "flow";
+const std::string kCommonKey = "key";
 
 std::optional<packet::TunnelKind> kind_of(std::string_view type) {
   if (type == "vxlan") return packet::TunnelKind::vxlan;
@@ -25,7 +26,8 @@ Result<std::optional<uint32_t>> read_key(const PortConfig& config, Options& opti
                                          packet::TunnelKind kind, const std::string& name,
                                          bool& given) {
   std::optional<std::string> text = options.text(name);
-  const std::optional<std::string> common = options.text("key");
+  const std::optional<std::string> common = options.text(kCommonKey);
+  const std::string& said = text ? name : kCommonKey;
   if (!text) text = common;
   given = text.has_value();
   if (!text) return std::optional<uint32_t>(0);
@@ -36,7 +38,7 @@ Result<std::optional<uint32_t>> read_key(const PortConfig& config, Options& opti
   const char* end = text->data() + text->size();
   const auto [stop, error] = std::from_chars(begin, end, number, hex ? 16 : 10);
   if (error != std::errc{} || stop != end || number > packet::largest_id(kind)) {
-    return fail("{}: options:{} is '{}': it must be `flow` or a number to {}", config.name, name,
+    return fail("{}: options:{} is '{}': it must be `flow` or a number to {}", config.name, said,
                 *text, packet::largest_id(kind));
   }
   return std::optional<uint32_t>(static_cast<uint32_t>(number));
@@ -60,6 +62,10 @@ Result<> read_addresses(const PortConfig& config, Options& options, TunnelOption
   Result<std::optional<IpAddress>> address = read_ip(config, "remote_ip", *remote, true);
   if (!address) return tl::unexpected(address.error());
   read.remote = *address;
+  if (read.remote && read.remote->is_multicast()) {
+    return fail("{}: options:remote_ip is '{}': a multicast address can't be a tunnel's far end",
+                config.name, *remote);
+  }
   if (const std::optional<std::string> local = options.text("local_ip")) {
     address = read_ip(config, "local_ip", *local, true);
     if (!address) return tl::unexpected(address.error());

@@ -17,6 +17,9 @@ struct IpAddress {
   packet::TunnelAddress octets{};
   bool ipv6{false};
   auto operator<=>(const IpAddress&) const = default;
+  [[nodiscard]] bool is_multicast() const {
+    return ipv6 ? octets[0] == 0xff : (octets[0] & 0xf0) == 0xe0;
+  }
 };
 
 struct TunnelOptions {

@@ -32,11 +32,15 @@ Result<EthdevRequest> vhost_user_request(const PortConfig& config, Options& opti
   }
   const Result<uint32_t> queues = options.number("n_rxq", 1, 1, 64);
   if (!queues) return tl::unexpected(queues.error());
-  return request_for(config, config.rundir + "/" + config.name, false, *queues);
+  const std::string path = config.rundir + "/" + config.name;
+  if (Result<> checked = check_socket_path(config.name, path); !checked) {
+    return tl::unexpected(checked.error());
+  }
+  return request_for(config, path, false, *queues);
 }
 
 Result<EthdevRequest> vhost_user_client_request(const PortConfig& config, Options& options) {
-  const Result<std::string> path = options.required("vhost-server-path");
+  const Result<std::string> path = options.socket_path("vhost-server-path");
   if (!path) return tl::unexpected(path.error());
   const Result<uint32_t> queues = options.number("n_rxq", 1, 1, 64);
   if (!queues) return tl::unexpected(queues.error());

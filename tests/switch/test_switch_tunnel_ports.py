@@ -297,7 +297,9 @@ def test_local_by_flow(switch: Switch, bridges: tuple[str, str], checksum: bool)
     ("option", "words"),
     [
         ("remote_ip=nowhere", "it must be an IP address or `flow`"),
-        ("key=16777216", "it must be `flow` or a number to 16777215"),
+        ("remote_ip=239.1.1.1", "a multicast address can't be a tunnel's far end"),
+        ("key=16777216", "options:key is '16777216': it must be `flow` or a number to 16777215"),
+        ("out_key=x", "options:out_key is 'x'"),
         ("ttl=0", "it must be a number from 1 to 255"),
         ("exts=gbp", "exts"),
         ("gateway=fd00::1", "not of the IP version of the tunnel"),

@@ -12,6 +12,7 @@ namespace {
 constexpr uint16_t kOrdinaryData = 2048;
 constexpr uint16_t kJumboData = 10000;
 constexpr uint32_t kFrameOverhead = 22;  ///< Ethernet header and two VLAN tags
+constexpr uint32_t kLeastMtu = 68;       ///< IPv4's (RFC 791, section 3.2)
 constexpr uint32_t kMaxBuffers = (1u << 20) - 1;
 
 /// Buffers of `data` bytes that fit `bytes`.
@@ -32,10 +33,16 @@ Result<BufferPools> BufferPools::make(uint32_t memory_mb) {
 }
 
 Result<rte_mempool*> BufferPools::for_mtu(uint32_t mtu) {
-  if (mtu + kFrameOverhead <= kOrdinaryData) return ordinary_.get();
-  if (mtu + kFrameOverhead > kJumboData) {
-    return fail("MTU {}: at most {} is possible", mtu, kJumboData - kFrameOverhead);
+  constexpr uint32_t kMost = kJumboData - kFrameOverhead;
+  if (mtu < kLeastMtu || mtu > kMost) {
+    return fail("MTU {}: {} to {} are possible", mtu, kLeastMtu, kMost);
   }
+  return for_frame(mtu + kFrameOverhead);
+}
+
+Result<rte_mempool*> BufferPools::for_frame(uint32_t octets) {
+  if (octets <= kOrdinaryData) return ordinary_.get();
+  if (octets > kJumboData) return fail("{} octets: at most {} are possible", octets, kJumboData);
   if (!jumbo_) {
     const uint64_t bytes = (uint64_t{memory_mb_} << 20) / 8;
     Result<Mempool> pool = make_mempool(

@@ -16,8 +16,10 @@ class BufferPools {
   /// rest is for devices, tables and jumbo frames.
   static Result<BufferPools> make(uint32_t memory_mb);
 
-  /// The pool whose buffers hold a whole frame of this MTU (bytes of IP, at most 9978).
+  /// The pool whose buffers hold a whole frame of this MTU (bytes of IP, 68 to 9978).
   Result<rte_mempool*> for_mtu(uint32_t mtu);
+  /// The pool whose buffers hold a frame of `octets`, at most 10000.
+  Result<rte_mempool*> for_frame(uint32_t octets);
   [[nodiscard]] rte_mempool* ordinary() const { return ordinary_.get(); }
   /// Null while no port has asked for it.
   [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }
