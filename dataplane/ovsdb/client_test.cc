@@ -99,7 +99,6 @@ TEST_F(ClientTest, BridgeColumnsReachTheSwitch) {
          "other_config:datapath-id=00000000000000ab", "other_config:dp-desc=edge"});
   const auto config = client.with([](auto& fake, auto&) { return fake.lsis.at("br0"); });
   EXPECT_EQ(config.fail_mode, FailMode::secure);
-  EXPECT_EQ(config.protocols, std::vector<uint8_t>{4});
   EXPECT_EQ(config.datapath_id, 0xab);
   EXPECT_EQ(config.description, "edge");
   EXPECT_EQ(vsctl({"get", "Bridge", "br0", "datapath_id"}), "\"00000000000000ab\"");

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ovsdb/desired.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 
 #include "ovsdb/desired_mirror.h"
@@ -102,12 +104,12 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   note_other_config(config.other_config, {"datapath-id", "dp-desc", "disable-in-band"}, "",
                     row.notes);
   config.fail_mode = fail_mode == "secure" ? FailMode::secure : FailMode::standalone;
-  for (const auto& protocol : protocols) {
-    if (const auto version = parse_protocol(protocol)) {
-      config.protocols.push_back(*version);
-    }
+  if (!protocols.empty() &&
+      std::find(protocols.begin(), protocols.end(), "OpenFlow13") == protocols.end()) {
+    row.notes.push_back(fmt::format(
+        "protocols {}: only OpenFlow13 is spoken, and goes on to be; add it or clear the column",
+        fmt::join(protocols, ", ")));
   }
-  std::sort(config.protocols.begin(), config.protocols.end());
   config.description = lookup(config.other_config, "dp-desc").value_or("");
   config.datapath_id = default_datapath_id(row.uuid);
   if (const auto text = lookup(config.other_config, "datapath-id")) {

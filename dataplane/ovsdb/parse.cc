@@ -74,11 +74,4 @@ Result<std::map<uint16_t, unsigned>> parse_rxq_affinity(std::string_view text) {
   return affinity;
 }
 
-std::optional<uint8_t> parse_protocol(std::string_view text) {
-  if (text.size() == 10 && text.starts_with("OpenFlow1") && text[9] >= '0' && text[9] <= '5') {
-    return static_cast<uint8_t>(text[9] - '0' + 1);
-  }
-  return std::nullopt;
-}
-
 }  // namespace headrace::ovsdb

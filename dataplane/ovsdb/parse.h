@@ -24,7 +24,4 @@ Result<std::vector<unsigned>> parse_cpu_mask(std::string_view text);
 /// other_config:pmd-rxq-affinity: `queue:cpu[,queue:cpu...]`.
 Result<std::map<uint16_t, unsigned>> parse_rxq_affinity(std::string_view text);
 
-/// The wire version of "OpenFlow13" and its siblings (OpenFlow10 = 1 ... OpenFlow15 = 6).
-std::optional<uint8_t> parse_protocol(std::string_view text);
-
 }  // namespace headrace::ovsdb

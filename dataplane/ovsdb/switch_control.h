@@ -46,8 +46,7 @@ struct LsiConfig {
   uint64_t datapath_id{0};  ///< other_config:datapath-id, or one made from the row's UUID
   std::string description;  ///< other_config:dp-desc; "" = none
   FailMode fail_mode{FailMode::standalone};
-  std::vector<uint8_t> protocols;  ///< OpenFlow wire versions allowed, e.g. 4; empty = the default
-  StringMap other_config;          ///< whole, for what is not named above
+  StringMap other_config;  ///< whole, for what is not named above
   bool operator==(const LsiConfig&) const = default;
 };
 

@@ -89,13 +89,5 @@ TEST(Parse, RxqAffinity) {
   }
 }
 
-TEST(Parse, Protocol) {
-  EXPECT_EQ(parse_protocol("OpenFlow10"), 1);
-  EXPECT_EQ(parse_protocol("OpenFlow13"), 4);
-  EXPECT_EQ(parse_protocol("OpenFlow15"), 6);
-  EXPECT_EQ(parse_protocol("OpenFlow16"), std::nullopt);
-  EXPECT_EQ(parse_protocol("NXM"), std::nullopt);
-}
-
 }  // namespace
 }  // namespace headrace::ovsdb

@@ -36,3 +36,19 @@ def test_standalone_forwards_without_its_controller_and_secure_does_not(tmp_path
         while RULE in switch.ofctl("dump-flows", BRIDGE):
             assert time.monotonic() < end
             time.sleep(0.1)
+
+
+def test_a_change_of_the_mode_starts_the_rules_anew(tmp_path: Path) -> None:
+    """As in Open vSwitch: `add-br` and a later `set-fail-mode secure` leave no NORMAL behind."""
+    with running_switch(tmp_path, extra=("--no-huge",)) as switch:
+        switch.vsctl("add-br", BRIDGE)
+        assert "priority=0 actions=NORMAL" in switch.ofctl("dump-flows", BRIDGE)
+        switch.vsctl("set-fail-mode", BRIDGE, "secure")
+        assert "actions" not in switch.ofctl("dump-flows", BRIDGE)
+        switch.ofctl("add-flow", BRIDGE, "table=3,actions=drop")
+        switch.vsctl("set-fail-mode", BRIDGE, "secure")
+        assert "table=3" in switch.ofctl("dump-flows", BRIDGE)
+        switch.vsctl("del-fail-mode", BRIDGE)
+        flows = switch.ofctl("dump-flows", BRIDGE)
+        assert "priority=0 actions=NORMAL" in flows
+        assert "table=3" not in flows

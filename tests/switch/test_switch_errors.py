@@ -99,7 +99,7 @@ def bystander(switch: Switch) -> Iterator[Bystander]:
 CASES = {
     "devargs": (
         ("type=dpdk", "options:dpdk-devargs=net_nosuch0"),
-        ("net_nosuch0",),
+        ("net_nosuch0", "no driver knows this name"),
         ("options:dpdk-devargs=net_null_heals,no-rx=1",),
     ),
     "no devargs": (
@@ -116,6 +116,26 @@ CASES = {
         ("type=dpdk", "options:dpdk-devargs=net_null_heals,no-rx=1", "options:n_rxq=60000"),
         ("options:n_rxq", "60000"),
         ("options:n_rxq=1",),
+    ),
+    "path too long": (
+        ("type=dpdkvhostuserclient", f"options:vhost-server-path=/tmp/{'x' * 120}"),
+        ("125 octets", "at most 107"),
+        ("options:vhost-server-path={rundir}/v.sock",),
+    ),
+    "group is no path": (
+        ("type=shm", "options:group=../elsewhere"),
+        ("options:group", "'/'"),
+        ("options:group=here",),
+    ),
+    "MTU too small": (
+        ("type=dpdk", "options:dpdk-devargs=net_null_heals,no-rx=1", "mtu_request=30"),
+        ("MTU 30", "68 to 9978"),
+        ("mtu_request=68",),
+    ),
+    "MTU too large": (
+        ("type=dpdk", "options:dpdk-devargs=net_null_heals,no-rx=1", "mtu_request=99999"),
+        ("MTU 99999", "68 to 9978"),
+        ("mtu_request=1500",),
     ),
     "misspelt option": (
         ("type=memif", "options:sockett=/nowhere/x"),
@@ -240,14 +260,18 @@ def test_bridge_columns_that_are_not_served(bystander: Bystander) -> None:
     vsctl = bystander.switch.vsctl
     vsctl(
         "set", "Bridge", bystander.bridge, "stp_enable=true", "flood_vlans=5",
-        "other_config:mac-aging-time=60", "other_config:datapath-id=nonsense",
+        "protocols=OpenFlow10,OpenFlow15", "other_config:unheard-of=60",
+        "other_config:datapath-id=nonsense",
     )  # fmt: skip
     vsctl("--id=@s", "create", "sFlow", "targets=192.0.2.1", "--",
           "set", "Bridge", bystander.bridge, "sflow=@s")  # fmt: skip
     error = bystander.bridge_status("error")
-    for column in ("stp_enable", "flood_vlans", "mac-aging-time", "datapath-id", "sflow"):
+    for column in ("stp_enable", "flood_vlans", "unheard-of", "datapath-id", "sflow", "protocols"):
         assert column in error
-    for column in ("sflow", "flood_vlans", "other_config"):
+    assert "OpenFlow10, OpenFlow15: only OpenFlow13 is spoken" in error
+    vsctl("set", "Bridge", bystander.bridge, "protocols=OpenFlow10,OpenFlow13")
+    assert "protocols" not in bystander.bridge_status("error")
+    for column in ("sflow", "flood_vlans", "other_config", "protocols"):
         vsctl("clear", "Bridge", bystander.bridge, column)
     vsctl("set", "Bridge", bystander.bridge, "stp_enable=false")
     assert bystander.bridge_status("error") == ""

@@ -118,12 +118,23 @@ void SwitchLsi::install_default_rules() {
   }
 }
 
+void SwitchLsi::start_rules_anew() {
+  pipeline::FlowMod flush;
+  flush.command = pipeline::FlowMod::Command::remove;
+  flush.table_id = pipeline::kTableAll;
+  if (const auto done = lsi_->flow_mod(flush); !done) {
+    log::error("{}: rules could not be flushed (error type {}, code {})", config_.name,
+               done.error().type, done.error().code);
+  }
+  if (!has_controllers_) install_default_rules();
+}
+
 void SwitchLsi::update(const ovsdb::LsiConfig& config) {
   if (config.datapath_id != config_.datapath_id) agent_->set_datapath_id(config.datapath_id);
   agent_->set_description(config.description);
   const bool fail_mode_changed = config.fail_mode != config_.fail_mode;
   config_ = config;
-  if (fail_mode_changed && !has_controllers_) install_default_rules();
+  if (fail_mode_changed && !has_controllers_) start_rules_anew();
 }
 
 void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& controllers) {
@@ -142,14 +153,7 @@ void SwitchLsi::set_controllers(const std::vector<ovsdb::ControllerSpec>& contro
   // As OVS: with the first controller, and without the last one, the rules start anew.
   if (has_controllers_ != !controllers.empty()) {
     has_controllers_ = !controllers.empty();
-    pipeline::FlowMod flush;
-    flush.command = pipeline::FlowMod::Command::remove;
-    flush.table_id = pipeline::kTableAll;
-    if (const auto done = lsi_->flow_mod(flush); !done) {
-      log::error("{}: rules could not be flushed (error type {}, code {})", config_.name,
-                 done.error().type, done.error().code);
-    }
-    if (!has_controllers_) install_default_rules();
+    start_rules_anew();
   }
   agent_->set_controllers(configs);
 }
@@ -440,7 +444,7 @@ bool SwitchLsi::packet_out(pipeline::PortNo in_port,
                            std::unique_ptr<pipeline::ActionProgram> actions,
                            openflow::Bytes packet) {
   if (parts_.workers.workers().empty()) return false;
-  const Result<rte_mempool*> pool = parts_.pools.for_mtu(static_cast<uint32_t>(packet.size()));
+  const Result<rte_mempool*> pool = parts_.pools.for_frame(static_cast<uint32_t>(packet.size()));
   if (!pool) return false;
   rte_mbuf* buffer = rte_pktmbuf_alloc(*pool);
   if (buffer == nullptr) return false;

@@ -124,6 +124,9 @@ class SwitchLsi final : public openflow::AgentHost {
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.
   void install_default_rules();
+  /// Removes all rules, as OVS does when controllers come or go and when fail-mode changes
+  /// without any.
+  void start_rules_anew();
 
   SwitchParts parts_;
   ovsdb::LsiConfig config_;
