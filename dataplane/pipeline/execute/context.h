@@ -32,6 +32,17 @@ constexpr std::array<uint8_t, kBurst> make_identity() {
 }
 inline constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
 
+/// The positions at which `rules` holds `rule`.
+[[nodiscard]] PacketSet positions_of(const std::array<uint32_t, kBurst>& rules,
+                                     uint32_t rule) noexcept;
+/// Its portable twin.
+[[nodiscard]] inline PacketSet positions_of_portable(const std::array<uint32_t, kBurst>& rules,
+                                                     uint32_t rule) noexcept {
+  PacketSet found = 0;
+  for (size_t k = 0; k < kBurst; ++k) found |= PacketSet{rules[k] == rule} << k;
+  return found;
+}
+
 /// A packet on its way out, as a rule of the forward shape says.
 struct Delivery {
   const Rule* rule;
@@ -53,9 +64,16 @@ struct Executor::Context final : DepartureWatcher {
   void run_tables() noexcept;
   void run_table(uint8_t table, PacketSet members) noexcept;
   void run_members(uint8_t table, std::span<const uint8_t> active, PacketSet members) noexcept;
-  void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members) noexcept;
-  void run_many(std::span<const uint8_t> active, PacketSet members) noexcept;
-  [[nodiscard]] bool drop_strangers(std::span<const uint8_t> active, PacketSet members) noexcept;
+  /// `bytes`: of the packets together.
+  void run_one(const Rule& rule, std::span<const uint8_t> active, PacketSet members,
+               uint64_t bytes) noexcept;
+  /// `missed`: some packets hit no rule.
+  void run_many(std::span<const uint8_t> active, PacketSet members, bool missed) noexcept;
+  [[nodiscard]] bool run_two(std::span<const uint8_t> active, PacketSet members) noexcept;
+  void drop_by(const Rule& rule, uint8_t i) noexcept;
+  [[nodiscard]] uint64_t bytes_of(std::span<const uint8_t> active,
+                                  PacketSet members) const noexcept;
+  [[nodiscard]] bool drop_strangers(std::span<const uint8_t> active) noexcept;
   /// The following take packets by their positions in `active`, counted already.
   void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
   void run_pops(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;

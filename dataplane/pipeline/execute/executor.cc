@@ -14,19 +14,6 @@
 #include "pipeline/program/mirror.h"
 
 namespace headrace::pipeline {
-namespace {
-
-/// Some packets, by their positions in a list.
-struct Positions {
-  size_t count{0};
-  std::array<uint8_t, kBurst> at;
-
-  void add(size_t position) { at[count++] = static_cast<uint8_t>(position); }
-  [[nodiscard]] std::span<const uint8_t> span() const { return {at.data(), count}; }
-};
-
-}  // namespace
-
 void Executor::Context::begin(const LsiProgram& program, const Port* in_port, PortNo number,
                               unsigned depth, packet::Depth parse_depth) noexcept {
   burst.program = &program;
@@ -153,9 +140,9 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   }
   add(table_count.matched, n - missed);
   if (differ == 0) {
-    run_one(burst.program->rules[first], active, members);
+    run_one(burst.program->rules[first], active, members, bytes_of(active, members));
   } else {
-    run_many(active, members);
+    run_many(active, members, missed != 0);
   }
   if (timed) [[unlikely]] {
     TableTime& time = burst.worker->times[table];
@@ -167,12 +154,7 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
 
 /// All packets hit the same rule: it is counted once, and no other is looked at.
 void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> active,
-                                PacketSet members) noexcept {
-  uint64_t bytes = burst_bytes;
-  if (members != first_packets(count)) {
-    bytes = 0;
-    for (uint8_t i : active) bytes += lengths[i];
-  }
+                                PacketSet members, uint64_t bytes) noexcept {
   add(burst.counts[rule.counter], active.size(), bytes);
   if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
   if (rule.shape == RuleShape::go) {
@@ -190,74 +172,11 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
   } else if (rule.shape == RuleShape::forward) {
     run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
                nullptr, facts});
+  } else if (rule.shape == RuleShape::drop) {
+    for (uint8_t i : active) drop_by(rule, i);
   } else {
     for (uint8_t i : active) run_rule(i, rule);
   }
-}
-
-void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet members) noexcept {
-  const Rule* all_rules = burst.program->rules;
-  const bool sets = (with_set & members) != 0;
-  const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,       packets,
-                                       parsed.data(), lengths.data(), burst.counts, facts};
-  if (!sets && alike(packets_and_rules)) {
-    run_alike(packets_and_rules);
-    return;
-  }
-  if (!sets && drop_strangers(active, members)) return;
-  for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
-  run_mixed(active, sets);
-}
-
-/// Drops the packets whose rules do nothing else, and deals with the rest, if there are such and
-/// the rest is alike again; else false, and nothing is done. So a few packets that nobody allowed
-/// don't make the many among which they came dear.
-bool Executor::Context::drop_strangers(std::span<const uint8_t> active,
-                                       PacketSet members) noexcept {
-  const Rule* all_rules = burst.program->rules;
-  std::array<uint8_t, kBurst> kept;
-  std::array<uint32_t, kBurst> kept_rules;
-  Positions strangers;
-  size_t n = 0;
-  uint32_t differ = 0;
-  for (size_t k = 0; k < active.size(); ++k) {
-    if (all_rules[rules[k]].shape == RuleShape::drop) {
-      strangers.add(k);
-      continue;
-    }
-    kept[n] = active[k];
-    kept_rules[n] = rules[k];
-    differ |= kept_rules[n] ^ kept_rules[0];
-    ++n;
-  }
-  if (strangers.count == 0) return false;
-  const std::span<const uint8_t> rest(kept.data(), n);
-  const ForwardBurst packets_and_rules{all_rules,     kept_rules.data(), rest,         packets,
-                                       parsed.data(), lengths.data(),    burst.counts, facts};
-  if (n != 0 && differ != 0 && !alike(packets_and_rules)) return false;
-  for (uint8_t k : strangers.span()) {
-    const uint8_t i = active[k];
-    const Rule& rule = all_rules[rules[k]];
-    add(burst.counts[rule.counter], 1, lengths[i]);
-    if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
-    members &= ~(PacketSet{1} << i);
-    if (rules[k] == kNoRule) {
-      runner.drop(burst, packets[i], DropReason::table_miss);
-    } else if ((had_output >> i & 1) != 0) {
-      tx.free(packets[i]);
-    } else {
-      runner.drop(burst, packets[i], DropReason::no_output);
-    }
-  }
-  if (n == 0) return true;
-  std::copy_n(kept_rules.begin(), n, rules.begin());
-  if (differ == 0) {
-    run_one(all_rules[rules[0]], rest, members);
-  } else {
-    run_alike({all_rules, rules.data(), rest, packets, parsed.data(), lengths.data(), burst.counts,
-               facts});
-  }
-  return true;
 }
 
 /// Sends packets whose rules are alike: see forward.h.
@@ -282,92 +201,6 @@ void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
     const auto k = static_cast<size_t>(__builtin_ctz(rest));
     run_rule(alike.active[k], alike.all_rules[alike.rules[k]]);
   }
-}
-
-/// Deals with rules of any shapes, in one loop with its state in registers: counts, rewrites,
-/// decrements and sends packets of the forward shape, and notes others for the loops behind it.
-void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) noexcept {
-  const Rule* all_rules = burst.program->rules;
-  Count* counts = burst.counts;
-  const PortCell* cell = nullptr;
-  const Port* port = nullptr;
-  DropReason refusal = DropReason::none;
-  bool alone = false;  // packets for the port can't just be sent together
-  // Packets for one port in a row leave together.
-  std::array<rte_mbuf*, kBurst> run;
-  size_t n_run = 0;
-  uint64_t run_bytes = 0;
-  // Packets of other shapes, by position in `active`, while what they need is on its way.
-  Positions metered;
-  Positions popped;
-  Positions grouped;
-  Positions pushed;
-  Positions others;
-  for (size_t k = 0; k < active.size(); ++k) {
-    const uint8_t i = active[k];
-    const Rule* rule = &all_rules[rules[k]];
-    add(counts[rule->counter], 1, lengths[i]);
-    if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
-    if (rule->shape != RuleShape::forward || sets || (rule->edits & kEditTunnel) != 0) {
-      if (rule->shape == RuleShape::go) {
-        wait_at(rule->next_table, PacketSet{1} << i);
-      } else if (rule->shape == RuleShape::meter) {
-        rte_prefetch0(rule->meter);
-        metered.add(k);
-      } else if (rule->shape == RuleShape::pop) {
-        popped.add(k);
-      } else if (rule->shape == RuleShape::select && !sets) {
-        rte_prefetch0(rule->group);
-        grouped.add(k);
-      } else if (rule->shape == RuleShape::forward && !sets) {
-        rte_prefetch0(rule->tunnel);
-        pushed.add(k);
-      } else {
-        rte_prefetch0(rule->body);
-        others.add(k);
-      }
-      continue;
-    }
-    rte_mbuf* packet = packets[i];
-    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    if ((rule->edits & kEditTtl) != 0) {
-      if (ttl_expires(frame, parsed[i])) [[unlikely]] {
-        run_rule(i, *rule);
-        continue;
-      }
-      packet::dec_nw_ttl(packet, parsed[i]);
-    }
-    rewrite_l2(frame, *rule);
-    if (rule->out != cell) [[unlikely]] {
-      if (n_run != 0) {
-        tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
-      }
-      n_run = 0;
-      run_bytes = 0;
-      cell = rule->out;
-      port = cell->port.load(std::memory_order_acquire);
-      refusal = refusal_of(port);
-      alone = refusal != DropReason::none || port->is_tunnel;
-    }
-    if (alone) [[unlikely]] {
-      if (refusal != DropReason::none) {
-        runner.drop(burst, packet, refusal);
-      } else {
-        runner.send(burst, {packet, &values[i], &parsed[i]}, *port);
-      }
-      continue;
-    }
-    run[n_run++] = packet;
-    run_bytes += lengths[i];
-  }
-  if (n_run != 0) {
-    tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
-  }
-  if (metered.count != 0) run_meters(active, metered.span());
-  if (popped.count != 0) run_pops(active, popped.span());
-  if (grouped.count != 0) run_selects(active, grouped.span());
-  if (pushed.count != 0) run_pushes(active, pushed.span());
-  for (uint8_t k : others.span()) run_rule(active[k], all_rules[rules[k]]);
 }
 
 /// Runs any rule on one packet, in the order of instructions (section 5.9).

@@ -42,6 +42,34 @@ void TxBuffers::push_aside(const Port& port, Detour detour, rte_mbuf* packet, un
   add(port_counts.tx_bytes, packet->pkt_len);
 }
 
+/// Copies packets behind those that wait; each full buffer is sent.
+void TxBuffers::gather(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
+                       WorkerCounts& counts) noexcept {
+  Buffer& buffer = buffers_[port.egress];
+  while (!packets.empty()) {
+    if (buffer.count == 0) {
+      buffer.port = &port;
+      buffer.counts = &counts;
+      waiting_[n_waiting_++] = port.egress;
+    }
+    const size_t taken = std::min<size_t>(packets.size(), kBurst - buffer.count);
+    uint64_t taken_bytes = bytes;
+    if (taken < packets.size()) {
+      taken_bytes = 0;
+      for (const rte_mbuf* packet : packets.first(taken)) taken_bytes += packet->pkt_len;
+    }
+    std::copy_n(packets.begin(), taken, buffer.packets + buffer.count);
+    buffer.count = static_cast<uint16_t>(buffer.count + taken);
+    buffer.bytes += taken_bytes;
+    bytes -= taken_bytes;
+    packets = packets.subspan(taken);
+    if (buffer.count == kBurst) {
+      send(buffer);
+      remove_waiting(port.egress);
+    }
+  }
+}
+
 void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
                      WorkerCounts& counts) noexcept {
   const auto queue = static_cast<uint16_t>(worker_ % port.n_tx_queues);

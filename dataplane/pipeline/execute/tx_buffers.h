@@ -70,15 +70,17 @@ class TxBuffers {
     }
   }
 
-  /// The same for many at once, `bytes` in all. A full burst for an idle port goes straight out.
+  /// The same for many at once, `bytes` in all. What is nearly a burst goes straight out if none
+  /// waits: a few packets fewer are no reason to copy the others, and all that follow in the round.
   void push_many(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes, unsigned depth,
                  WorkerCounts& counts) noexcept {
-    if (packets.size() == kBurst && port.detour.load(std::memory_order_relaxed) == Detour::none &&
-        buffers_[port.egress].count == 0) {
+    if (port.detour.load(std::memory_order_relaxed) != Detour::none) [[unlikely]] {
+      for (rte_mbuf* packet : packets) push(port, packet, depth, counts);
+    } else if (packets.size() >= kStraight && buffers_[port.egress].count == 0) {
       send(port, packets, bytes, counts);
-      return;
+    } else {
+      gather(port, packets, bytes, counts);
     }
-    for (rte_mbuf* packet : packets) push(port, packet, depth, counts);
   }
 
   /// Frees `packet` and counts why.
@@ -113,9 +115,13 @@ class TxBuffers {
     rte_mbuf* packets[kBurst];
   };
   static constexpr size_t kPatchBursts = 128;
+  /// So many packets are worth a call of their own to the device.
+  static constexpr size_t kStraight = kBurst * 3 / 4;
 
   void push_aside(const Port& port, Detour detour, rte_mbuf* packet, unsigned depth,
                   WorkerCounts& counts) noexcept;
+  void gather(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
+              WorkerCounts& counts) noexcept;
   void send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
             WorkerCounts& counts) noexcept;
   void send(Buffer& buffer) noexcept {
