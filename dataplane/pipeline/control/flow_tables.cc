@@ -108,7 +108,7 @@ void FlowTables::install(Table& table, std::shared_ptr<Flow> owned) {
     undo_.emplace_back([this, &table, &flow] {
       leave(flow);
       flow.flags &= static_cast<uint16_t>(~kFlowSendRemoved);  // it never was
-      retired_.push_back({table.flows.remove(flow), flow.rule, FlowRemovedReason::removed});
+      undone_.push_back({table.flows.remove(flow), flow.rule, FlowRemovedReason::removed});
     });
   }
   if (table.dirty) return;
@@ -123,7 +123,7 @@ std::shared_ptr<Flow> FlowTables::uninstall(Table& table, Flow& flow) {
   std::shared_ptr<Flow> owned = table.flows.remove(flow);
   if (in_bundle_) {
     undo_.emplace_back([this, &table, owned] {
-      std::erase_if(retired_, [&](const Retired& r) { return r.flow == owned; });
+      unretire([&](const Retired& r) { return r.flow == owned; });
       table.flows.insert(owned);
       enter(*owned);
     });
@@ -147,6 +147,11 @@ void FlowTables::retire_flow(Table& table, Flow& flow, FlowRemovedReason reason)
   const RuleIndex rule = flow.rule;
   retired_.push_back({uninstall(table, flow), rule, reason});
   note(retired_.back().flow, FlowChange::removed, reason);
+}
+
+void FlowTables::unretire(const std::function<bool(const Retired&)>& is_it) {
+  const auto last = std::find_if(retired_.rbegin(), retired_.rend(), is_it);
+  if (last != retired_.rend()) retired_.erase(std::next(last).base());
 }
 
 void FlowTables::note(const std::shared_ptr<Flow>& flow, FlowChange change,
@@ -235,8 +240,8 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
                         instructions = present->instructions, created = present->created,
                         base = present->base, rule = present->rule] {
       leave(*present);
-      retired_.push_back({nullptr, present->rule, {}});
-      std::erase_if(retired_, [&](const Retired& r) { return r.rule == rule; });
+      undone_.push_back({nullptr, present->rule, {}});
+      unretire([&](const Retired& r) { return r.rule == rule; });
       present->idle_timeout = idle;
       present->hard_timeout = hard;
       present->flags = flags;
@@ -306,8 +311,8 @@ OfResult<> FlowTables::modify(const FlowMod& mod, Resolver& resolver, uint64_t n
     if (in_bundle_) {
       undo_.emplace_back(
           [this, flow, instructions = flow->instructions, base = flow->base, rule = flow->rule] {
-            retired_.push_back({nullptr, flow->rule, {}});
-            std::erase_if(retired_, [&](const Retired& r) { return r.rule == rule; });
+            undone_.push_back({nullptr, flow->rule, {}});
+            unretire([&](const Retired& r) { return r.rule == rule; });
             leave(*flow);
             flow->instructions = instructions;
             flow->base = base;

@@ -113,6 +113,9 @@ class FlowTables {
   // Primitives: books, classifier (unless the table is dirty) and undo log.
   void install(Table& table, std::shared_ptr<Flow> flow);
   std::shared_ptr<Flow> uninstall(Table& table, Flow& flow);
+  /// Takes the last one back out of what is to be retired. Steps are undone in reverse, so it is
+  /// the last of all: a million of them are undone in a million moves.
+  void unretire(const std::function<bool(const Retired&)>& is_it);
   void swap_rule(Table& table, Flow& flow, RuleIndex rule);
   void retire_flow(Table& table, Flow& flow, FlowRemovedReason reason);
   /// Tells the watcher, or in a bundle keeps it for the commit.
@@ -166,6 +169,7 @@ class FlowTables {
   };
   std::vector<Noted> noted_;  ///< of the bundle that is under way
   std::vector<Retired> retired_;
+  std::vector<Retired> undone_;    ///< what a bundle that is being undone had made
   std::vector<Retired> in_grace_;  ///< deferred, not yet released
   std::shared_ptr<bool> alive_{std::make_shared<bool>(true)};
 };

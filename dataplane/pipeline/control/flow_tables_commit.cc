@@ -78,6 +78,8 @@ void FlowTables::abort_bundle() {
   // No published classifier was touched: with the books as they were, all is as it was.
   for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)();
   undo_.clear();
+  std::move(undone_.begin(), undone_.end(), std::back_inserter(retired_));
+  undone_.clear();
   noted_.clear();
   in_bundle_ = false;
   words_ = words_before_bundle_;

@@ -369,6 +369,24 @@ TEST_P(SmallBundle, ThatFailsLeavesThePublishedTableAlone) {
   EXPECT_EQ(way_of(kFlows + 1), 3u);
 }
 
+TEST_P(SmallBundle, ThatFailsUndoesEachOfManyChangesOfAFlow) {
+  const auto flow = GetParam().flow;
+  FlowMod modified = flow(20, output(4));
+  modified.command = FlowMod::Command::modify_strict;
+  const std::vector<BundleItem> items = {
+      modified,    flow(20, output(3)), without(20), flow(20, output(4)), modified, without(20),
+      without(21), flow(21, output(4)), modified,    flow(20, output(0))};
+  // A slot that a round freed twice would have two flows in a later one.
+  for (int round = 0; round < 50; ++round) {
+    ASSERT_FALSE(sw.lsi.apply_bundle(items));
+    ASSERT_EQ(sw.lsi.aggregate({})->flows, kFlows + 1);
+  }
+  for (uint32_t i = 1; i <= kFlows; ++i) ASSERT_EQ(way_of(i), 2 + i % 2) << i;
+  ASSERT_TRUE(sw.lsi.apply_bundle(std::vector<BundleItem>(items.begin(), items.end() - 1)));
+  EXPECT_EQ(way_of(20), 4u);
+  EXPECT_EQ(way_of(21), 4u);
+}
+
 TEST_P(SmallBundle, ThatEmptiesTheTableBuildsItAnew) {
   FlowMod all;
   all.command = FlowMod::Command::remove;
