@@ -16,6 +16,8 @@ if [ ! -f build-fuzz/build.ninja ]; then
     -Doptimization=1 -Ddebug=false -Dcpp_args=-g1 -Db_sanitize=address,undefined -Db_lundef=false
 fi
 meson compile -C build-fuzz fuzz
+# Otherwise undefined behaviour is a line of the output, and the run goes on.
+export UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1
 for program in $(find build-fuzz/dataplane -name '*_fuzz' -type f -perm -u+x | sort); do
   target=$(basename "$program")
   found=results/fuzz/$target

@@ -367,7 +367,7 @@ Bytes make_arp_frame(const Choose& choose, const Bytes& ethernet) {
     add(choose_mac(choose), 6);
     add(choose_address(choose), 4);
   }
-  add(0, 18);
+  frame.insert(frame.end(), 18, 0);
   return frame;
 }
 
