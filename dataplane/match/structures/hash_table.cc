@@ -212,6 +212,11 @@ void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active
   if (same) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 
+void HashTable::find_all(const FieldValues* burst, std::span<const uint8_t> active,
+                         Ranked* results) const noexcept {
+  search_any(burst, active, [results](size_t i, uint8_t, Ranked result) { results[i] = result; });
+}
+
 void HashTable::improve(const FieldValues* burst, std::span<const uint8_t> active,
                         Ranked* best) const noexcept {
   search_any(burst, active, [best](size_t, uint8_t slot, Ranked result) {

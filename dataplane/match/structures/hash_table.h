@@ -63,8 +63,12 @@ class HashTable final : public Classifier {
   void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept override;
 
-  /// Worker, for tuple space: best[slot] becomes the greater of itself and this table's result, for
-  /// every slot in `active`.
+  /// Worker, for tuple space: the results of `active`, in its order; 0 where there is none.
+  void find_all(const FieldValues* burst, std::span<const uint8_t> active,
+                Ranked* results) const noexcept;
+
+  /// The same, beside what other tables found: best[slot] becomes the greater of itself and this
+  /// table's result, for every slot in `active`.
   void improve(const FieldValues* burst, std::span<const uint8_t> active,
                Ranked* best) const noexcept;
 

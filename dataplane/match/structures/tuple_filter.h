@@ -75,14 +75,20 @@ class TupleFilter {
 
   /// Worker: the words() words of the set of tuples that can hold a rule for the packet.
   void candidates(const FieldValues& packet, Set& set) const noexcept {
+    // Copies: the stores to `set` might else be to members, for all that a compiler knows.
+    const size_t words = words_;
+    const size_t chosen = offsets_.size();
+    const uint8_t* const offsets = offsets_.data();
+    const uint8_t* const classes = classes_.data();
+    const uint64_t* const rows = rows_.data();
     const auto* octets = reinterpret_cast<const uint8_t*>(&packet);
-    for (size_t w = 0; w < words_; ++w) set[w] = ~uint64_t{0};
-    for (size_t i = 0; i < offsets_.size(); ++i) {
+    for (size_t w = 0; w < words; ++w) set[w] = ~uint64_t{0};
+    for (size_t i = 0; i < chosen; ++i) {
       const uint8_t number =
-          __atomic_load_n(&classes_[i * 256 + octets[offsets_[i]]], __ATOMIC_ACQUIRE);
-      const uint64_t* row = &rows_[(i * 256 + number) * words_];
+          __atomic_load_n(&classes[i * 256 + octets[offsets[i]]], __ATOMIC_ACQUIRE);
+      const uint64_t* row = &rows[(i * 256 + number) * words];
       uint64_t any = 0;
-      for (size_t w = 0; w < words_; ++w) {
+      for (size_t w = 0; w < words; ++w) {
         any |= set[w] &= __atomic_load_n(&row[w], __ATOMIC_RELAXED);
       }
       if (any == 0) return;

@@ -10,7 +10,7 @@ namespace headrace::match {
 namespace {
 
 /// Tuples that are searched without asking the filter: what is mostly found there needs none.
-constexpr size_t kPlain = 1;
+constexpr size_t kPlain = 1;  // see lookup()
 /// From this many tuples a filter is kept.
 constexpr size_t kFiltered = 4;
 /// So many candidates of a burst are put in order; for more, the list is gone through.
@@ -40,31 +40,53 @@ TupleSpace::~TupleSpace() {
 void TupleSpace::lookup(const FieldValues* burst, std::span<const uint8_t> active,
                         uint32_t* results, WordSet /*differ*/) const noexcept {
   const List& list = *list_.load(std::memory_order_acquire);
-  Ranked best[kBurst];  // by slot
-  uint8_t searching[kBurst];
-  size_t count = active.size();
-  for (size_t i = 0; i < count; ++i) {
-    searching[i] = active[i];
-    best[active[i]] = 0;
-  }
-  const size_t plain = list.filter != nullptr ? kPlain : list.tuples.size();
-  size_t at = 0;
-  for (; at < plain; ++at) {
-    const Listed& tuple = list.tuples[at];
-    count = keep_open({searching, count}, best, tuple.max_priority);
-    if (count == 0) break;
-    tuple.table->improve(burst, {searching, count}, best);
-  }
-  if (count != 0 && list.filter != nullptr) {
-    // Those that the first tuples settled need not ask the filter.
-    count = keep_open({searching, count}, best, list.tuples[at].max_priority);
-    if (count != 0) search_filtered(list, at, burst, {searching, count}, best);
-  }
   const uint32_t otherwise = default_index();
-  for (size_t i = 0; i < active.size(); ++i) {
-    const Ranked result = best[active[i]];
-    results[i] = result != 0 ? index_of(result) : otherwise;
+  const size_t n = active.size();
+  if (list.tuples.empty()) {
+    std::fill_n(results, n, otherwise);
+    return;
   }
+  // The first tuple settles most bursts: it is searched for all, into places of their own.
+  Ranked first[kBurst];
+  list.tuples[0].table->find_all(burst, active, first);
+  size_t unsettled = 0;
+  if (list.tuples.size() > 1) {
+    const Ranked ceiling = ranked(list.tuples[1].max_priority, 0);
+    for (size_t i = 0; i < n; ++i) unsettled += first[i] < ceiling ? 1 : 0;
+    if (unsettled != 0) search_others(list, burst, active, first, ceiling);
+  }
+  for (size_t i = 0; i < n; ++i) {
+    const uint32_t all_if_none = first[i] == 0 ? ~0u : 0;
+    results[i] = index_of(first[i]) | (otherwise & all_if_none);
+  }
+}
+
+/// Betters results below `ceiling` by what the tuples behind the first hold.
+void TupleSpace::search_others(const List& list, const FieldValues* burst,
+                               std::span<const uint8_t> active, Ranked* results,
+                               Ranked ceiling) noexcept {
+  Ranked best[kBurst];  // by slot, of those that are searched for
+  uint8_t searching[kBurst];
+  uint8_t positions[kBurst];
+  size_t open = 0;
+  for (size_t i = 0; i < active.size(); ++i) {
+    if (results[i] >= ceiling) continue;
+    best[active[i]] = results[i];
+    searching[open] = active[i];
+    positions[open++] = static_cast<uint8_t>(i);
+  }
+  size_t count = open;
+  if (list.filter != nullptr) {
+    search_filtered(list, kPlain, burst, {searching, count}, best);
+  } else {
+    for (size_t at = 1; at < list.tuples.size(); ++at) {
+      const Listed& tuple = list.tuples[at];
+      count = keep_open({searching, count}, best, tuple.max_priority);
+      if (count == 0) break;
+      tuple.table->improve(burst, {searching, count}, best);
+    }
+  }
+  for (size_t k = 0; k < open; ++k) results[positions[k]] = best[active[positions[k]]];
 }
 
 /// The places of a set of tuples in the list, in order, if they are few; else a greater number.
@@ -93,10 +115,12 @@ void TupleSpace::search_filtered(const List& list, size_t first, const FieldValu
   TupleFilter::Set any;
   any.fill(0);
   const size_t words = list.filter->words();
+  uint64_t some = list.unnumbered;
   for (const uint8_t slot : searching) {
     list.filter->candidates(burst[slot], wanted[slot]);
-    for (size_t w = 0; w < words; ++w) any[w] |= wanted[slot][w];
+    for (size_t w = 0; w < words; ++w) some |= any[w] |= wanted[slot][w];
   }
+  if (some == 0) return;
   std::array<uint16_t, kFewTuples> places;
   const size_t few = places_of(list, any, places);
   const size_t end = few <= kFewTuples ? few : list.tuples.size();

@@ -72,6 +72,9 @@ class TupleSpace final : public Classifier {
     size_t unnumbered{0};            ///< of `tuples`
   };
 
+  static void search_others(const List& list, const FieldValues* burst,
+                            std::span<const uint8_t> active, Ranked* results,
+                            Ranked ceiling) noexcept;
   static void search_filtered(const List& list, size_t first, const FieldValues* burst,
                               std::span<uint8_t> searching, Ranked* best) noexcept;
 
