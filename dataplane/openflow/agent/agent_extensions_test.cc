@@ -95,6 +95,26 @@ TEST_F(AgentTest, BundleMisuseIsNamed) {
   EXPECT_EQ(error_for(client, bundle_control(1, 0, 3, 77)), error::kOutOfBundles);
 }
 
+TEST(Bundles, TogetherHoldNoMoreThanTheirLimits) {
+  const Message message = flow_mod(7, 0, 1, make_match({{Field::in_port, 1}}), output_to(2));
+  const auto add = [&](Bundles& bundles, uint32_t id) {
+    const BundleAdd request{.bundle_id = id, .flags = 3, .message = message};
+    const auto added = bundles.add(request, 7);
+    return added ? OfError{} : added.error();
+  };
+  Bundles few({.messages = 3});
+  EXPECT_EQ(add(few, 1), OfError{});
+  EXPECT_EQ(add(few, 1), OfError{});
+  EXPECT_EQ(add(few, 2), OfError{});
+  EXPECT_EQ(add(few, 3), error::kBundleMsgTooMany);
+  EXPECT_EQ(add(few, 1), error::kBundleMsgTooMany);
+  EXPECT_EQ(add(few, 2), OfError{}) << "the bundle that had no room is gone with its messages";
+  Bundles small({.octets = 2 * message.size() + 1});
+  EXPECT_EQ(add(small, 1), OfError{});
+  EXPECT_EQ(add(small, 2), OfError{});
+  EXPECT_EQ(add(small, 3), error::kBundleMsgTooMany);
+}
+
 TEST_F(AgentTest, ASlaveCommitsNothing) {
   Client client = controller();
   EXPECT_EQ(type_of(client.ask(make_message(Type::role_request, 1,

@@ -51,6 +51,15 @@ OfResult<Bundles::Bundle*> Bundles::open(uint32_t bundle_id, uint16_t flags) {
   return &bundle;
 }
 
+bool Bundles::has_room_for(size_t octets) const {
+  size_t messages = 1;
+  for (const auto& [id, bundle] : bundles_) {
+    messages += bundle.items.size();
+    octets += bundle.octets;
+  }
+  return messages <= limits_.messages && octets <= limits_.octets;
+}
+
 OfResult<> Bundles::control(const BundleControl& request, pipeline::Lsi& lsi,
                             std::vector<CommitFailure>& failure) {
   const auto found = bundles_.find(request.bundle_id);
@@ -110,12 +119,13 @@ OfResult<> Bundles::add(const BundleAdd& request, uint32_t xid) {
   };
   if (bundle.closed) return refuse(error::kBundleClosed);
   if (request.flags != bundle.flags) return refuse(error::kBundleBadFlags);
-  if (bundle.items.size() >= kMaxMessages) return refuse(error::kBundleMsgTooMany);
+  if (!has_room_for(request.message.size())) return refuse(error::kBundleMsgTooMany);
   OfResult<BundleItem> item = decode_item(header, request.message.subspan(kHeaderSize));
   if (!item) return of_fail(item.error());
   bundle.items.push_back(std::move(*item));
   const Bytes head = request.message.first(std::min(request.message.size(), kHead));
   bundle.heads.emplace_back(head.begin(), head.end());
+  bundle.octets += request.message.size();
   return {};
 }
 

@@ -22,13 +22,21 @@ struct CommitFailure {
   OfError error;
 };
 
+/// What the open bundles of one connection may hold together. Decoded, a message of a simple flow
+/// takes 1.2 KiB, and one of many actions eleven times its octets.
+struct BundleLimits {
+  size_t messages{1'000'000};  ///< as many as a table has room for
+  size_t octets{256 << 20};    ///< of the messages
+};
+
 /// The open bundles of one connection.
 class Bundles {
  public:
   static constexpr size_t kMaxBundles = 16;
-  static constexpr size_t kMaxMessages = 1'000'000;
   /// Octets kept of each message, for an error to quote.
   static constexpr size_t kHead = 64;
+
+  explicit Bundles(BundleLimits limits = {}) : limits_(limits) {}
 
   /// Opens, closes, commits to `lsi` or discards. A commit that fails changes nothing, forgets the
   /// bundle and fills `failure`.
@@ -43,10 +51,14 @@ class Bundles {
     bool closed{false};
     std::vector<pipeline::BundleItem> items;
     std::vector<Message> heads;  ///< of each message what an error quotes
+    size_t octets{0};            ///< of all messages
   };
 
   OfResult<Bundle*> open(uint32_t bundle_id, uint16_t flags);
+  /// Whether one more message of that many octets is within the limits.
+  [[nodiscard]] bool has_room_for(size_t octets) const;
 
+  BundleLimits limits_;
   std::unordered_map<uint32_t, Bundle> bundles_;
 };
 
