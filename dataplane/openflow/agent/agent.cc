@@ -104,13 +104,19 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       if (!peer.wants(peer.async.packet_in, static_cast<unsigned>(info.reason))) continue;
       if (peer.link != nullptr && !peer.link->may_send_packet_in()) continue;
       size_t data_len = packet.size();
-      if (info.max_len != pipeline::kNoBufferLength && info.max_len < packet.size()) {
+      // Where no output action says how much, the connection's configuration does (7.3.2).
+      const uint16_t max_len = info.reason == pipeline::PuntReason::invalid_ttl
+                                   ? peer.config.miss_send_len
+                                   : info.max_len;
+      if (max_len != pipeline::kNoBufferLength && max_len < packet.size()) {
         if (!tried_buffer) buffer_id = context_.buffers.put(info.in_port, packet);
         tried_buffer = true;
-        if (buffer_id) data_len = info.max_len;
+        if (buffer_id) data_len = max_len;
       }
+      // Who gets all of it needs no buffer, and may have asked for none.
+      const bool is_head = data_len < packet.size();
       peer.connection->send_droppable(
-          encode_packet_in(info, packet, buffer_id.value_or(pipeline::kNoBuffer), data_len));
+          encode_packet_in(info, packet, is_head ? *buffer_id : pipeline::kNoBuffer, data_len));
     }
   }
 

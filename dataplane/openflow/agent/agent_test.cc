@@ -194,6 +194,37 @@ TEST_F(AgentTest, BuffersWhatTheControllerGetsOnlyTheHeadOf) {
             error::kBufferUnknown);
 }
 
+/// What no output action sends is as long as the connection's miss_send_len says (7.3.2).
+TEST_F(AgentTest, APacketWhoseTtlEndedIsSizedByTheConnection) {
+  const auto configured = [this](uint16_t miss_send_len) {
+    Client client(io_, path_);
+    client.send(Type::set_config, 1, octets(uint16_t{0}, miss_send_len));
+    client.send(
+        Type::set_async, 2,
+        octets(uint32_t{7}, uint32_t{7}, uint32_t{7}, uint32_t{7}, uint32_t{15}, uint32_t{15}));
+    EXPECT_TRUE(client.drain().empty());
+    return client;
+  };
+  Client brief = configured(20);
+  Client whole = configured(pipeline::kNoBufferLength);
+  whole.send(flow_mod(1, 0, 1, make_match({{Field::eth_type, 0x0800}}),
+                      {pipeline::ApplyActions{
+                          {pipeline::SimpleAction{pipeline::SimpleAction::Kind::dec_nw_ttl}}}}));
+  EXPECT_TRUE(whole.drain().empty());
+  const auto frame = make_frame({.ttl = 1, .size = 200});
+  punt_next(frame);
+  for (const auto& [client, length] : {std::pair(&brief, 20l), std::pair(&whole, 200l)}) {
+    const Message message = client->receive();
+    ASSERT_EQ(type_of(message), Type::packet_in);
+    Reader reader(Bytes(message).subspan(kHeaderSize));
+    EXPECT_EQ(reader.u32() == pipeline::kNoBuffer, length == 200) << "a head has a buffer";
+    EXPECT_EQ(reader.u16(), frame.size());
+    EXPECT_EQ(reader.u8(), static_cast<uint8_t>(pipeline::PuntReason::invalid_ttl));
+    EXPECT_EQ(Message(message.end() - length, message.end()),
+              Message(frame.begin(), frame.begin() + length));
+  }
+}
+
 TEST_F(AgentTest, FlowModReleasesItsBufferThroughTheTables) {
   Client client = controller();
   client.send(flow_mod(1, 0, 1, make_match({}), output_to(pipeline::kPortController, 20)));
