@@ -145,15 +145,20 @@ void Reconciler::apply_lsi(const BridgeRow& row) {
 
 void Reconciler::apply_ports(const BridgeRow& row) {
   auto& lsi = lsis_.at(row.config.name);
-  std::vector<const InterfaceRow*> order;
-  for (const auto& interface : row.interfaces) {
-    order.push_back(&interface);
+  std::vector<InterfaceRow> order = row.interfaces;
+  std::map<Uuid, uint32_t> numbers;
+  for (auto& interface : order) {
+    if (const auto had = lsi.numbers.find(interface.uuid); had != lsi.numbers.end()) {
+      interface.last_number = had->second;
+      numbers.insert(*had);
+    }
   }
-  const auto rank = [](const InterfaceRow* r) { return r->requested ? 0 : r->last_number ? 1 : 2; };
+  lsi.numbers = std::move(numbers);  // without those of rows that are gone
+  const auto rank = [](const InterfaceRow& r) { return r.requested ? 0 : r.last_number ? 1 : 2; };
   std::stable_sort(order.begin(), order.end(),
-                   [&](const auto* a, const auto* b) { return rank(a) < rank(b); });
-  for (const auto* interface : order) {
-    apply_port(row.config.name, lsi, *interface);
+                   [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
+  for (const auto& interface : order) {
+    apply_port(row.config.name, lsi, interface);
   }
 }
 
@@ -239,7 +244,8 @@ void Reconciler::remove_port(const std::string& name, Port& port) {
   if (port.exists) {
     control_.remove_port(name, port.spec.name);
     port.exists = false;
-    port.spec.number = 0;
+    // Rules name the number: the row's next port is to have it, be it of another type or mended.
+    lsis_.at(name).numbers[port.uuid] = std::exchange(port.spec.number, 0);
   }
 }
 

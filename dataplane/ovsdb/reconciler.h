@@ -80,6 +80,7 @@ class Reconciler {
     std::vector<pipeline::MirrorConfig> mirrors;
     Notes mirror_notes;  ///< what of the mirrors can't be so at present
     uint32_t last_number{0};
+    std::map<Uuid, uint32_t> numbers;  ///< that ports had which are away, by interface row
   };
 
   void apply_workers(const WorkerConfig& config);

@@ -234,9 +234,26 @@ TEST_F(ReconcilerTest, AChangeIsAnUpdateOrANewPortWithTheSameNumber) {
   EXPECT_THAT(apply(),
               ElementsAre("update_port br0 p1", "remove_port br0 p1", "add_port br0 p1 dpdk 2"));
   bridge.interfaces[1].spec.type = "memif";
-  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p1", "add_port br0 p1 memif 3"));
+  EXPECT_THAT(apply(), ElementsAre("remove_port br0 p1", "add_port br0 p1 memif 2"));
   bridge.interfaces[1].requested = 77;
   EXPECT_THAT(apply(), ElementsAre("remove_port br0 p1", "add_port br0 p1 memif 77"));
+}
+
+TEST_F(ReconcilerTest, APortThatFailsForAWhileGetsItsNumberBack) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p0", "dpdk"), interface("p1", "dpdk")};
+  apply();
+  fake_.rebuilding_ports = {"p0"};
+  fake_.failing_ports = {"p0"};
+  bridge.interfaces[0].spec.options = {{"dpdk-devargs", "nonsense"}};
+  bridge.interfaces.push_back(interface("p2", "dpdk"));
+  apply();
+  EXPECT_EQ(column("Interface", "uuid-p0", "ofport"), -1);
+  fake_.failing_ports.clear();
+  bridge.interfaces[0].spec.options = {{"dpdk-devargs", "net_null0"}};
+  apply();
+  EXPECT_EQ(column("Interface", "uuid-p0", "ofport"), 1);
+  EXPECT_EQ(column("Interface", "uuid-p2", "ofport"), 3);
 }
 
 TEST_F(ReconcilerTest, APortMovesBetweenBridgesInOneStep) {
