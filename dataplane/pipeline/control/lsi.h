@@ -21,6 +21,7 @@
 
 #include <rte_cycles.h>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -64,6 +65,14 @@ struct LsiConfig {
   uint32_t max_flows_per_table{1'000'000};
   uint32_t max_groups{1u << 20};
   uint32_t max_meters{1u << 20};
+};
+
+/// How NORMAL switches.
+struct NormalConfig {
+  std::chrono::seconds mac_age{300};  ///< addresses unseen so long are forgotten; OVS's default
+  /// Forward also to 01:80:c2:00:00:0x, which bridges keep to themselves (IEEE 802.1Q, table 8-1).
+  bool forward_reserved{false};
+  bool operator==(const NormalConfig&) const = default;
 };
 
 /// What add_port() needs to know. A patch port has no `io`.
@@ -163,6 +172,8 @@ class Lsi : public PublishedProgram {
   /// `defragmenter` is needed to reassemble, else unused.
   void set_fragments(FragmentMode mode, std::shared_ptr<Defragmenter> defragmenter = nullptr);
   [[nodiscard]] FragmentMode fragments() const;
+
+  void set_normal(const NormalConfig& config);
 
   // --- reading ---
 

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "pipeline/program/meter.h"
 #include "pipeline/terms/of_errors.h"
 #include "pipeline/testing/test_support.h"
 
@@ -262,6 +263,44 @@ TEST(Lsi, ABundleIsAllOrNothing) {
   sw.send(1, {make_frame({})});
   EXPECT_THAT(sw.take(3), SizeIs(1));
   EXPECT_EQ(sw.lsi.aggregate({})->flows, 1u);
+}
+
+/// "delete all groups" and meters in a bundle that fails: they are there again, chains and all.
+TEST(Lsi, ABundleThatFailsGivesBackAllGroupsAndMeters) {
+  TestSwitch sw(3);
+  const auto group = [](uint32_t id, const Action& action) {
+    GroupMod mod;
+    mod.group_id = id;
+    mod.type = GroupMod::Type::indirect;
+    mod.buckets = {{.actions = {action}}};
+    return mod;
+  };
+  ASSERT_TRUE(sw.lsi.group_mod(group(9, OutputAction{2})));
+  ASSERT_TRUE(sw.lsi.group_mod(group(1, GroupAction{9})));
+  MeterMod meter;
+  meter.meter_id = 5;
+  meter.flags = kMeterPktps;
+  meter.bands = {{.type = MeterBand::Type::drop, .rate = 1000}};
+  ASSERT_TRUE(sw.lsi.meter_mod(meter));
+  ASSERT_TRUE(
+      sw.lsi.flow_mod(add_flow(0, 5, {}, {MeterInstruction{5}, ApplyActions{{GroupAction{1}}}})));
+  GroupMod no_groups;
+  no_groups.command = GroupMod::Command::remove;
+  no_groups.group_id = kGroupAll;
+  MeterMod no_meters;
+  no_meters.command = MeterMod::Command::remove;
+  no_meters.meter_id = kMeterAll;
+  const std::vector<BundleItem> items = {no_groups, no_meters, group(9, OutputAction{3}),
+                                         add_flow(0, 7, {}, output(0))};
+  const auto failed = sw.lsi.apply_bundle(items);
+  ASSERT_FALSE(failed);
+  EXPECT_EQ(failed.error().index, 3u);
+  EXPECT_THAT(sw.lsi.group_descs(), SizeIs(2));
+  EXPECT_EQ(sw.lsi.meter_configs()->size(), 1u);
+  EXPECT_EQ(sw.lsi.aggregate({})->flows, 1u);
+  sw.send(1, {make_frame({})});
+  EXPECT_THAT(sw.take(2), SizeIs(1));
+  EXPECT_THAT(sw.take(3), SizeIs(0));
 }
 
 /// Rules of one mask, of prefixes, of several masks: what each table is compiled to.

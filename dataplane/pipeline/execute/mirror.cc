@@ -6,19 +6,10 @@
 
 #include "packet/edit.h"
 #include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/reserved_group.h"
 #include "pipeline/execute/vlan_tags.h"
 
 namespace headrace::pipeline {
-namespace {
-
-/// Addresses that bridges must not forward (IEEE 802.1D, table 7-10); no VLAN of copies gets them.
-bool is_reserved_group(const rte_mbuf* packet) {
-  const auto* dst = rte_pktmbuf_mtod(packet, const uint8_t*);
-  return dst[0] == 0x01 && dst[1] == 0x80 && dst[2] == 0xc2 && dst[3] == 0 && dst[4] == 0 &&
-         (dst[5] & 0xf0) == 0;
-}
-
-}  // namespace
 
 void ActionRunner::mirror(const BurstContext& burst, rte_mbuf* packet, const Port& at,
                           std::span<const std::shared_ptr<const Mirror>> mirrors) noexcept {
@@ -42,7 +33,8 @@ void ActionRunner::mirror(const BurstContext& burst, rte_mbuf* packet, const Por
       }
       continue;
     }
-    if (vlan == mirror.output_vlan || is_reserved_group(packet)) continue;
+    if (vlan == mirror.output_vlan || is_reserved_group(rte_pktmbuf_mtod(packet, const uint8_t*)))
+      continue;
     for (const PortCell* cell : mirror.carriers) {
       const Port* port = cell->port.load(std::memory_order_acquire);
       if (port == nullptr || port == burst.in_port) continue;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ActionRunner's NORMAL: what a learning switch with VLANs does, as Open vSwitch does it.
 #include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/reserved_group.h"
 #include "pipeline/execute/vlan_tags.h"
 #include "pipeline/program/mac_table.h"
 
@@ -49,6 +50,10 @@ void ActionRunner::normal(const BurstContext& burst, PacketView view, bool consu
     return;
   }
   const auto* frame = rte_pktmbuf_mtod(view.packet, const uint8_t*);
+  if (is_reserved_group(frame) && !burst.program->forwards_reserved) {
+    refuse(DropReason::reserved_address);
+    return;
+  }
   const Port* in_port = burst.in_port;
   uint16_t vlan = read_tag(view.packet).vid;
   if (const PortVlans* vlans = vlans_of(in_port)) {

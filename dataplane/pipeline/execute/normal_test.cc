@@ -132,5 +132,29 @@ TEST_F(Normal, ProtectedPortsDoNotMeet) {
   EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
 }
 
+TEST_F(Normal, KeepsToItselfWhatBridgesDoNotForward) {
+  const MacAddress lacp{0x01, 0x80, 0xc2, 0, 0, 2};
+  sw.send(1, {frame(kUntagged, kA, lacp)});
+  EXPECT_THAT(sw.take(2), IsEmpty());
+  EXPECT_EQ(dropped(DropReason::reserved_address), 1u);
+  EXPECT_THAT(sw.lsi.learned_macs(), IsEmpty());
+  sw.send(1, {frame(kUntagged, kA, {0x01, 0x80, 0xc2, 0, 0, 0x10})});
+  EXPECT_THAT(sw.take(2), SizeIs(1));
+  sw.lsi.set_normal({.forward_reserved = true});
+  sw.send(1, {frame(kUntagged, kA, lacp)});
+  EXPECT_THAT(sw.take(2), SizeIs(1));
+}
+
+TEST_F(Normal, AddressesAgeAsConfigured) {
+  sw.lsi.set_normal({.mac_age = std::chrono::seconds(20)});
+  sw.send(1, {frame(kUntagged)});
+  sw.now += 15 * TestSwitch::kHz;
+  sw.lsi.expire();
+  EXPECT_THAT(sw.lsi.learned_macs(), SizeIs(1));
+  sw.now += 10 * TestSwitch::kHz;
+  sw.lsi.expire();
+  EXPECT_THAT(sw.lsi.learned_macs(), IsEmpty());
+}
+
 }  // namespace
 }  // namespace headrace::pipeline::test

@@ -9,7 +9,7 @@
 // address on the same port again writes only once per tick, so that busy addresses stay shared
 // between cores.
 //
-// Addresses age after kMacAge, as in OVS; expire() is for listing and for entries of ports that
+// Addresses age as NormalConfig says; expire() is for listing and for entries of ports that
 // are gone, look-ups check the age themselves.
 #pragma once
 
@@ -28,6 +28,8 @@ class MacTable {
  public:
   /// `max_age` in ticks.
   explicit MacTable(uint32_t max_age) : max_age_(max_age) {}
+  /// Control: changes the age, of what was learned before, too.
+  void set_max_age(uint32_t max_age) { max_age_.store(max_age, std::memory_order_relaxed); }
 
   /// Worker: `mac` is six bytes, `vlan` any number that tells the VLANs apart.
   void learn(const uint8_t* mac, uint16_t vlan, PortNo port, uint32_t tick) noexcept;
@@ -53,10 +55,10 @@ class MacTable {
   static size_t bucket_of(uint64_t key);
   [[nodiscard]] bool aged(uint64_t seen, uint32_t tick) const {
     const uint32_t age = tick - static_cast<uint32_t>(seen);
-    return static_cast<int32_t>(age) > 0 && age > max_age_;
+    return static_cast<int32_t>(age) > 0 && age > max_age_.load(std::memory_order_relaxed);
   }
 
-  uint32_t max_age_;
+  std::atomic<uint32_t> max_age_;
   VirtualArray<Entry> entries_{kBuckets * kWays};
 };
 

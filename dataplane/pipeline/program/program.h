@@ -40,6 +40,7 @@ struct LsiProgram {
   const Rule* rules{nullptr};
   const CounterSpace* counters{nullptr};
   MacTable* macs{nullptr};                       ///< for NORMAL; written by workers
+  bool forwards_reserved{false};                 ///< NORMAL, to 01:80:c2:00:00:0x
   packet::Depth depth{packet::Depth::l2};        ///< how far packets must be parsed
   match::Extractor extract{nullptr};             ///< parses a burst to that depth
   bool drops_fragments{false};                   ///< the depth then shows them

@@ -45,6 +45,7 @@ enum class DropReason : uint8_t {
   tunnel_no_remote,    ///< remote_ip=flow, and no rule has set tun_dst
   vlan_refused,        ///< NORMAL: the port it came in by does not carry the packet's VLAN
   port_protected,      ///< NORMAL: from one protected port to another
+  reserved_address,    ///< NORMAL: to a group address that bridges don't forward
   mirror_port,         ///< received by, or sent to, a port that is a mirror's alone
   mirror_undelivered,  ///< a mirror's copy, for its port was down or its tag had no room
   count
@@ -89,6 +90,7 @@ constexpr std::string_view name(DropReason reason) {
                                                                  "tunnel-no-remote",
                                                                  "vlan-refused",
                                                                  "port-protected",
+                                                                 "reserved-address",
                                                                  "mirror-port",
                                                                  "mirror-undelivered"};
   return kNames[static_cast<size_t>(reason)];
