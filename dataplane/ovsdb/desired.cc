@@ -101,8 +101,20 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   if (auto status = reader.status(); !status) {
     return status;
   }
-  note_other_config(config.other_config, {"datapath-id", "dp-desc", "disable-in-band"}, "",
-                    row.notes);
+  note_other_config(
+      config.other_config,
+      {"datapath-id", "dp-desc", "disable-in-band", "forward-bpdu", "hwaddr", "mac-aging-time"}, "",
+      row.notes);
+  config.forward_bpdu = lookup(config.other_config, "forward-bpdu") == "true";
+  if (const auto text = lookup(config.other_config, "mac-aging-time")) {
+    const auto seconds = parse_unsigned(*text);
+    if (seconds && *seconds >= 15 && *seconds <= 3600) {
+      config.mac_age_s = static_cast<uint32_t>(*seconds);
+    } else {
+      row.notes.push_back(
+          fmt::format("other_config:mac-aging-time '{}' is not 15 to 3600 seconds", *text));
+    }
+  }
   config.fail_mode = fail_mode == "secure" ? FailMode::secure : FailMode::standalone;
   if (!protocols.empty() &&
       std::find(protocols.begin(), protocols.end(), "OpenFlow13") == protocols.end()) {
@@ -135,6 +147,12 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
   for (const auto& port : ports) {
     if (auto read = read_port(database, port, row); !read) {
       return tl::unexpected(read.error());
+    }
+  }
+  // As in OVS, the bridge's own interface has it; the interface's own column goes before.
+  for (InterfaceRow& interface : row.interfaces) {
+    if (interface.spec.number == pipeline::kPortLocal && !interface.spec.mac) {
+      interface.spec.mac = lookup(row.config.other_config, "hwaddr");
     }
   }
   if (auto read = read_mirrors(database, mirrors, row); !read) {

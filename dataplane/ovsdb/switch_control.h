@@ -46,7 +46,9 @@ struct LsiConfig {
   uint64_t datapath_id{0};  ///< other_config:datapath-id, or one made from the row's UUID
   std::string description;  ///< other_config:dp-desc; "" = none
   FailMode fail_mode{FailMode::standalone};
-  StringMap other_config;  ///< whole, for what is not named above
+  uint32_t mac_age_s{300};   ///< other_config:mac-aging-time
+  bool forward_bpdu{false};  ///< other_config:forward-bpdu
+  StringMap other_config;    ///< whole, for what is not named above
   bool operator==(const LsiConfig&) const = default;
 };
 

@@ -33,6 +33,12 @@ Result<uint16_t> plug(const std::string& port, const std::string& devargs) {
   if (rte_eth_dev_get_port_by_name(device.c_str(), &port_id) == 0) {
     return fail("{}: the device '{}' is in use by another port", port, device);
   }
+  if (rte_eth_dev_count_total() >= RTE_MAX_ETHPORTS) {
+    return fail(
+        "{}: all {} devices that this DPDK has room for are in use, bridges' own interfaces among "
+        "them; memif, shm, patch and tunnel ports need none",
+        port, RTE_MAX_ETHPORTS);
+  }
   if (const int error = rte_dev_probe(devargs.c_str()); error != 0) {
     // Drivers of virtual devices fail with -1 for any cause, and EAL with EFAULT where none
     // answers.

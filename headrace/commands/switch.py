@@ -169,6 +169,7 @@ def drop_rows(answer: Any) -> list[dict[str, Any]]:
         for lsi in answer["lsis"]
         for where, reasons in (
             *((f"worker {number}", reasons) for number, reasons in lsi["workers"].items()),
+            ("control", lsi.get("control", {})),
             *((f"port {name}", reasons) for name, reasons in lsi["ports"].items()),
         )
         for reason, packets in reasons.items()

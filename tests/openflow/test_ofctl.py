@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+import socket
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
@@ -221,3 +223,36 @@ def test_monitor_sees_a_packet_out(switch: Switch, tmp_path: Path) -> None:
         assert "in_port=LOCAL (via action)" in monitor.log.read_text()
     finally:
         monitor.stop()
+
+
+def test_no_packet_out_ends_unnoticed(switch: Switch) -> None:
+    """More at once than wait for a worker: each is sent, or is a drop with a name."""
+    sent = 5000
+    switch.vsctl(
+        *("add-port", BRIDGE, "sink", "--", "set", "Interface", "sink", "type=dpdk"),
+        *("ofport_request=1", "options:dpdk-devargs=net_null_sink,no-rx=1"),
+    )
+    action = struct.pack("!HHIHxxxxxx", 0, 16, 1, 0xFFFF)
+    body = struct.pack("!IIHxxxxxx", 0xFFFFFFFF, 0xFFFFFFFD, len(action)) + action + bytes(60)
+    packet_out = struct.pack("!BBHI", 4, 13, 8 + len(body), 1) + body
+    barrier = struct.pack("!BBHI", 4, 20, 8, 77)
+
+    def ended() -> int:
+        (lsi,) = [lsi for lsi in switch.call("drops")["lsis"] if lsi["name"] == BRIDGE]
+        counters = switch.port("sink")["counters"]
+        return int(counters["tx_packets"] + counters["tx_dropped"] + sum(lsi["control"].values()))
+
+    before = ended()
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(30)
+        connection.connect(str(switch.rundir / f"{BRIDGE}.mgmt"))
+        connection.sendall(struct.pack("!BBHI", 4, 0, 8, 1) + packet_out * sent + barrier)
+        answer = b""
+        while barrier[4:] not in answer:
+            answer += connection.recv(4096)
+    end = time.monotonic() + 20
+    while ended() - before < sent:
+        assert time.monotonic() < end, switch.call("drops")
+        time.sleep(0.05)
+    assert ended() - before == sent
+    switch.vsctl("del-port", "sink")

@@ -139,6 +139,8 @@ std::vector<Case> requests() {
       {"RoleBadLen", error::kBadLen, make_message(Type::role_request, 1, Message(8))},
       {"FlowModBadLen", error::kBadLen, make_message(Type::flow_mod, 1, Message(20))},
       {"PortModBadLen", error::kBadLen, make_message(Type::port_mod, 1, Message(8))},
+      {"PacketTooLong", error::kBadPacket,
+       test::packet_out(1, pipeline::kNoBuffer, 1, {}, Message(10'001))},
       {"PacketOutBadLen", error::kBadLen, make_message(Type::packet_out, 1, Message(8))},
       {"MultipartBadLen", error::kBadLen, multipart(0, Message(4))},
       {"QueueConfigBadPort", error::kQueueBadPort,

@@ -32,10 +32,13 @@ class AgentHost {
 
   /// Hands a packet and its compiled actions to a worker, as if it had come in by `in_port` (a real
   /// port, or kPortController). The host frees `actions` through the Reclaimer; `packet` is used
-  /// during the call only. False if the way to the worker is full: the packet is dropped, which the
-  /// host counts.
+  /// during the call only, and has at most largest_packet() octets. Waits a moment if the way to
+  /// the worker is full. False: the packet is dropped, which the host counts.
   virtual bool packet_out(pipeline::PortNo in_port,
                           std::unique_ptr<pipeline::ActionProgram> actions, Bytes packet) = 0;
+
+  /// Octets of the longest packet that there are buffers for.
+  [[nodiscard]] virtual size_t largest_packet() const = 0;
 
   /// The counters of the port's device; the defaults for a port without one (patch).
   [[nodiscard]] virtual DeviceCounters device_counters(pipeline::PortNo port_no) const = 0;

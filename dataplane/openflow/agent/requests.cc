@@ -61,7 +61,9 @@ OfResult<> set_config(const Request& request) {
 /// Sends a packet through `actions`.
 OfResult<> send_packet(const Request& request, pipeline::PortNo in_port,
                        const pipeline::ActionList& actions, Bytes packet) {
-  if (packet.size() < kEthernetHeader) return of_fail(error::kBadPacket);
+  if (packet.size() < kEthernetHeader || packet.size() > request.context.host.largest_packet()) {
+    return of_fail(error::kBadPacket);
+  }
   OfResult<std::unique_ptr<pipeline::ActionProgram>> program = request.context.lsi.compile(actions);
   if (!program) return of_fail(program.error());
   // A full way to the worker is a loss like any on a full queue; the host counts it.

@@ -23,6 +23,7 @@ class DirectHost final : public AgentHost {
   explicit DirectHost(pipeline::test::TestSwitch& of) : switch_(of) {}
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   Bytes packet) override;
+  [[nodiscard]] size_t largest_packet() const override { return 10'000; }
   [[nodiscard]] DeviceCounters device_counters(pipeline::PortNo) const override { return {}; }
   bool set_fragments(pipeline::FragmentMode mode) override;
   [[nodiscard]] std::vector<QueueState> queues(pipeline::PortNo port) const override {

@@ -10,7 +10,7 @@ namespace headrace::runtime {
 namespace {
 
 constexpr uint16_t kOrdinaryData = 2048;
-constexpr uint16_t kJumboData = 10000;
+constexpr uint16_t kJumboData = BufferPools::kLargestFrame;
 constexpr uint32_t kFrameOverhead = 22;  ///< Ethernet header and two VLAN tags
 constexpr uint32_t kLeastMtu = 68;       ///< IPv4's (RFC 791, section 3.2)
 constexpr uint32_t kMaxBuffers = (1u << 20) - 1;

@@ -18,8 +18,10 @@ class BufferPools {
 
   /// The pool whose buffers hold a whole frame of this MTU (bytes of IP, 68 to 9978).
   Result<rte_mempool*> for_mtu(uint32_t mtu);
-  /// The pool whose buffers hold a frame of `octets`, at most 10000.
+  /// The pool whose buffers hold a frame of `octets`, at most kLargestFrame.
   Result<rte_mempool*> for_frame(uint32_t octets);
+  /// Octets of the largest frame that for_frame() has a pool for.
+  static constexpr uint32_t kLargestFrame = 10'000;
   [[nodiscard]] rte_mempool* ordinary() const { return ordinary_.get(); }
   /// Null while no port has asked for it.
   [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }

@@ -40,6 +40,11 @@ pipeline::MacAddress mac_of_name(std::string_view name) {
   return mac;
 }
 
+pipeline::NormalConfig normal_of(const ovsdb::LsiConfig& config) {
+  return {.mac_age = std::chrono::seconds(config.mac_age_s),
+          .forward_reserved = config.forward_bpdu};
+}
+
 /// For as many workers as there can be here.
 Result<std::shared_ptr<pipeline::Defragmenter>> make_defragmenter() {
   const unsigned cpus = std::max(std::thread::hardware_concurrency(), 1u);
@@ -98,6 +103,7 @@ SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& con
     : parts_(std::move(parts)), config_(config) {
   lsi_ = std::make_shared<pipeline::Lsi>(
       pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
+  lsi_->set_normal(normal_of(config));
   fail_open_.emplace(*lsi_);
   agent_ =
       std::make_unique<openflow::Agent>(parts_.io, *lsi_, *this,
@@ -132,6 +138,7 @@ void SwitchLsi::start_rules_anew() {
 void SwitchLsi::update(const ovsdb::LsiConfig& config) {
   if (config.datapath_id != config_.datapath_id) agent_->set_datapath_id(config.datapath_id);
   agent_->set_description(config.description);
+  lsi_->set_normal(normal_of(config));
   const bool fail_mode_changed = config.fail_mode != config_.fail_mode;
   config_ = config;
   if (fail_mode_changed && !has_controllers_) start_rules_anew();
@@ -443,22 +450,41 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
 bool SwitchLsi::packet_out(pipeline::PortNo in_port,
                            std::unique_ptr<pipeline::ActionProgram> actions,
                            openflow::Bytes packet) {
-  if (parts_.workers.workers().empty()) return false;
   const Result<rte_mempool*> pool = parts_.pools.for_frame(static_cast<uint32_t>(packet.size()));
-  if (!pool) return false;
-  rte_mbuf* buffer = rte_pktmbuf_alloc(*pool);
-  if (buffer == nullptr) return false;
-  char* data = rte_pktmbuf_append(buffer, static_cast<uint16_t>(packet.size()));
+  rte_mbuf* buffer = pool ? rte_pktmbuf_alloc(*pool) : nullptr;
+  char* data = buffer == nullptr ? nullptr
+                                 : rte_pktmbuf_append(buffer, static_cast<uint16_t>(packet.size()));
   if (data == nullptr) {
     rte_pktmbuf_free(buffer);
+    ++packet_out_drops_.no_buffer;
     return false;
   }
   std::memcpy(data, packet.data(), packet.size());
   auto job =
       std::make_unique<PacketOutJob>(PacketOutJob{lsi_, in_port, std::move(actions), buffer});
-  if (parts_.workers.workers().front()->packet_outs().submit(job)) return true;
+  if (submit(job)) return true;
   rte_pktmbuf_free(buffer);
+  ++packet_out_drops_.queue_full;
   return false;
+}
+
+bool SwitchLsi::submit(std::unique_ptr<PacketOutJob>& job) {
+  using Clock = std::chrono::steady_clock;
+  // A controller may well send faster than a slow device, for a while. A worker that stands still
+  // is waited for once.
+  constexpr auto kPatience = std::chrono::milliseconds(1);
+  if (parts_.workers.workers().empty()) return false;
+  PacketOutRing& ring = parts_.workers.workers().front()->packet_outs();
+  bool done = ring.submit(job);
+  if (!done && worker_keeps_up_) {
+    const auto end = Clock::now() + kPatience;
+    while (!done && Clock::now() < end) {
+      std::this_thread::yield();
+      done = ring.submit(job);
+    }
+  }
+  worker_keeps_up_ = done;
+  return done;
 }
 
 std::vector<openflow::QueueState> SwitchLsi::queues(pipeline::PortNo port_no) const {

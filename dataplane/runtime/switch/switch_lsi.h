@@ -29,6 +29,12 @@
 
 namespace headrace::runtime {
 
+/// Packet-outs that reached no worker.
+struct PacketOutDrops {
+  uint64_t queue_full{0};
+  uint64_t no_buffer{0};
+};
+
 /// What the LSIs of a switch share.
 struct SwitchParts {
   asio::io_context& io;
@@ -102,6 +108,7 @@ class SwitchLsi final : public openflow::AgentHost {
       const {
     return ports_;
   }
+  [[nodiscard]] const PacketOutDrops& packet_out_drops() const { return packet_out_drops_; }
   [[nodiscard]] const SwitchPort* find_port(std::string_view name) const;
 
   [[nodiscard]] ovsdb::PortState port_state(const SwitchPort& port) const;
@@ -110,6 +117,7 @@ class SwitchLsi final : public openflow::AgentHost {
   // openflow::AgentHost:
   bool packet_out(pipeline::PortNo in_port, std::unique_ptr<pipeline::ActionProgram> actions,
                   openflow::Bytes packet) override;
+  [[nodiscard]] size_t largest_packet() const override { return BufferPools::kLargestFrame; }
   [[nodiscard]] openflow::DeviceCounters device_counters(pipeline::PortNo port_no) const override;
   bool set_fragments(pipeline::FragmentMode mode) override;
   [[nodiscard]] std::vector<openflow::QueueState> queues(pipeline::PortNo port_no) const override;
@@ -118,6 +126,8 @@ class SwitchLsi final : public openflow::AgentHost {
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);
   Result<> add_tunnel(const ovsdb::PortSpec& spec);
   Result<> add_defragmenter(const ovsdb::PortSpec& spec);
+  /// Queues a packet-out, or waits a moment for room; false: there is none.
+  bool submit(std::unique_ptr<PacketOutJob>& job);
   /// Makes the queues of `qos`, if there are any.
   Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<ovsdb::QosSpec>& qos,
                                                   pipeline::PortIo& io);
@@ -132,6 +142,8 @@ class SwitchLsi final : public openflow::AgentHost {
   ovsdb::LsiConfig config_;
   std::shared_ptr<pipeline::Lsi> lsi_;  ///< packet-outs under way hold a share
   std::map<std::string, std::unique_ptr<SwitchPort>, std::less<>> ports_;
+  PacketOutDrops packet_out_drops_;
+  bool worker_keeps_up_{true};  ///< with packet-outs: a full queue is worth waiting for
   bool has_controllers_{false};
   std::chrono::milliseconds longest_probe_{0};
   std::optional<FailOpen> fail_open_;

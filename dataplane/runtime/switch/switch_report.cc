@@ -4,6 +4,9 @@
 #include <rte_cycles.h>
 #include <rte_mbuf.h>
 
+#include <array>
+#include <utility>
+
 #include "match/fields/simd.h"
 #include "pipeline/terms/drop_reason.h"
 
@@ -139,9 +142,20 @@ json report_drops(const Switch& the_switch) {
       }
       if (!lost.empty()) ports[port_name] = std::move(lost);
     }
+    json total = drops_json(lsi->lsi().drops());
+    json control = json::object();
+    const PacketOutDrops& outs = lsi->packet_out_drops();
+    const std::array<std::pair<const char*, uint64_t>, 2> counts{
+        {{"packet-out-queue-full", outs.queue_full}, {"no-buffer", outs.no_buffer}}};
+    for (const auto& [reason, packets] : counts) {
+      if (packets == 0) continue;
+      control[reason] = packets;
+      total[reason] = total.value(reason, uint64_t{0}) + packets;
+    }
     lsis.push_back({{"name", name},
-                    {"drops", drops_json(lsi->lsi().drops())},
+                    {"drops", std::move(total)},
                     {"workers", std::move(by_worker)},
+                    {"control", std::move(control)},
                     {"ports", std::move(ports)}});
   }
   return {{"lsis", std::move(lsis)}};
