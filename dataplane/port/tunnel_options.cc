@@ -88,11 +88,10 @@ Result<> read_addresses(const PortConfig& config, Options& options, TunnelOption
     read.remote_mac = mac;
   }
   read.underlay = options.text("underlay").value_or("");
-  read.spec.ipv6 = read.remote && read.remote->ipv6;
   if (read.local && read.remote && read.local->ipv6 != read.remote->ipv6) {
     return fail("{}: options:local_ip and remote_ip are of different IP versions", config.name);
   }
-  if (read.gateway && read.gateway->ipv6 != read.spec.ipv6) {
+  if (read.gateway && !read.may_be(read.gateway->ipv6)) {
     return fail("{}: options:gateway is not of the IP version of the tunnel", config.name);
   }
   return {};

@@ -23,7 +23,7 @@ struct IpAddress {
 };
 
 struct TunnelOptions {
-  packet::TunnelSpec spec;          ///< kind, dst_port, tos, ttl, flags; no addresses yet
+  packet::TunnelSpec spec;  ///< kind, dst_port, tos, ttl, flags; no IP version or addresses yet
   std::optional<IpAddress> remote;  ///< absent: flow
   std::optional<IpAddress> local;  ///< absent: any on the way in, the underlay's own on the way out
   bool local_from_flow{false};
@@ -32,7 +32,14 @@ struct TunnelOptions {
   bool has_in_key{false};                ///< GRE: packets have the key field
   std::string underlay;                  ///< a bridge; "": the one with the address
   std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: asked for by ARP or ND
-  std::optional<IpAddress> gateway;      ///< the next hop; absent: the remote address itself
+  /// The next hop towards far ends of its IP version; absent: the remote address itself.
+  std::optional<IpAddress> gateway;
+
+  /// True if outer headers may be of this IP version: that of the addresses that are given.
+  [[nodiscard]] bool may_be(bool ipv6) const {
+    const std::optional<IpAddress>& given = remote ? remote : local;
+    return !given || given->ipv6 == ipv6;
+  }
 };
 
 /// True for `vxlan`, `gre` and `gtpu`.

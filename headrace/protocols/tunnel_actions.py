@@ -119,7 +119,7 @@ class PushTunnel(_Action):
 
 @dataclass(frozen=True)
 class PopTunnel(_Action):
-    """Takes an outer header off; the next table finds tunnel_id, tun_src and tun_dst."""
+    """Takes an outer header off; the next table finds tunnel_id and outer addresses in tun_*."""
 
     kind: Kind
 

@@ -106,10 +106,10 @@ void fill_l4(const uint8_t* frame, size_t size, const ParsedPacket& parsed, Fiel
   std::memcpy(values.ipv6_nd_target, l4 + offsetof(packet::NeighborDiscovery, target),
               sizeof values.ipv6_nd_target);
   if (parsed.nd_source_link != 0) {
-    std::memcpy(values.ipv6_nd_sll, l4 + parsed.nd_source_link, sizeof values.ipv6_nd_sll);
+    std::memcpy(values.link_source, l4 + parsed.nd_source_link, sizeof values.link_source);
   }
   if (parsed.nd_target_link != 0) {
-    std::memcpy(values.ipv6_nd_tll, l4 + parsed.nd_target_link, sizeof values.ipv6_nd_tll);
+    std::memcpy(values.link_target, l4 + parsed.nd_target_link, sizeof values.link_target);
   }
 }
 
@@ -118,11 +118,11 @@ void fill_arp(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& val
   values.arp_op = arp->operation;
   values.arp_spa = arp->sender_ip;
   values.arp_tpa = arp->target_ip;
-  std::memcpy(values.arp_sha, arp->sender_mac, sizeof values.arp_sha);
-  std::memcpy(values.arp_tha, arp->target_mac, sizeof values.arp_tha);
+  std::memcpy(values.link_source, arp->sender_mac, sizeof values.link_source);
+  std::memcpy(values.link_target, arp->target_mac, sizeof values.link_target);
 }
 
-/// Words 7..20. `values` has them zeroed.
+/// Words 7..18. `values` has them zeroed.
 void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FieldValues& values) {
   if (parsed.has(packet::kIpv6)) fill_ipv6(frame, parsed, values);
   if (parsed.l4 != 0) fill_l4(frame, size, parsed, values);
@@ -140,15 +140,15 @@ void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, Fi
   }
 }
 
-/// Zeroes words 7..20. By hand, as a call to memset() costs more than the stores.
+/// Zeroes words 7..18. By hand, as a call to memset() costs more than the stores.
 inline void zero_rest(FieldValues& values) {
   using Pair = uint64_t __attribute__((vector_size(16), may_alias));
-  constexpr size_t kPairs = 10;
+  constexpr size_t kPairs = 9;
   auto* pairs = reinterpret_cast<Pair*>(&values);
   set_word(values, 7, 0);
 #pragma GCC unroll 16
   for (size_t i = 4; i < kPairs; ++i) pairs[i] = Pair{};
-  set_word(values, 20, 0);
+  set_word(values, kTunnelAddressWord - 1, 0);
 }
 
 /// Everything that `parsed` promises, whatever the packet is.
@@ -278,7 +278,7 @@ BurstFacts extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, Fie
     set_word(to, 5, 0);
     set_word(to, 6, 0);
     if constexpr (depth == Depth::full) {
-      for (size_t word = 21; word < kFieldWords; ++word) set_word(to, word, 0);
+      for (size_t word = kTunnelAddressWord; word < kFieldWords; ++word) set_word(to, word, 0);
     }
     if (!extract_usual<depth>(packets[i], to, parsed[i])) [[unlikely]] {
       extract_any(depth, packets[i], to, parsed[i]);

@@ -10,8 +10,8 @@
 //   extract(packets, {in_port, in_phy_port}, values, parsed);    // per burst
 //
 // Depth l2 fills words 0..2, l3 and l4 words 0..4, full all. metadata and tunnel_id (words 5, 6)
-// are 0 at every depth; so are the tunnel's addresses (word 21) at depth full. Words beyond the
-// depth are undefined. l3 and l4 differ in the ports.
+// are 0 at every depth; so are the tunnel's addresses (words 19..23) at depth full. Words beyond
+// the depth are undefined. l3 and l4 differ in the ports.
 //
 // How fast: an untagged frame with a usual header (IPv4 without options, or TCP or UDP on it) takes
 // a straight path without a call; all else goes through the general parser.

@@ -46,7 +46,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const auto field = static_cast<Field>(data[0] % kFieldCount);
   const SetField set = set_field_for(field);
   if (set == nullptr || field == Field::tunnel_id || field == Field::tun_src ||
-      field == Field::tun_dst)
+      field == Field::tun_dst || field == Field::tun_ipv6_src || field == Field::tun_ipv6_dst)
     return 0;
   FieldValues values{};
   headrace::packet::ParsedPacket parsed;

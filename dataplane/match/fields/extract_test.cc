@@ -17,7 +17,8 @@ namespace {
 
 /// Fields of what surrounded the packet.
 bool no_header(Field field) {
-  return field == Field::tunnel_id || field == Field::tun_src || field == Field::tun_dst;
+  return field == Field::tunnel_id || field == Field::tun_src || field == Field::tun_dst ||
+         field == Field::tun_ipv6_src || field == Field::tun_ipv6_dst;
 }
 
 using packet::FrameBuilder;
@@ -101,8 +102,8 @@ TEST(ExtractTest, Arp) {
   EXPECT_EQ(v.arp_op, swap16(2));
   EXPECT_EQ(v.arp_spa, swap32(0x0a000001));
   EXPECT_EQ(v.arp_tpa, swap32(0x0a000002));
-  EXPECT_EQ(v.arp_sha[5], 1);
-  EXPECT_EQ(v.arp_tha[5], 2);
+  EXPECT_EQ(v.link_source[5], 1);
+  EXPECT_EQ(v.link_target[5], 2);
   EXPECT_EQ(v.ipv4_src, 0u);
 }
 
@@ -121,8 +122,8 @@ TEST(ExtractTest, Ipv6AndNeighborDiscovery) {
   EXPECT_EQ(v.icmp_type, packet::kIcmpv6NeighborSolicitation);
   EXPECT_EQ(v.icmp_code, 3);
   EXPECT_EQ(v.ipv6_nd_target[15], 15 * 7 + 1);
-  EXPECT_EQ(v.ipv6_nd_sll[5], 9);
-  EXPECT_EQ(v.ipv6_nd_tll[5], 8);
+  EXPECT_EQ(v.link_source[5], 9);
+  EXPECT_EQ(v.link_target[5], 8);
   EXPECT_EQ(v.ipv4_dst, 0u);
   EXPECT_EQ(v.l4_src, 0) << "ICMP has no ports";
 }

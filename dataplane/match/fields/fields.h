@@ -8,7 +8,8 @@
 // in the packet (DSCP, PCP, an MPLS label) get whole bytes here, right-aligned in network order.
 //
 // Fields that share bytes cannot occur together, because OpenFlow's prerequisites exclude it:
-// TCP, UDP and SCTP ports; ICMPv4 and ICMPv6 type and code.
+// TCP, UDP and SCTP ports; ICMPv4 and ICMPv6 type and code; the link addresses of ARP and of
+// neighbour discovery.
 //
 // Words are grouped so that usual pipelines touch few: an L2 key is words 0..2, an IPv4 5-tuple is
 // words 3..4. The layout is internal: nothing outside the process sees it.
@@ -70,26 +71,21 @@ struct alignas(64) FieldValues {
   uint32_t arp_spa{};
   uint32_t arp_tpa{};
   // word 11
-  uint8_t arp_sha[6]{};
+  uint8_t link_source[6]{};  ///< arp_sha, ipv6_nd_sll
   uint16_t pad_11{};
   // word 12
-  uint8_t arp_tha[6]{};
+  uint8_t link_target[6]{};  ///< arp_tha, ipv6_nd_tll
   uint16_t pad_12{};
   // words 13..18
   uint8_t ipv6_src[16]{};
   uint8_t ipv6_dst[16]{};
   uint8_t ipv6_nd_target[16]{};
-  // word 19
-  uint8_t ipv6_nd_sll[6]{};
-  uint16_t pad_19{};
-  // word 20
-  uint8_t ipv6_nd_tll[6]{};
-  uint16_t pad_20{};
-  // word 21
-  uint32_t tun_src{};  ///< outer addresses of the tunnel that the packet came by; 0 if IPv6's
+  // words 19..23: outer addresses of the tunnel that the packet came by, or is to leave by; those
+  // of the other IP version are 0
+  uint32_t tun_src{};
   uint32_t tun_dst{};
-  // words 22..23
-  uint64_t reserved[2]{};
+  uint8_t tun_ipv6_src[16]{};
+  uint8_t tun_ipv6_dst[16]{};
 };
 
 inline constexpr size_t kFieldWords = sizeof(FieldValues) / sizeof(uint64_t);
@@ -101,7 +97,12 @@ static_assert(offsetof(FieldValues, ip_proto) == 32);
 static_assert(offsetof(FieldValues, metadata) == 40);
 static_assert(offsetof(FieldValues, tunnel_id) == 48);
 static_assert(offsetof(FieldValues, ipv6_src) == 104);
-static_assert(offsetof(FieldValues, tun_src) == 168);
+static_assert(offsetof(FieldValues, tun_src) == 152);
+static_assert(offsetof(FieldValues, tun_ipv6_src) == 160);
+static_assert(offsetof(FieldValues, tun_ipv6_dst) == 176);
+
+/// The first word of a tunnel's addresses, which are the last of the block.
+inline constexpr size_t kTunnelAddressWord = 19;
 
 /// Word `index` of the block, as raw bits.
 inline uint64_t word(const FieldValues& values, size_t index) {
@@ -164,6 +165,8 @@ enum class Field : uint8_t {
   gtpu_qfi,
   tun_src,
   tun_dst,
+  tun_ipv6_src,
+  tun_ipv6_dst,
   count
 };
 
@@ -213,16 +216,16 @@ inline constexpr std::array<FieldInfo, kFieldCount> kFields = {
     HEADRACE_FIELD(arp_op, arp_op, 0x8000, 21, 16, 2, false, true),
     HEADRACE_FIELD(arp_spa, arp_spa, 0x8000, 22, 32, 4, true, true),
     HEADRACE_FIELD(arp_tpa, arp_tpa, 0x8000, 23, 32, 4, true, true),
-    HEADRACE_FIELD(arp_sha, arp_sha, 0x8000, 24, 48, 6, true, true),
-    HEADRACE_FIELD(arp_tha, arp_tha, 0x8000, 25, 48, 6, true, true),
+    HEADRACE_FIELD(arp_sha, link_source, 0x8000, 24, 48, 6, true, true),
+    HEADRACE_FIELD(arp_tha, link_target, 0x8000, 25, 48, 6, true, true),
     HEADRACE_FIELD(ipv6_src, ipv6_src, 0x8000, 26, 128, 16, true, true),
     HEADRACE_FIELD(ipv6_dst, ipv6_dst, 0x8000, 27, 128, 16, true, true),
     HEADRACE_FIELD(ipv6_flabel, ipv6_flabel, 0x8000, 28, 20, 4, true, true),
     HEADRACE_FIELD(icmpv6_type, icmp_type, 0x8000, 29, 8, 1, false, true),
     HEADRACE_FIELD(icmpv6_code, icmp_code, 0x8000, 30, 8, 1, false, true),
     HEADRACE_FIELD(ipv6_nd_target, ipv6_nd_target, 0x8000, 31, 128, 16, false, true),
-    HEADRACE_FIELD(ipv6_nd_sll, ipv6_nd_sll, 0x8000, 32, 48, 6, false, true),
-    HEADRACE_FIELD(ipv6_nd_tll, ipv6_nd_tll, 0x8000, 33, 48, 6, false, true),
+    HEADRACE_FIELD(ipv6_nd_sll, link_source, 0x8000, 32, 48, 6, false, true),
+    HEADRACE_FIELD(ipv6_nd_tll, link_target, 0x8000, 33, 48, 6, false, true),
     HEADRACE_FIELD(mpls_label, mpls_label, 0x8000, 34, 20, 4, false, true),
     HEADRACE_FIELD(mpls_tc, mpls_tc, 0x8000, 35, 3, 1, false, true),
     HEADRACE_FIELD(mpls_bos, mpls_bos, 0x8000, 36, 1, 1, false, true),
@@ -235,6 +238,8 @@ inline constexpr std::array<FieldInfo, kFieldCount> kFields = {
     // Nicira's NXM numbers, which ovs-ofctl uses for them in OpenFlow 1.3, too.
     HEADRACE_FIELD(tun_src, tun_src, 0x0001, 31, 32, 4, true, true),
     HEADRACE_FIELD(tun_dst, tun_dst, 0x0001, 32, 32, 4, true, true),
+    HEADRACE_FIELD(tun_ipv6_src, tun_ipv6_src, 0x0001, 109, 128, 16, true, true),
+    HEADRACE_FIELD(tun_ipv6_dst, tun_ipv6_dst, 0x0001, 110, 128, 16, true, true),
 };
 #undef HEADRACE_FIELD
 

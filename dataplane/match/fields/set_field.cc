@@ -146,6 +146,10 @@ SetField set_field_for(Field field) noexcept {
       return set_value<Field::tun_src>;
     case Field::tun_dst:
       return set_value<Field::tun_dst>;
+    case Field::tun_ipv6_src:
+      return set_value<Field::tun_ipv6_src>;
+    case Field::tun_ipv6_dst:
+      return set_value<Field::tun_ipv6_dst>;
     default:
       return nullptr;  // not settable (info(field).settable), or no header here carries it
   }

@@ -195,6 +195,8 @@ bool prerequisites_met(Field field, const PacketFacts& facts) {
     case Field::gtpu_qfi:
     case Field::tun_src:
     case Field::tun_dst:
+    case Field::tun_ipv6_src:
+    case Field::tun_ipv6_dst:
     case Field::count:
       return true;
   }

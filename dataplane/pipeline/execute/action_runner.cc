@@ -100,7 +100,7 @@ bool ActionRunner::edit(const BurstContext& burst, PacketView& view, const Op& o
       refresh = true;
       break;
     case OpCode::pop_tunnel:
-      reason = pop_tunnel(view, static_cast<packet::TunnelKind>(op.argument));
+      reason = pop_tunnel(view, static_cast<packet::TunnelKind>(op.argument), depth);
       done = reason == DropReason::none;
       if (done) parsed = packet::parse(packet::frame_of(packet), depth);
       refresh = true;
@@ -190,18 +190,22 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
     mirror_sent(burst, view.packet, port);
   }
   const TunnelEgress* tunnel = port.egress_tunnel.load(std::memory_order_acquire);
-  uint32_t unresolved = 0;
   const bool fields_known = burst.parse_depth == packet::Depth::full;
   const DropReason reason =
-      tunnel == nullptr
-          ? DropReason::tunnel_unresolved
-          : tunnel->push(view.packet, *view.parsed, *view.values, fields_known, unresolved);
+      tunnel == nullptr ? DropReason::tunnel_unresolved
+                        : tunnel->push(view.packet, *view.parsed, *view.values, fields_known);
   if (reason == DropReason::none) {
     tx_.push(port, view.packet, burst.depth + 1, *burst.worker);
     return;
   }
   add(const_cast<Port&>(port).counts[worker_].tx_dropped, 1);
   add(burst.worker->drops[static_cast<size_t>(reason)], 1);
+  // A far end that a flow names is to be resolved.
+  if (reason != DropReason::tunnel_unresolved || tunnel == nullptr || !tunnel->remote_from_flow) {
+    tx_.free(view.packet);
+    return;
+  }
+  const FarEnd far_end = far_end_of(*view.values);
   const PuntInfo info{.lsi_id = burst.program->lsi_id,
                       .in_port = port.number,
                       .in_phy_port = port.number,
@@ -209,9 +213,9 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
                       .reason = PuntReason::underlay,
                       .max_len = 0,
                       .cookie = 0,
-                      .metadata = 0,
-                      .tunnel_id = unresolved};
-  if (unresolved == 0 || !punts_.punt(view.packet, info)) tx_.free(view.packet);
+                      .metadata = far_end[0],
+                      .tunnel_id = far_end[1]};
+  if (!punts_.punt(view.packet, info)) tx_.free(view.packet);
 }
 
 void ActionRunner::tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept {

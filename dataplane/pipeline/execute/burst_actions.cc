@@ -72,7 +72,7 @@ void Executor::Context::run_pops(std::span<const uint8_t> active,
     const Rule& rule = burst.program->rules[rules[k]];
     const uint8_t i = active[k];
     const PacketView view{packets[i], &values[i], &parsed[i]};
-    const DropReason reason = pipeline::pop_tunnel(view, rule.popped);
+    const DropReason reason = pipeline::pop_tunnel(view, rule.popped, burst.parse_depth);
     if (reason != DropReason::none) [[unlikely]] {
       runner.drop(burst, view.packet, reason);
       continue;

@@ -68,7 +68,7 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
 /// What some ports do with what comes in by them, before the tables.
 void Executor::Context::look_at_received(const Port& in_port, bool arrived) noexcept {
   if (in_port.is_tunnel) {
-    take_tunnel_fields({packets, count}, values.data());
+    take_tunnel_fields({packets, count}, values.data(), burst.parse_depth);
     facts.differ = match::kAllWords;
   }
   const PortMirrors* mirrors = in_port.mirrors.load(std::memory_order_acquire);

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "pipeline/execute/tunnel_actions.h"
 
-#include "packet/bytes.h"
-
 namespace headrace::pipeline {
 
 using packet::TunnelResult;
@@ -38,20 +36,19 @@ DropReason push_tunnel(const PacketView& view, const Op& op) noexcept {
                                  entropy_of(flow_hash64(view.packet, *view.parsed))));
 }
 
-DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind) noexcept {
-  return pop_tunnel(view, packet::find_tunnel(view.packet, *view.parsed, kind));
-}
-
-DropReason pop_tunnel(const PacketView& view, const packet::TunnelFound& found) noexcept {
+DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind,
+                      packet::Depth depth) noexcept {
+  const packet::TunnelFound found = packet::find_tunnel(view.packet, *view.parsed, kind);
   if (found.result != TunnelResult::done) return drop_reason(found.result);
-  uint64_t addresses = 0;
-  if (view.parsed->has(packet::kIpv4)) {
-    const auto* ip = rte_pktmbuf_mtod_offset(view.packet, const uint8_t*, view.parsed->l3);
-    addresses = packet::load_raw64(ip + offsetof(packet::Ipv4Header, src));
+  OuterAddresses addresses;
+  if (depth == packet::Depth::full) {
+    addresses =
+        OuterAddresses::of(rte_pktmbuf_mtod_offset(view.packet, const uint8_t*, view.parsed->l3),
+                           view.parsed->has(packet::kIpv4));
   }
   if (!packet::pop_tunnel(view.packet, found)) return DropReason::tunnel_malformed;
   view.values->tunnel_id = packet::swap64(found.id);
-  match::set_word(*view.values, 21, addresses);
+  if (depth == packet::Depth::full) addresses.store(*view.values);
   return DropReason::none;
 }
 

@@ -2,6 +2,11 @@
 // Push and pop of tunnels as actions: single-pass, in the table where they stand.
 #pragma once
 
+#include <array>
+#include <cstring>
+
+#include "packet/bytes.h"
+#include "packet/headers.h"
 #include "packet/tunnel.h"
 #include "pipeline/execute/action_runner.h"
 
@@ -13,12 +18,35 @@ namespace headrace::pipeline {
 /// Encapsulates; the caller parses again. Anything but `none`: the packet is as it was.
 [[nodiscard]] DropReason push_tunnel(const PacketView& view, const Op& op) noexcept;
 
-/// Decapsulates and sets tunnel_id, tun_src and tun_dst; the caller parses again. Anything but
-/// `none`: the packet is as it was.
-[[nodiscard]] DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind) noexcept;
+/// Decapsulates and sets tunnel_id and, if the packet was parsed to `depth` full, the tunnel's
+/// addresses, which no rule looks at otherwise; the caller parses again. Anything but `none`: the
+/// packet is as it was.
+[[nodiscard]] DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind,
+                                    packet::Depth depth) noexcept;
 
-/// The same, with the header found already.
-[[nodiscard]] DropReason pop_tunnel(const PacketView& view,
-                                    const packet::TunnelFound& found) noexcept;
+/// The addresses of an outer header, as the last words of FieldValues hold them.
+struct OuterAddresses {
+  uint64_t ipv4{0};                    ///< source and destination, raw
+  std::array<uint8_t, 2 * 16> ipv6{};  ///< likewise
+
+  /// Of the header at `ip`, which is IPv4's or, unless `four`, IPv6's.
+  static OuterAddresses of(const uint8_t* ip, bool four) noexcept {
+    OuterAddresses found;
+    if (four) {
+      found.ipv4 = packet::load_raw64(ip + offsetof(packet::Ipv4Header, src));
+    } else {
+      std::memcpy(found.ipv6.data(), ip + offsetof(packet::Ipv6Header, src), found.ipv6.size());
+    }
+    return found;
+  }
+
+  void store(match::FieldValues& values) const noexcept {
+    std::memcpy(reinterpret_cast<uint8_t*>(&values) + match::kTunnelAddressWord * 8, this,
+                sizeof *this);
+  }
+};
+static_assert(match::kTunnelAddressWord * 8 + sizeof(OuterAddresses) == sizeof(match::FieldValues));
+static_assert(offsetof(packet::Ipv4Header, dst) == offsetof(packet::Ipv4Header, src) + 4);
+static_assert(offsetof(packet::Ipv6Header, dst) == offsetof(packet::Ipv6Header, src) + 16);
 
 }  // namespace headrace::pipeline

@@ -13,9 +13,11 @@
 namespace headrace::pipeline {
 namespace {
 
-/// What a packet brings with it from its tunnel.
+/// What a packet brings with it from its tunnel. There is no room in an mbuf for IPv6 addresses:
+/// they stay in the buffer, where the outer header was.
 struct TunnelFields {
-  uint64_t id;         ///< raw, as FieldValues holds it
+  uint32_t id;         ///< host order
+  uint16_t ipv6_at;    ///< from the buffer's begin on: outer IPv6 source and destination; 0: IPv4
   uint64_t addresses;  ///< raw: outer IPv4 source and destination
 };
 
@@ -42,6 +44,19 @@ bool is_neighbor_discovery(const uint8_t* frame, const packet::ParsedPacket& par
           frame[parsed.l4] == packet::kIcmpv6NeighborAdvertisement);
 }
 
+/// Gives the outer header the source that the packet's fields name, if they do.
+void set_source(rte_mbuf* packet, bool ipv6, const match::FieldValues& values) {
+  const auto parse = [packet] {
+    return packet::parse(packet::frame_of(packet), packet::Depth::l4);
+  };
+  if (ipv6) {
+    if (std::to_array(values.tun_ipv6_src) == packet::TunnelAddress{}) return;
+    (void)packet::set_ipv6_src(packet, parse(), values.tun_ipv6_src);
+  } else if (values.tun_src != 0) {
+    (void)packet::set_ipv4_src(packet, parse(), reinterpret_cast<const uint8_t*>(&values.tun_src));
+  }
+}
+
 }  // namespace
 
 bool enable_tunnel_fields() {
@@ -54,37 +69,60 @@ bool enable_tunnel_fields() {
   return g_fields_at >= 0;
 }
 
-void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values) noexcept {
+void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values,
+                        packet::Depth depth) noexcept {
   for (size_t i = 0; i < packets.size(); ++i) {
     const auto* fields = RTE_MBUF_DYNFIELD(packets[i], g_fields_at, const TunnelFields*);
-    values[i].tunnel_id = fields->id;
-    match::set_word(values[i], 21, fields->addresses);
+    values[i].tunnel_id = packet::swap64(fields->id);
+    if (depth != packet::Depth::full) continue;
+    OuterAddresses addresses{.ipv4 = fields->addresses};
+    if (fields->ipv6_at != 0) {
+      std::memcpy(addresses.ipv6.data(),
+                  static_cast<const uint8_t*>(packets[i]->buf_addr) + fields->ipv6_at,
+                  addresses.ipv6.size());
+    }
+    addresses.store(values[i]);
   }
 }
 
 // --- egress ------------------------------------------------------------------------------------
 
 DropReason TunnelEgress::push(rte_mbuf* packet, const packet::ParsedPacket& parsed,
-                              const match::FieldValues& values, bool tunnel_fields_known,
-                              uint32_t& unresolved) const noexcept {
+                              const match::FieldValues& values,
+                              bool tunnel_fields_known) const noexcept {
   const packet::TunnelHeader* header = fixed.get();
   if (remote_from_flow) {
-    const uint32_t remote = tunnel_fields_known ? values.tun_dst : 0;
-    if (remote == 0) return DropReason::tunnel_no_remote;
-    const auto found = by_remote.find(remote);
-    header = found == by_remote.end() ? nullptr : &found->second;
-    if (header == nullptr) unresolved = remote;
+    if (!tunnel_fields_known) return DropReason::tunnel_no_remote;
+    if (values.tun_dst != 0) {
+      const auto found = by_remote.find(values.tun_dst);
+      header = found == by_remote.end() ? nullptr : &found->second;
+    } else {
+      const packet::TunnelAddress remote = std::to_array(values.tun_ipv6_dst);
+      if (remote == packet::TunnelAddress{}) return DropReason::tunnel_no_remote;
+      const auto found = by_remote_ipv6.find(remote);
+      header = found == by_remote_ipv6.end() ? nullptr : &found->second;
+    }
   }
   if (header == nullptr) return DropReason::tunnel_unresolved;
   const uint64_t id = id_from_flow ? packet::swap64(values.tunnel_id) : header->spec().id;
   const packet::TunnelResult result =
       header->push(packet, parsed, id, entropy_of(flow_hash64(packet, parsed)), max_frame);
-  const bool names_source = local_from_flow && tunnel_fields_known && values.tun_src != 0;
-  if (result == packet::TunnelResult::done && names_source && !header->spec().ipv6) {
-    const packet::ParsedPacket outer = packet::parse(packet::frame_of(packet), packet::Depth::l4);
-    (void)packet::set_ipv4_src(packet, outer, reinterpret_cast<const uint8_t*>(&values.tun_src));
+  if (result == packet::TunnelResult::done && local_from_flow && tunnel_fields_known) {
+    set_source(packet, header->spec().ipv6, values);
   }
   return drop_reason(result);
+}
+
+FarEnd far_end_of(const match::FieldValues& values) noexcept {
+  FarEnd far_end{};
+  auto* octets = reinterpret_cast<uint8_t*>(far_end.data());
+  if (values.tun_dst != 0) {
+    octets[10] = octets[11] = 0xff;
+    packet::store_raw32(octets + 12, values.tun_dst);
+  } else {
+    std::memcpy(octets, values.tun_ipv6_dst, sizeof values.tun_ipv6_dst);
+  }
+  return far_end;
 }
 
 // --- ingress -----------------------------------------------------------------------------------
@@ -119,6 +157,7 @@ const Port* TunnelIngress::find(const TunnelKey& key) const noexcept {
     TunnelKey wanted = key;
     if (each.any_local) wanted.local = {};
     if (each.any_remote) wanted.remote = {};
+    if (each.any_local && each.any_remote) wanted.ipv6 = false;
     if (each.any_id) {
       wanted.id = 0;
       wanted.has_id = false;
@@ -154,17 +193,23 @@ TunnelIngress::Verdict TunnelIngress::classify(rte_mbuf* packet) const noexcept 
                         .remote = address_of(ip, four, true),
                         .id = found.id,
                         .kind = kind,
-                        .has_id = found.has_key};
+                        .has_id = found.has_key,
+                        .ipv6 = !four};
     const Port* inlet = find(key);
     if (inlet == nullptr) return {.what = What::drop, .reason = DropReason::tunnel_unknown};
-    const uint64_t addresses =
-        four ? packet::load_raw64(ip + offsetof(packet::Ipv4Header, src)) : 0;
+    const OuterAddresses addresses = OuterAddresses::of(ip, four);
     if (!packet::pop_tunnel(packet, found)) {
       return {.what = What::drop, .reason = DropReason::tunnel_malformed};
     }
     auto* fields = RTE_MBUF_DYNFIELD(packet, g_fields_at, TunnelFields*);
-    fields->id = packet::swap64(found.id);
-    fields->addresses = addresses;
+    *fields = {.id = found.id, .ipv6_at = 0, .addresses = addresses.ipv4};
+    if (!four) {
+      // What was taken off leaves room for more than the addresses, even where an Ethernet header
+      // stands in it now.
+      fields->ipv6_at = static_cast<uint16_t>(packet->data_off - addresses.ipv6.size());
+      std::memcpy(static_cast<uint8_t*>(packet->buf_addr) + fields->ipv6_at, addresses.ipv6.data(),
+                  addresses.ipv6.size());
+    }
     return {.what = What::tunnel, .inlet = inlet};
   }
   return {};

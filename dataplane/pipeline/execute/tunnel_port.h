@@ -25,30 +25,43 @@
 #include "packet/tunnel.h"
 #include "pipeline/terms/drop_reason.h"
 #include "pipeline/terms/flow_types.h"
+#include "pipeline/terms/punt.h"
 
 namespace headrace::pipeline {
 
 struct Port;
 class PublishedProgram;
 
+struct TunnelAddressHash {
+  size_t operator()(const packet::TunnelAddress& address) const noexcept {
+    return std::hash<std::string_view>{}(
+        {reinterpret_cast<const char*>(address.data()), address.size()});
+  }
+};
+
 /// How a tunnel port encapsulates.
 struct TunnelEgress {
   /// With a fixed remote address: one header, or none while its next hop is not known.
   std::unique_ptr<const packet::TunnelHeader> fixed;
-  /// With `remote_ip=flow`: by outer destination, as the packet has it (tun_dst, raw); those whose
-  /// next hops are known.
+  /// With `remote_ip=flow`: by outer destination, as the packet has it (tun_dst, raw; if that is 0,
+  /// tun_ipv6_dst, as Open vSwitch does); those whose next hops are known.
   std::unordered_map<uint32_t, packet::TunnelHeader> by_remote;
+  std::unordered_map<packet::TunnelAddress, packet::TunnelHeader, TunnelAddressHash> by_remote_ipv6;
   bool remote_from_flow{false};
   bool id_from_flow{false};
-  bool local_from_flow{false};  ///< an outer IPv4 source that the packet names (tun_src) is taken
+  /// An outer source that the packet names (tun_src, tun_ipv6_src) is taken.
+  bool local_from_flow{false};
   uint32_t max_frame{UINT32_MAX};  ///< octets that the underlay takes, without FCS
 
-  /// Encapsulates; none: done. `unresolved` is set to a raw outer destination that is to be
-  /// resolved.
+  /// Encapsulates; none: done. tunnel_unresolved with `remote_from_flow`: the packet's far_end_of()
+  /// is to be resolved.
   [[nodiscard]] DropReason push(rte_mbuf* packet, const packet::ParsedPacket& parsed,
-                                const match::FieldValues& values, bool tunnel_fields_known,
-                                uint32_t& unresolved) const noexcept;
+                                const match::FieldValues& values,
+                                bool tunnel_fields_known) const noexcept;
 };
+
+/// The outer destination that a packet's fields name.
+[[nodiscard]] FarEnd far_end_of(const match::FieldValues& values) noexcept;
 
 /// What a received tunnel packet is looked up by; a part that a tunnel leaves open is zero.
 struct TunnelKey {
@@ -57,16 +70,13 @@ struct TunnelKey {
   uint32_t id{0};
   packet::TunnelKind kind{};
   bool has_id{false};
+  bool ipv6{false};  ///< of the addresses
   bool operator==(const TunnelKey&) const = default;
 };
 
 struct TunnelKeyHash {
   size_t operator()(const TunnelKey& key) const noexcept {
-    return std::hash<std::string_view>{}(
-               {reinterpret_cast<const char*>(key.local.data()), key.local.size()}) ^
-           std::hash<std::string_view>{}(
-               {reinterpret_cast<const char*>(key.remote.data()), key.remote.size()}) *
-               31 ^
+    return TunnelAddressHash{}(key.local) ^ TunnelAddressHash {}(key.remote) * 31 ^
            (size_t{key.id} << 8 | static_cast<size_t>(key.kind) << 1 | (key.has_id ? 1 : 0));
   }
 };
@@ -120,7 +130,9 @@ class TunnelIngress {
 /// EAL has no room left in its buffers.
 [[nodiscard]] bool enable_tunnel_fields();
 
-/// Moves a decapsulated packet's tunnel id and addresses to its field values.
-void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values) noexcept;
+/// Moves a decapsulated packet's tunnel id and, if packets are parsed to `depth` full, its
+/// addresses to its field values.
+void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values,
+                        packet::Depth depth) noexcept;
 
 }  // namespace headrace::pipeline

@@ -42,7 +42,7 @@ enum class DropReason : uint8_t {
   tunnel_too_long,     ///< longer than the underlay's MTU once encapsulated
   tunnel_unknown,      ///< addressed to our tunnels, but no port has this remote address and key
   tunnel_unresolved,   ///< the next hop's MAC address is not known (yet)
-  tunnel_no_remote,    ///< remote_ip=flow, and no rule has set tun_dst
+  tunnel_no_remote,    ///< remote_ip=flow, and no rule has set tun_dst or tun_ipv6_dst
   vlan_refused,        ///< NORMAL: the port it came in by does not carry the packet's VLAN
   port_protected,      ///< NORMAL: from one protected port to another
   reserved_address,    ///< NORMAL: to a group address that bridges don't forward

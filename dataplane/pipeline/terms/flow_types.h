@@ -102,7 +102,7 @@ struct PushTunnelAction {  ///< experimenter: encapsulate
   bool as_note{false};        ///< how it came, and is reported: see openflow/codec/tunnel_actions.h
   bool operator==(const PushTunnelAction&) const = default;
 };
-struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id, tun_src, tun_dst say what it
+struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id and tun_* say what it
                           ///< was
   packet::TunnelKind kind;
   bool as_note{false};

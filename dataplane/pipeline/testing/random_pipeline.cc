@@ -32,6 +32,18 @@ uint64_t choose_host(const Choose& choose) {
   return 1 + choose(4);
 }
 
+/// A tunnel's outer address of either IP version, of one draw.
+FieldValue choose_tunnel_address(const Choose& choose, Field ipv4, Field ipv6) {
+  const uint32_t address = choose_address(choose);
+  if (address % 2 == 0) return {ipv4, address};
+  return {ipv6, address % 8};
+}
+
+SetFieldAction choose_set_tunnel_address(const Choose& choose, Field ipv4, Field ipv6) {
+  const FieldValue chosen = choose_tunnel_address(choose, ipv4, ipv6);
+  return set_field(chosen.field, chosen.value);
+}
+
 /// Fields of ARP, ICMP, SCTP, IPv6 and its neighbour discovery.
 SetFieldAction choose_rare_set_field(const Choose& choose) {
   switch (choose(17)) {
@@ -66,7 +78,7 @@ SetFieldAction choose_rare_set_field(const Choose& choose) {
     case 14:
       return set_field(Field::sctp_dst, choose_port(choose));
     case 15:
-      return set_field(Field::tun_src, choose_address(choose));
+      return choose_set_tunnel_address(choose, Field::tun_src, Field::tun_ipv6_src);
     default:
       return set_field(Field::ip_proto, choose(2) != 0 ? 17 : 132);
   }
@@ -104,7 +116,7 @@ SetFieldAction choose_set_field(const Choose& choose) {
     case 13:
       return set_field(Field::tunnel_id, choose(4));
     case 14:
-      return set_field(Field::tun_dst, choose_address(choose));
+      return choose_set_tunnel_address(choose, Field::tun_dst, Field::tun_ipv6_dst);
     case 15:
       return set_field(Field::ipv6_flabel, choose(4));
     case 16:
@@ -131,6 +143,11 @@ PushTunnelAction choose_push_tunnel(const Choose& choose) {
   // Often nothing special: that has a path of its own.
   if (choose(2) == 0) return push;
   spec.ipv6 = choose(4) == 0;
+  if (spec.ipv6) {
+    for (packet::TunnelAddress* address : {&spec.local, &spec.remote}) {
+      *address = {0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, (*address)[3]};
+    }
+  }
   spec.has_key = choose(3) != 0;
   spec.checksum = choose(3) == 0;
   spec.layer3 = choose(3) == 0;
@@ -243,7 +260,14 @@ match::Match choose_match(const Choose& choose) {
                                     : FieldValue{Field::vlan_vid, 0x1000 + choose(4)});
   }
   if (choose(6) == 0) fields.push_back({Field::tunnel_id, choose(4)});
-  if (choose(12) == 0) fields.push_back({Field::tun_dst, choose_address(choose)});
+  if (choose(12) == 0) {
+    fields.push_back(choose_tunnel_address(choose, Field::tun_dst, Field::tun_ipv6_dst));
+    FieldValue& chosen = fields.back();
+    if (chosen.field == Field::tun_ipv6_dst && chosen.value > 3) {
+      chosen.mask = ~uint64_t{3};
+      chosen.value &= chosen.mask;
+    }
+  }
   if (choose(5) == 0) fields.push_back({Field::metadata, choose(4), choose(2) != 0 ? 3u : 1u});
   if (choose(2) == 0) {
     fields.push_back({Field::eth_type, 0x0800});

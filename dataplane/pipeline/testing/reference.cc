@@ -233,10 +233,16 @@ bool Reference::pop_tunnel(Packet& packet, packet::TunnelKind kind) {
   const Bytes outer = bytes_of(packet.mbuf);
   if (!packet::pop_tunnel(packet.mbuf, found)) return false;
   packet.values.tunnel_id = __builtin_bswap64(found.id);
-  packet.values.tun_src = packet.values.tun_dst = 0;
+  match::FieldValues& values = packet.values;
+  values.tun_src = values.tun_dst = 0;
+  std::memset(values.tun_ipv6_src, 0, 16);
+  std::memset(values.tun_ipv6_dst, 0, 16);
   if (packet.parsed.has(packet::kIpv4)) {
-    std::memcpy(&packet.values.tun_src, &outer[packet.parsed.l3 + 12u], 4);
-    std::memcpy(&packet.values.tun_dst, &outer[packet.parsed.l3 + 16u], 4);
+    std::memcpy(&values.tun_src, &outer[packet.parsed.l3 + 12u], 4);
+    std::memcpy(&values.tun_dst, &outer[packet.parsed.l3 + 16u], 4);
+  } else {
+    std::memcpy(values.tun_ipv6_src, &outer[packet.parsed.l3 + 8u], 16);
+    std::memcpy(values.tun_ipv6_dst, &outer[packet.parsed.l3 + 24u], 16);
   }
   return true;
 }

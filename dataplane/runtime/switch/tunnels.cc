@@ -66,6 +66,18 @@ std::vector<KernelAddress> kernel_addresses() {
   return all;
 }
 
+/// The far end that workers could not send to.
+IpAddress address_of(const pipeline::FarEnd& far_end) {
+  constexpr size_t kMapped = 12;  // RFC 4291, 2.5.5.2
+  constexpr std::array<uint8_t, kMapped> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+  const auto* octets = reinterpret_cast<const uint8_t*>(far_end.data());
+  IpAddress address;
+  address.ipv6 = std::memcmp(octets, kPrefix.data(), kMapped) != 0;
+  const size_t skip = address.ipv6 ? 0 : kMapped;
+  std::memcpy(address.octets.data(), octets + skip, address.octets.size() - skip);
+  return address;
+}
+
 /// The next hop towards the far end, if it is the same for all packets.
 std::optional<IpAddress> next_hop(const TunnelOptions& options) {
   return options.gateway ? options.gateway : options.remote;
@@ -82,7 +94,7 @@ SwitchLsi* Tunnels::by_id(uint32_t id) const {
 
 Tunnels::Route Tunnels::route_of(SwitchLsi& own, const TunnelOptions& options) const {
   Route route;
-  route.local = options.local;
+  if (options.local) route.locals[options.local->ipv6 ? 1 : 0] = options.local;
   const auto use = [&](SwitchLsi& lsi) {
     const auto local = lsi.lsi().port_desc(pipeline::kPortLocal);
     if (!local) return;  // it has no port of its own where tunnels could end
@@ -94,34 +106,46 @@ Tunnels::Route Tunnels::route_of(SwitchLsi& own, const TunnelOptions& options) c
     if (named != lsis_.end()) use(*named->second);
   }
   const std::optional<IpAddress> hop = next_hop(options);
-  for (const KernelAddress& have : kernel_addresses()) {
-    const auto bridge = lsis_.find(have.interface);
-    if (bridge == lsis_.end() || have.address.ipv6 != options.spec.ipv6) continue;
+  const std::vector<KernelAddress> addresses = kernel_addresses();
+  const auto take_those = [&](auto&& fit) {
+    for (const KernelAddress& have : addresses) {
+      const auto bridge = lsis_.find(have.interface);
+      if (bridge == lsis_.end() || !options.may_be(have.address.ipv6) || !fit(have)) continue;
+      if (options.underlay.empty() && route.underlay == nullptr) use(*bridge->second);
+      std::optional<IpAddress>& local = route.locals[have.address.ipv6 ? 1 : 0];
+      if (!local && route.underlay == bridge->second.get()) local = have.address;
+    }
+  };
+  take_those([&](const KernelAddress& have) {
+    if (options.local) return *options.local == have.address;
     const bool near = hop && have.is_near(*hop);
-    const bool ours = options.local == have.address;
-    const bool named = options.underlay == have.interface && !have.is_link_local();
-    if (!(ours || (!options.local && (near || named)))) continue;
-    if (options.underlay.empty() && route.underlay == nullptr) use(*bridge->second);
-    if (!route.local && route.underlay == bridge->second.get()) route.local = have.address;
+    return near || (options.underlay == have.interface && !have.is_link_local());
+  });
+  if (!options.local && !options.remote) {
+    // Far ends may be anywhere, and of either IP version.
+    take_those([&](const KernelAddress& have) {
+      return !have.is_link_local() && (route.underlay != nullptr || !hop);
+    });
   }
   if (route.underlay == nullptr && options.underlay.empty() && options.local) use(own);
   return route;
 }
 
 std::optional<packet::TunnelSpec> Tunnels::spec_for(const TunnelOptions& options,
-                                                    const Route& route,
-                                                    const packet::TunnelAddress& remote) {
-  if (route.underlay == nullptr || !route.local) return std::nullopt;
+                                                    const Route& route, const IpAddress& remote) {
+  const std::optional<IpAddress>& local = route.locals[remote.ipv6 ? 1 : 0];
+  if (route.underlay == nullptr || !local) return std::nullopt;
   packet::TunnelSpec spec = options.spec;
-  spec.local = route.local->octets;
-  spec.remote = remote;
+  spec.ipv6 = remote.ipv6;
+  spec.local = local->octets;
+  spec.remote = remote.octets;
   spec.src_mac = route.mac;
   if (options.remote_mac) {
     spec.dst_mac = *options.remote_mac;
     return spec;
   }
-  const IpAddress hop =
-      options.gateway.value_or(IpAddress{.octets = remote, .ipv6 = options.spec.ipv6});
+  const bool routed = options.gateway && options.gateway->ipv6 == remote.ipv6;
+  const IpAddress hop = routed ? *options.gateway : remote;
   ask(*route.underlay, route, hop);
   const auto mac = neighbors_.find(route.underlay->id(), hop);
   if (!mac) return std::nullopt;
@@ -133,7 +157,8 @@ void Tunnels::ask(SwitchLsi& underlay, const Route& route, const IpAddress& next
   if (!neighbors_.should_ask(underlay.id(), next_hop, Neighbors::Clock::now())) return;
   auto through = underlay.lsi().compile({pipeline::OutputAction{.port = pipeline::kPortTable}});
   if (!through) return;
-  const std::vector<uint8_t> request = neighbor_request(route.mac, *route.local, next_hop);
+  const std::vector<uint8_t> request =
+      neighbor_request(route.mac, *route.locals[next_hop.ipv6 ? 1 : 0], next_hop);
   if (!underlay.packet_out(pipeline::kPortLocal, std::move(*through), request)) {
     log::warn("{}: a request for a neighbour could not be sent", underlay.config().name);
   }
@@ -143,12 +168,12 @@ void Tunnels::publish_egress(SwitchLsi& lsi, SwitchPort& port, const Route& rout
   const TunnelOptions& options = *port.tunnel;
   Published next{.route = route, .remotes = {}};
   if (options.remote) {
-    if (auto spec = spec_for(options, route, options.remote->octets)) next.remotes[0] = *spec;
+    if (auto spec = spec_for(options, route, *options.remote)) {
+      next.remotes[*options.remote] = *spec;
+    }
   } else {
-    for (const RawIpv4 remote : flow_remotes_[port.spec.name]) {
-      packet::TunnelAddress address{};
-      packet::store_raw32(address.data(), remote);
-      if (auto spec = spec_for(options, route, address)) next.remotes[remote] = *spec;
+    for (const IpAddress& remote : flow_remotes_[port.spec.name]) {
+      if (auto spec = spec_for(options, route, remote)) next.remotes[remote] = *spec;
     }
   }
   Published& now = published_[port.spec.name];
@@ -164,14 +189,23 @@ void Tunnels::publish_egress(SwitchLsi& lsi, SwitchPort& port, const Route& rout
   for (const auto& [remote, spec] : next.remotes) {
     if (options.remote) {
       egress->fixed = std::make_unique<packet::TunnelHeader>(spec);
+    } else if (remote.ipv6) {
+      egress->by_remote_ipv6.emplace(remote.octets, packet::TunnelHeader(spec));
     } else {
-      egress->by_remote.emplace(remote, packet::TunnelHeader(spec));
+      egress->by_remote.emplace(packet::load_raw32(remote.octets.data()),
+                                packet::TunnelHeader(spec));
     }
   }
   port.tunnel_status.clear();
   if (route.underlay != nullptr) {
     port.tunnel_status["tunnel_egress_iface"] = route.underlay->config().name;
-    if (route.local) port.tunnel_status["tunnel_local_ip"] = port::format(*route.local);
+    std::string locals;
+    for (const std::optional<IpAddress>& local : route.locals) {
+      if (!local) continue;
+      if (!locals.empty()) locals += ' ';
+      locals += port::format(*local);
+    }
+    if (!locals.empty()) port.tunnel_status["tunnel_local_ip"] = locals;
     port.tunnel_status["tunnel_resolved"] = std::to_string(next.remotes.size());
   }
   lsi.lsi().set_tunnel(port.spec.number, std::move(egress),
@@ -210,7 +244,9 @@ void Tunnels::publish(bool all) {
       moved |= before[port_name].route != route;
       before.erase(port_name);
       if (route.underlay == nullptr) continue;
-      if (route.local) own_[route.underlay].insert(*route.local);
+      for (const std::optional<IpAddress>& local : route.locals) {
+        if (local) own_[route.underlay].insert(*local);
+      }
       pipeline::TunnelIngress::Tunnel tunnel;
       tunnel.key.kind = options.spec.kind;
       tunnel.any_local = !options.local;
@@ -220,6 +256,7 @@ void Tunnels::publish(bool all) {
       tunnel.any_id = !options.in_key;
       if (options.in_key) tunnel.key.id = *options.in_key;
       tunnel.key.has_id = options.in_key && options.has_in_key;
+      tunnel.key.ipv6 = !options.may_be(false);
       tunnel.dst_port = options.spec.dst_port;
       ends[route.underlay].push_back({name, port->spec.number, tunnel});
     }
@@ -255,9 +292,9 @@ void Tunnels::punted(const pipeline::PuntInfo& info, std::span<const uint8_t> pa
     // A packet that could not leave by a port with remote_ip=flow.
     for (const auto& [name, port] : lsi->ports()) {
       if (port->spec.number != info.in_port || !port->tunnel) continue;
-      std::set<RawIpv4>& remotes = flow_remotes_[name];
+      std::set<IpAddress>& remotes = flow_remotes_[name];
       if (remotes.size() >= kMaxFlowRemotes) remotes.clear();
-      if (remotes.insert(static_cast<RawIpv4>(info.tunnel_id)).second) publish(false);
+      if (remotes.insert(address_of({info.metadata, info.tunnel_id})).second) publish(false);
     }
     return;
   }

@@ -5,14 +5,15 @@
 // The underlay of a tunnel port is a bridge: the one that options:underlay names; else the one
 // whose own interface has options:local_ip, or an address in one subnet with the next hop (as OVS
 // finds it by the kernel's routes); else, with a local_ip, the port's own bridge. The outer source
-// is local_ip, or that interface's address. The outer MAC addresses are the bridge's own and the
-// next hop's: of options:remote_mac, or found by ARP or
-// neighbour discovery through the underlay.
+// is local_ip, or that interface's address; a port that sends over both IP versions has one of
+// each, of the same bridge. The outer MAC addresses are the bridge's own and the next hop's: of
+// options:remote_mac, or found by ARP or neighbour discovery through the underlay.
 //
 // Control thread only. refresh() is called after every change of bridges and ports, and tick() a
 // few times per second.
 #pragma once
 
+#include <array>
 #include <functional>
 #include <map>
 #include <memory>
@@ -25,9 +26,6 @@
 #include "runtime/switch/switch_lsi.h"
 
 namespace headrace::runtime {
-
-/// An IPv4 address as it lies in memory of a packet.
-using RawIpv4 = uint32_t;
 
 class Tunnels {
  public:
@@ -47,14 +45,14 @@ class Tunnels {
   /// What a tunnel port needs to send, as far as it is known.
   struct Route {
     SwitchLsi* underlay{nullptr};
-    pipeline::MacAddress mac{};  ///< the underlay's own
-    std::optional<port::IpAddress> local;
+    pipeline::MacAddress mac{};                            ///< the underlay's own
+    std::array<std::optional<port::IpAddress>, 2> locals;  ///< outer sources: IPv4, IPv6
     bool operator==(const Route&) const = default;
   };
   /// What was published of a port, to publish nothing twice.
   struct Published {
     Route route;
-    std::map<RawIpv4, packet::TunnelSpec> remotes;  ///< 0: the fixed one
+    std::map<port::IpAddress, packet::TunnelSpec> remotes;
     bool operator==(const Published&) const = default;
   };
   struct End {
@@ -69,14 +67,14 @@ class Tunnels {
   [[nodiscard]] Route route_of(SwitchLsi& own, const port::TunnelOptions& options) const;
   /// The header's values for one remote address; nothing while its next hop is unknown.
   std::optional<packet::TunnelSpec> spec_for(const port::TunnelOptions& options, const Route& route,
-                                             const packet::TunnelAddress& remote);
+                                             const port::IpAddress& remote);
   void ask(SwitchLsi& underlay, const Route& route, const port::IpAddress& next_hop);
   [[nodiscard]] SwitchLsi* by_id(uint32_t id) const;
 
   const Lsis& lsis_;
   Neighbors neighbors_;
-  std::map<std::string, Published> published_;             ///< by port name
-  std::map<std::string, std::set<RawIpv4>> flow_remotes_;  ///< of ports with remote_ip=flow
+  std::map<std::string, Published> published_;                     ///< by port name
+  std::map<std::string, std::set<port::IpAddress>> flow_remotes_;  ///< of those with remote_ip=flow
   std::set<SwitchLsi*> with_ingress_;
   std::map<SwitchLsi*, std::set<port::IpAddress>>
       own_;  ///< addresses that tunnels have at an underlay
