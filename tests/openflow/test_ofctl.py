@@ -79,6 +79,9 @@ def test_show(switch: Switch) -> None:
         "actions=push_vlan:0x8100,set_field:4196->vlan_vid,FLOOD",
         "tcp,tcp_flags=+syn-ack actions=drop",
         "tun_id=0x5 actions=set_field:0x7->tun_id,output:1",
+        "tun_src=192.0.2.1,tun_dst=192.0.2.0/24 actions=set_field:192.0.2.2->tun_dst,output:1",
+        "tun_ipv6_src=2001:db8::1,tun_ipv6_dst=2001:db8::/32 "
+        "actions=set_field:2001:db8::2->tun_ipv6_dst,output:1",
         "ip actions=write_actions(dec_ttl,output:3)",
         "idle_timeout=10, hard_timeout=20, send_flow_rem priority=7,udp actions=NORMAL",
     ],
@@ -158,7 +161,10 @@ def test_other_statistics(switch: Switch) -> None:
     assert "active=0" in switch.ofctl("dump-tables", BRIDGE)
     assert f"LOCAL({BRIDGE})" in switch.ofctl("dump-ports-desc", BRIDGE)
     assert "Headrace" in switch.ofctl("dump-desc", BRIDGE)
-    assert "next tables: 1-253" in switch.ofctl("dump-table-features", BRIDGE)
+    features = switch.ofctl("dump-table-features", BRIDGE)
+    assert "next tables: 1-253" in features
+    assert "arbitrary mask: tun_{id,src,dst,ipv6_{src,dst}}" in features
+    assert "supported on Set-Field: tun_{id,src,dst,ipv6_{src,dst}}" in features
     assert "port LOCAL queue 0" in switch.ofctl("queue-stats", BRIDGE)
     assert "kbps pktps burst stats" in switch.ofctl("meter-features", BRIDGE)
     assert "Capabilities" in switch.ofctl("dump-group-features", BRIDGE)

@@ -57,6 +57,8 @@ add-flow BR table=6,priority=5,actions=in_port,all,local
 add-flow BR table=6,priority=6,actions=controller(max_len=100)
 add-flow BR table=6,priority=8,ip,actions=push_mpls:0x8847,set_field:5->mpls_label,set_mpls_ttl(7)
 add-flow BR table=6,priority=16,tun_id=5,actions=drop
+add-flow BR table=6,priority=16,tun_ipv6_src=2001::/16,actions=set_field:2001::2->tun_ipv6_dst
+add-flow BR table=6,priority=16,tun_ipv6_dst=2001::1,tun_src=1.2.3.4,actions=drop
 add-flow BR table=6,priority=17,metadata=5/0xf,actions=write_metadata:7,goto_table:9
 add-flow BR table=6,priority=18,actions=clear_actions,write_actions(output:1),goto_table:8
 add-flow BR table=6,priority=19,icmp,icmp_type=8,actions=drop
