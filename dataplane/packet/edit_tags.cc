@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "packet/edit.h"
+#include "packet/headroom.h"
 
 namespace headrace::packet {
 namespace {
@@ -13,8 +14,7 @@ constexpr uint32_t kMinFrame = 60;  // without FCS
 /// Makes room for `bytes` at `offset` of the packet by moving what lies before it towards the
 /// front. Null without headroom; else the packet's new first byte.
 uint8_t* open_gap(rte_mbuf* packet, size_t offset, size_t bytes) {
-  auto* begin =
-      reinterpret_cast<uint8_t*>(rte_pktmbuf_prepend(packet, static_cast<uint16_t>(bytes)));
+  uint8_t* begin = prepend(packet, static_cast<uint16_t>(bytes));
   if (begin != nullptr) std::memmove(begin, begin + bytes, offset);
   return begin;
 }
@@ -98,7 +98,7 @@ bool push_pbb(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
     tci |= uint32_t{load_be16(old + sizeof(EthernetHeader)) & 0xe000u} << 16;  // PCP to I-PCP
   }
   if (parsed.has(kPbb)) tci |= load_be32(old + parsed.l2_end) & 0x00ffffff;
-  uint8_t* frame = reinterpret_cast<uint8_t*>(rte_pktmbuf_prepend(packet, kPbbEncapsulation));
+  uint8_t* frame = prepend(packet, kPbbEncapsulation);
   if (frame == nullptr) return false;
   std::memcpy(frame, frame + kPbbEncapsulation, kAddresses);
   store_raw16(frame + kAddresses, kTypePbb);

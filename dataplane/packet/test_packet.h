@@ -174,8 +174,9 @@ class TestPacket {
  public:
   static constexpr uint16_t kHeadroom = RTE_PKTMBUF_HEADROOM;
 
-  explicit TestPacket(std::span<const uint8_t> frame, uint16_t headroom = kHeadroom)
-      : buffer_(headroom + frame.size()) {
+  explicit TestPacket(std::span<const uint8_t> frame, uint16_t headroom = kHeadroom,
+                      uint16_t tailroom = 0)
+      : buffer_(headroom + frame.size() + tailroom) {
     std::copy(frame.begin(), frame.end(), buffer_.begin() + headroom);
     std::memset(static_cast<void*>(&mbuf_), 0, sizeof mbuf_);
     mbuf_.buf_addr = buffer_.data();

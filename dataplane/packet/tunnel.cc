@@ -208,7 +208,12 @@ TunnelResult TunnelHeader::push_any(rte_mbuf* packet, const ParsedPacket& parsed
   }
   const uint32_t total = size_ + carried;
   if (total > max_frame || total - kEthernet > UINT16_MAX) return TunnelResult::too_long;
-  if (rte_pktmbuf_headroom(packet) + strip < size_) return TunnelResult::no_headroom;
+  if (rte_pktmbuf_headroom(packet) + strip < size_) [[unlikely]] {
+    if (!make_headroom(packet, static_cast<uint16_t>(size_ - strip))) {
+      return TunnelResult::no_headroom;
+    }
+    inner = rte_pktmbuf_mtod(packet, const uint8_t*);
+  }
   // The inner header is read before anything moves.
   const bool inherits = spec_.inherit_tos || spec_.inherit_ttl;
   std::array<uint8_t, sizeof(Ipv6Header)> inherited;

@@ -25,6 +25,7 @@
 
 #include "packet/checksum.h"
 #include "packet/headers.h"
+#include "packet/headroom.h"
 #include "packet/parse.h"
 
 namespace headrace::packet {
@@ -130,7 +131,7 @@ inline TunnelResult TunnelHeader::push_plain(rte_mbuf* packet, uint64_t id, uint
   constexpr size_t kVni = kUdp + sizeof(UdpHeader) + offsetof(VxlanHeader, vni);
   const uint32_t total = kPlainSize + packet->pkt_len;
   if (total > max_frame || total - kIp > UINT16_MAX) return TunnelResult::too_long;
-  auto* frame = reinterpret_cast<uint8_t*>(rte_pktmbuf_prepend(packet, kPlainSize));
+  uint8_t* frame = prepend(packet, kPlainSize);
   if (frame == nullptr) return TunnelResult::no_headroom;
   std::memcpy(frame, bytes_.data(), kPlainSize);
   const uint16_t ip_size = swap16(static_cast<uint16_t>(total - kIp));

@@ -33,8 +33,9 @@ Frame inner_frame() {
 }
 
 struct Packet {
-  explicit Packet(const Frame& frame, uint16_t headroom = TestPacket::kHeadroom)
-      : packet(frame, headroom), parsed(parse(frame_of(packet.mbuf()), Depth::full)) {}
+  explicit Packet(const Frame& frame, uint16_t headroom = TestPacket::kHeadroom,
+                  uint16_t tailroom = 0)
+      : packet(frame, headroom, tailroom), parsed(parse(frame_of(packet.mbuf()), Depth::full)) {}
   rte_mbuf* mbuf() { return packet.mbuf(); }
   void reparse() { parsed = parse(frame_of(packet.mbuf()), Depth::full); }
   TestPacket packet;
@@ -143,6 +144,33 @@ TEST(TunnelPushTest, InheritsFromTheInnerHeader) {
   frame = pushed(spec, inner);
   EXPECT_EQ(load_be16(&frame[14]) >> 4 & 0xff, 0xb8);
   EXPECT_EQ(frame[21], 7);
+}
+
+TEST(TunnelPushTest, MovesThePacketWhereThereIsNoRoomBeforeIt) {
+  const Frame inner = inner_frame();
+  for (const TunnelKind kind : {TunnelKind::vxlan, TunnelKind::gre, TunnelKind::gtpu}) {
+    for (const bool ipv6 : {false, true}) {
+      TunnelSpec spec = spec_of(kind, ipv6);
+      spec.inherit_tos = true;
+      const Frame usual = pushed(spec, inner);
+      Packet p(inner, 9, 200);
+      ASSERT_EQ(TunnelHeader(spec).push(p.mbuf(), p.parsed, spec.id, 0), TunnelResult::done);
+      // But for what differs from packet to packet: the identification and its checksum.
+      Frame frame = p.packet.frame();
+      ASSERT_EQ(frame.size(), usual.size());
+      if (!ipv6) std::copy_n(&usual[18], 8, &frame[18]);
+      EXPECT_EQ(frame, usual);
+      EXPECT_EQ(rte_pktmbuf_headroom(p.mbuf()), 0);
+    }
+  }
+  Packet tagged(inner, 3, 1);
+  ASSERT_TRUE(push_vlan(tagged.mbuf(), tagged.parsed, 0x8100, Depth::full));
+  EXPECT_EQ(tagged.packet.frame().size(), inner.size() + 4);
+  EXPECT_TRUE(std::equal(inner.begin() + 12, inner.end(), tagged.packet.frame().begin() + 16));
+  Packet shared(inner, 3, 1);
+  rte_mbuf_refcnt_set(shared.mbuf(), 2);
+  EXPECT_FALSE(push_vlan(shared.mbuf(), shared.parsed, 0x8100, Depth::full));
+  EXPECT_EQ(shared.packet.frame(), inner);
 }
 
 TEST(TunnelPushTest, RefusesWhatDoesNotFit) {
