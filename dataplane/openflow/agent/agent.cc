@@ -115,8 +115,9 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       }
       // Who gets all of it needs no buffer, and may have asked for none.
       const bool is_head = data_len < packet.size();
-      peer.connection->send_droppable(
+      const bool sent = peer.connection->send_droppable(
           encode_packet_in(info, packet, is_head ? *buffer_id : pipeline::kNoBuffer, data_len));
+      if (!sent && peer.link != nullptr) peer.link->packet_in_dropped();
     }
   }
 

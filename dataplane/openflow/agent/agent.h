@@ -64,6 +64,7 @@ struct ControllerStatus {
   std::chrono::seconds since_connect{-1};     ///< negative: never
   std::chrono::seconds since_disconnect{-1};  ///< negative: never
   uint64_t packet_ins_limited{0};             ///< dropped for packet_in_rate
+  uint64_t packet_ins_dropped{0};             ///< dropped, for the controller did not read
 };
 
 class Agent {

@@ -374,6 +374,32 @@ TEST_F(AgentTest, ConnectsAndConnectsAgain) {
   EXPECT_TRUE(again.closed());
 }
 
+TEST_F(AgentTest, CountsPacketInsThatAControllerIsTooSlowFor) {
+  const std::string path = directory_ + "/controller";
+  Client::Local::acceptor acceptor(io_, Client::Local::endpoint(path));
+  acceptor.non_blocking(true);
+  agent_.set_controllers({{"unix:" + path, 0ms, 1000ms}});
+  Client::Local::socket socket(io_);
+  std::error_code code;
+  ASSERT_TRUE(test::run_until(io_, [&] {
+    if (!socket.is_open()) acceptor.accept(socket, code);
+    return socket.is_open();
+  }));
+  Client client(io_, std::move(socket));
+  ASSERT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
+  pipeline::PuntInfo info{};
+  info.reason = pipeline::PuntReason::action;
+  info.max_len = pipeline::kNoBufferLength;
+  const Message packet(1400);
+  uint64_t sent = 0;
+  while (agent_.status().front().packet_ins_dropped < 10 && sent < 100'000) {
+    agent_.packet_in(info, packet);  // nothing is written meanwhile
+    ++sent;
+  }
+  EXPECT_EQ(agent_.status().front().packet_ins_dropped, 10u);
+  EXPECT_EQ(client.drain().size() + 10, sent);
+}
+
 TEST_F(AgentTest, ShowsSnoopersWhatControllersSay) {
   const std::string path = directory_ + "/snoop";
   ASSERT_TRUE(agent_.listen_for_snoopers(path));

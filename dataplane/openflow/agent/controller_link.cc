@@ -138,6 +138,7 @@ ControllerStatus ControllerLink::status() const {
   }
   status.last_error = last_error_;
   status.packet_ins_limited = packet_ins_limited_;
+  status.packet_ins_dropped = packet_ins_dropped_;
   status.since_connect = since(connected_at_);
   status.since_disconnect = since(disconnected_at_);
   return status;

@@ -41,6 +41,8 @@ class ControllerLink {
 
   /// Charges one packet-in to the configured rate; false: it is over, and counted.
   bool may_send_packet_in();
+  /// Counts one that the controller was too slow to take.
+  void packet_in_dropped() { ++packet_ins_dropped_; }
 
   [[nodiscard]] const ControllerConfig& config() const { return config_; }
   [[nodiscard]] bool is_passive() const { return target_ && target_->passive; }
@@ -70,6 +72,7 @@ class ControllerLink {
   std::chrono::milliseconds backoff_{0};
   std::string last_error_;
   uint64_t packet_ins_limited_{0};
+  uint64_t packet_ins_dropped_{0};
   std::chrono::steady_clock::time_point packet_ins_paid_until_{};
   std::optional<std::chrono::steady_clock::time_point> connected_at_;
   std::optional<std::chrono::steady_clock::time_point> disconnected_at_;

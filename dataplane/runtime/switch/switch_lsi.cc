@@ -190,6 +190,9 @@ std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() con
     if (status.packet_ins_limited > 0) {
       state.status["packet_ins_limited"] = std::to_string(status.packet_ins_limited);
     }
+    if (status.packet_ins_dropped > 0) {
+      state.status["packet_ins_dropped"] = std::to_string(status.packet_ins_dropped);
+    }
     if (status.since_connect.count() >= 0) {
       state.status["sec_since_connect"] = std::to_string(status.since_connect.count());
     }
