@@ -96,7 +96,7 @@ uint32_t SwitchEnd::receive(uint32_t number, std::span<Packet> packets) {
 
 uint32_t SwitchEnd::send(uint32_t number, std::span<const Packet> packets) {
   Port& port = ports_[number];
-  if (port.to_vnf.broken()) return 0;
+  if (packets.empty() || port.to_vnf.broken()) return 0;
   // Out before the VNF can see them; those that found no slot come back.
   for (const Packet& packet : packets) out_[packet.buffer] = 1;
   const uint32_t count = port.to_vnf.put(packets);

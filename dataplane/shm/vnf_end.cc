@@ -146,26 +146,30 @@ uint32_t VnfEnd::rx(std::span<Packet> packets) {
   const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (tx_wanted != tx_now_) follow_tx(tx_wanted);
   if (rx_now_ == Reading::closed) follow_rx();
-  if (rx_now_ == Reading::closed) return take(to_vnf_, packets);
   if (packets.empty()) return 0;  // an empty answer would look like an empty ring
-  const auto wanted = Reading{block_->link.rx_wanted.load(std::memory_order_acquire)};
-  // What others send to this port by the switch has its turn too, however much comes directly. But
-  // once the link is to be closed there may be what comes after the direct ring's; so it is looked
-  // at again behind what was peeked at.
-  if (wanted == Reading::open && ++rx_calls_ % kSwitchTurn == 0) {
+  if (rx_now_ == Reading::closed) return take(to_vnf_, packets);
+  const auto is_open = [this] {
+    return Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::open;
+  };
+  // Once the link is to be closed, what comes by the switch may come after what the direct ring
+  // holds: also what came there since it was found empty. So whether it is still open is looked at
+  // behind what was peeked at.
+  const auto take_while_open = [&] {
     const uint32_t count = to_vnf_.peek(packets);
-    if (Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::open) {
-      if (const uint32_t kept = keep(to_vnf_, packets, count); kept > 0) return kept;
-    }
+    return is_open() ? keep(to_vnf_, packets, count) : 0;
+  };
+  const bool open = is_open();
+  // What others send to this port by the switch has its turn too, however much comes directly.
+  if (open && ++rx_calls_ % kSwitchTurn == 0) {
+    if (const uint32_t kept = take_while_open(); kept > 0) return kept;
   }
   if (const uint32_t count = direct_in_.peek(packets); count > 0) {
     return keep(direct_in_, packets, count);
   }
+  if (open) return take_while_open();
   // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
-  if (wanted == Reading::closed) {
-    rx_now_ = Reading::closed;
-    block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
-  }
+  rx_now_ = Reading::closed;
+  block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
   return take(to_vnf_, packets);
 }
 
@@ -191,6 +195,7 @@ void VnfEnd::follow_tx(uint32_t wanted) {
 uint32_t VnfEnd::tx(std::span<const Packet> packets, VnfEnd& owner) {
   const uint32_t wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (wanted != tx_now_) follow_tx(wanted);
+  if (packets.empty()) return 0;
   uint32_t count = 0;
   if (tx_now_ == 0) {
     count = from_vnf_.put(packets);
