@@ -11,15 +11,23 @@ namespace headrace::pipeline {
 
 namespace {
 
-GroupMod added(const GroupMod& group) {
-  GroupMod mod = group;
-  mod.command = GroupMod::Command::add;
+template <typename Mod>
+Mod added(const Mod& config) {
+  Mod mod = config;
+  mod.command = Mod::Command::add;
   return mod;
 }
 
-MeterMod added(const MeterMod& meter) {
-  MeterMod mod = meter;
-  mod.command = MeterMod::Command::add;
+/// What undoes `change` of a group or meter that is `present` before it, or was not there.
+template <typename Mod>
+Mod undoing(const Mod& change, const Mod* present) {
+  using Command = typename Mod::Command;
+  Mod mod = present != nullptr ? *present : change;
+  if (present == nullptr) {
+    mod.command = Command::remove;
+  } else {
+    mod.command = change.command == Command::remove ? Command::add : Command::modify;
+  }
   return mod;
 }
 
@@ -53,31 +61,13 @@ std::vector<BundleItem> inverse_of(const BundleItem& item, const GroupTable& gro
       std::reverse(steps.begin(), steps.end());
       return steps;
     }
-    GroupMod inverse;
-    inverse.group_id = group->group_id;
-    inverse.command = GroupMod::Command::remove;
-    if (const GroupMod* present = groups.config(group->group_id)) {
-      inverse = added(*present);
-      if (group->command != GroupMod::Command::remove) {
-        inverse.command = GroupMod::Command::modify;
-      }
-    }
-    steps.emplace_back(std::move(inverse));
+    steps.emplace_back(undoing(*group, groups.config(group->group_id)));
   } else if (const auto* meter = std::get_if<MeterMod>(&item)) {
     if (meter->meter_id == kMeterAll) {
       for (const uint32_t id : meters.ids()) steps.emplace_back(added(*meters.config(id)));
       return steps;
     }
-    MeterMod inverse;
-    inverse.meter_id = meter->meter_id;
-    inverse.command = MeterMod::Command::remove;
-    if (const MeterMod* present = meters.config(meter->meter_id)) {
-      inverse = added(*present);
-      if (meter->command != MeterMod::Command::remove) {
-        inverse.command = MeterMod::Command::modify;
-      }
-    }
-    steps.emplace_back(std::move(inverse));
+    steps.emplace_back(undoing(*meter, meters.config(meter->meter_id)));
   }
   return steps;
 }
