@@ -2,7 +2,6 @@
 #include "runtime/switch/switch_lsi.h"
 
 #include <rte_cycles.h>
-#include <rte_mbuf.h>
 
 #include <cstdio>
 #include <cstring>
@@ -100,7 +99,7 @@ Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t i
 }
 
 SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config)
-    : parts_(std::move(parts)), config_(config) {
+    : parts_(std::move(parts)), config_(config), packet_outs_(parts_.pools, parts_.workers) {
   lsi_ = std::make_shared<pipeline::Lsi>(
       pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
   lsi_->set_normal(normal_of(config));
@@ -453,41 +452,7 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
 bool SwitchLsi::packet_out(pipeline::PortNo in_port,
                            std::unique_ptr<pipeline::ActionProgram> actions,
                            openflow::Bytes packet) {
-  const Result<rte_mempool*> pool = parts_.pools.for_frame(static_cast<uint32_t>(packet.size()));
-  rte_mbuf* buffer = pool ? rte_pktmbuf_alloc(*pool) : nullptr;
-  char* data = buffer == nullptr ? nullptr
-                                 : rte_pktmbuf_append(buffer, static_cast<uint16_t>(packet.size()));
-  if (data == nullptr) {
-    rte_pktmbuf_free(buffer);
-    ++packet_out_drops_.no_buffer;
-    return false;
-  }
-  std::memcpy(data, packet.data(), packet.size());
-  auto job =
-      std::make_unique<PacketOutJob>(PacketOutJob{lsi_, in_port, std::move(actions), buffer});
-  if (submit(job)) return true;
-  rte_pktmbuf_free(buffer);
-  ++packet_out_drops_.queue_full;
-  return false;
-}
-
-bool SwitchLsi::submit(std::unique_ptr<PacketOutJob>& job) {
-  using Clock = std::chrono::steady_clock;
-  // A controller may well send faster than a slow device, for a while. A worker that stands still
-  // is waited for once.
-  constexpr auto kPatience = std::chrono::milliseconds(1);
-  if (parts_.workers.workers().empty()) return false;
-  PacketOutRing& ring = parts_.workers.workers().front()->packet_outs();
-  bool done = ring.submit(job);
-  if (!done && worker_keeps_up_) {
-    const auto end = Clock::now() + kPatience;
-    while (!done && Clock::now() < end) {
-      std::this_thread::yield();
-      done = ring.submit(job);
-    }
-  }
-  worker_keeps_up_ = done;
-  return done;
+  return packet_outs_.send(lsi_, in_port, std::move(actions), packet);
 }
 
 std::vector<openflow::QueueState> SwitchLsi::queues(pipeline::PortNo port_no) const {

@@ -22,18 +22,13 @@
 #include "port/tunnel_options.h"
 #include "runtime/switch/buffer_pools.h"
 #include "runtime/switch/fail_open.h"
+#include "runtime/switch/packet_outs.h"
 #include "runtime/workers/port_queues.h"
 #include "runtime/workers/qsbr.h"
 #include "runtime/workers/shared_tx.h"
 #include "runtime/workers/worker_pool.h"
 
 namespace headrace::runtime {
-
-/// Packet-outs that reached no worker.
-struct PacketOutDrops {
-  uint64_t queue_full{0};
-  uint64_t no_buffer{0};
-};
 
 /// What the LSIs of a switch share.
 struct SwitchParts {
@@ -108,7 +103,7 @@ class SwitchLsi final : public openflow::AgentHost {
       const {
     return ports_;
   }
-  [[nodiscard]] const PacketOutDrops& packet_out_drops() const { return packet_out_drops_; }
+  [[nodiscard]] const PacketOutDrops& packet_out_drops() const { return packet_outs_.drops(); }
   [[nodiscard]] const SwitchPort* find_port(std::string_view name) const;
 
   [[nodiscard]] ovsdb::PortState port_state(const SwitchPort& port) const;
@@ -126,8 +121,6 @@ class SwitchLsi final : public openflow::AgentHost {
   SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config);
   Result<> add_tunnel(const ovsdb::PortSpec& spec);
   Result<> add_defragmenter(const ovsdb::PortSpec& spec);
-  /// Queues a packet-out, or waits a moment for room; false: there is none.
-  bool submit(std::unique_ptr<PacketOutJob>& job);
   /// Makes the queues of `qos`, if there are any.
   Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<ovsdb::QosSpec>& qos,
                                                   pipeline::PortIo& io);
@@ -142,8 +135,7 @@ class SwitchLsi final : public openflow::AgentHost {
   ovsdb::LsiConfig config_;
   std::shared_ptr<pipeline::Lsi> lsi_;  ///< packet-outs under way hold a share
   std::map<std::string, std::unique_ptr<SwitchPort>, std::less<>> ports_;
-  PacketOutDrops packet_out_drops_;
-  bool worker_keeps_up_{true};  ///< with packet-outs: a full queue is worth waiting for
+  PacketOuts packet_outs_;
   bool has_controllers_{false};
   std::chrono::milliseconds longest_probe_{0};
   std::optional<FailOpen> fail_open_;
