@@ -3,8 +3,8 @@
 
 In Markdown a path is what stands between backticks and either ends as a file of this tree may or
 begins with one of its folders. It may be whole (`dataplane/base/result.h`) or its end
-(`base/result.h`, `result.h`); the page of a room that names a file by nothing but its name means
-one of that room. In C++ a path is a room and a file (`base/result.h`), anywhere.
+(`base/result.h`, `result.h`); the page of a module that names a file by nothing but its name means
+one of that module. In C++ a path is a module and a file (`base/result.h`), anywhere.
 """
 
 import fnmatch
@@ -50,17 +50,17 @@ class Tree:
             for start in range(len(parts)):
                 self._ends.add("/".join(parts[start:]))
 
-    def holds(self, token: str, room: str = "") -> bool:
+    def holds(self, token: str, module: str = "") -> bool:
         """Whether a path of the tree is `token` or ends so.
 
-        A name alone must be below the folder `room`.
+        A name alone must be below the folder `module`.
         """
         if "*" in token:
             patterns = (token, f"*/{token}")
             return any(fnmatch.fnmatch(path, each) for path in self.paths for each in patterns)
-        if room and "/" not in token:
+        if module and "/" not in token:
             return any(
-                path.startswith(f"{room}/") and path.endswith(f"/{token}") for path in self.paths
+                path.startswith(f"{module}/") and path.endswith(f"/{token}") for path in self.paths
             )
         return token.rstrip("/") in self._ends
 
@@ -85,22 +85,22 @@ def _braces(token: str) -> list[str]:
 
 def page_offences(name: str, text: str, tree: Tree) -> list[str]:
     """Paths in a Markdown page that are not there."""
-    room = name.rpartition("/")[0] if name.endswith("/README.md") else ""
+    module = name.rpartition("/")[0] if name.endswith("/README.md") else ""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for written in _TOKEN.findall(line):
             for token in _braces(written):
-                if tree.is_claim(token) and not tree.holds(token, room):
+                if tree.is_claim(token) and not tree.holds(token, module):
                     found.append(f"{name}:{number}: there is no {token}")
     return found
 
 
-def source_offences(name: str, text: str, tree: Tree, rooms: set[str]) -> list[str]:
-    """Paths in a C++ file, comments included, that begin with a room and are not there."""
+def source_offences(name: str, text: str, tree: Tree, modules: set[str]) -> list[str]:
+    """Paths in a C++ file, comments included, that begin with a module and are not there."""
     found = []
     for number, line in enumerate(text.splitlines(), 1):
         for token in _CPP_PATH.findall(line):
-            if token.split("/")[0] not in rooms or PLACEHOLDER.search(token):
+            if token.split("/")[0] not in modules or PLACEHOLDER.search(token):
                 continue
             if f"dataplane/{token}" not in tree.paths:
                 found.append(f"{name}:{number}: there is no dataplane/{token}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the tree: its rooms, its SPDX lines, and the paths that it names.
+"""Checks the tree: its modules, its SPDX lines, and the paths that it names.
 
-Dependencies between rooms point one way, every source file has its SPDX line, and the files that
+Dependencies between modules point one way, every source file has its SPDX line, and the files that
 pages and comments name exist (check_paths.py).
 
 Run as `make check-deps`. Prints one line per offence, `file:line: what`, and exits 1 if any.
@@ -16,8 +16,8 @@ from check_paths import Tree, page_offences, source_offences
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Each C++ room and the rooms it may include from.
-CPP_ROOMS: dict[str, set[str]] = {
+# Each C++ module and the modules it may include from.
+CPP_MODULES: dict[str, set[str]] = {
     "base": set(),
     "flowsource": set(),
     "eal": {"base"},
@@ -33,11 +33,11 @@ CPP_ROOMS: dict[str, set[str]] = {
     "vnf": {"base", "eal", "shm", "packet", "match", "port"},
     "channel": {"base", "eal", "shm"},
 }
-CPP_ROOMS["apps"] = set(CPP_ROOMS)
+CPP_MODULES["apps"] = set(CPP_MODULES)
 
-# Rooms with sub-rooms: each sub-room and those of the same room that it may include from. Tests,
-# benches and fuzz targets may stand anywhere in their room and include any of it.
-CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
+# Modules with sub-modules: each sub-module and those of the same module that it may include from. Tests,
+# benches and fuzz targets may stand anywhere in their module and include any of it.
+CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
     "match": {
         "fields": set(),
         "structures": {"fields"},
@@ -67,8 +67,8 @@ CPP_SUBROOMS: dict[str, dict[str, set[str]]] = {
     },
 }
 
-# Each Python room and the rooms it may import from. headrace/cli.py and commands/ may import any.
-PY_ROOMS: dict[str, set[str]] = {
+# Each Python module and the modules it may import from. headrace/cli.py and commands/ may import any.
+PY_MODULES: dict[str, set[str]] = {
     "": {"machine"},  # headrace/client.py
     "machine": set(),
     "protocols": set(),
@@ -98,55 +98,55 @@ def tracked_files() -> list[Path]:
 
 
 def cpp_offences(path: Path) -> list[str]:
-    """Includes of `path` that point to a room above its own."""
-    room = path.relative_to(ROOT / "dataplane").parts[0]
-    if room not in CPP_ROOMS:
-        return [f"{path.relative_to(ROOT)}:1: dataplane/{room} is not a known room"]
-    allowed = CPP_ROOMS[room] | {room}
+    """Includes of `path` that point to a module above its own."""
+    module = path.relative_to(ROOT / "dataplane").parts[0]
+    if module not in CPP_MODULES:
+        return [f"{path.relative_to(ROOT)}:1: dataplane/{module} is not a known module"]
+    allowed = CPP_MODULES[module] | {module}
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r'\s*#include "(\w+)/', line)
-        if match and match[1] in CPP_ROOMS and match[1] not in allowed:
-            found.append(f"{path.relative_to(ROOT)}:{number}: {room} may not include {match[1]}/")
-    if room in CPP_SUBROOMS:
-        found += subroom_offences(path, room)
+        if match and match[1] in CPP_MODULES and match[1] not in allowed:
+            found.append(f"{path.relative_to(ROOT)}:{number}: {module} may not include {match[1]}/")
+    if module in CPP_SUBMODULES:
+        found += submodule_offences(path, module)
     return found
 
 
-def subroom_offences(path: Path, room: str) -> list[str]:
-    """Includes of `path` that point to a sub-room of its own room above its own."""
-    relative = path.relative_to(ROOT / "dataplane" / room)
-    rules = CPP_SUBROOMS[room]
-    subroom = relative.parts[0]
+def submodule_offences(path: Path, module: str) -> list[str]:
+    """Includes of `path` that point to a sub-module of its own module above its own."""
+    relative = path.relative_to(ROOT / "dataplane" / module)
+    rules = CPP_SUBMODULES[module]
+    submodule = relative.parts[0]
     if re.search(r"_(test|bench|fuzz)\.cc$", path.name):
         return []
-    if subroom not in rules:
-        return [f"{path.relative_to(ROOT)}:1: dataplane/{room}/{subroom} is not a known sub-room"]
+    if submodule not in rules:
+        return [f"{path.relative_to(ROOT)}:1: dataplane/{module}/{submodule} is not a known sub-module"]
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
-        match = re.match(rf'\s*#include "{room}/(\w+)/', line)
-        if match and match[1] not in rules[subroom] | {subroom}:
+        match = re.match(rf'\s*#include "{module}/(\w+)/', line)
+        if match and match[1] not in rules[submodule] | {submodule}:
             found.append(
-                f"{path.relative_to(ROOT)}:{number}: {room}/{subroom} may not include {match[1]}/"
+                f"{path.relative_to(ROOT)}:{number}: {module}/{submodule} may not include {match[1]}/"
             )
     return found
 
 
 def python_offences(path: Path) -> list[str]:
-    """Imports of `path` that point to a room that its own may not use."""
+    """Imports of `path` that point to a module that its own may not use."""
     parts = path.relative_to(ROOT / "headrace").parts
     if parts[0] in {"cli.py", "__main__.py"} or parts[0] == "commands":
         return []
-    room = parts[0] if len(parts) > 1 else ""
-    if room not in PY_ROOMS:
-        return [f"{path.relative_to(ROOT)}:1: headrace/{room} is not a known room"]
-    allowed = PY_ROOMS[room] | {room}
+    module = parts[0] if len(parts) > 1 else ""
+    if module not in PY_MODULES:
+        return [f"{path.relative_to(ROOT)}:1: headrace/{module} is not a known module"]
+    allowed = PY_MODULES[module] | {module}
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r"\s*(?:from|import) headrace\.(\w+)", line)
-        if match and match[1] in PY_ROOMS and match[1] not in allowed:
+        if match and match[1] in PY_MODULES and match[1] not in allowed:
             found.append(
-                f"{path.relative_to(ROOT)}:{number}: {room or 'headrace'} may not import {match[1]}"
+                f"{path.relative_to(ROOT)}:{number}: {module or 'headrace'} may not import {match[1]}"
             )
     return found
 
@@ -164,7 +164,7 @@ def main() -> int:
                 offences.append(f"{relative}:1: no SPDX line")
         if path.suffix in {".cc", ".h"} and relative.parts[0] == "dataplane":
             offences += cpp_offences(path)
-            offences += source_offences(str(relative), path.read_text(), tree, set(CPP_ROOMS))
+            offences += source_offences(str(relative), path.read_text(), tree, set(CPP_MODULES))
         if path.suffix == ".md":
             offences += page_offences(str(relative), path.read_text(), tree)
         if path.suffix == ".py" and relative.parts[0] == "headrace":

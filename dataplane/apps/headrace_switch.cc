@@ -59,7 +59,7 @@ Result<std::vector<unsigned>> parse_mask(const std::string& mask) {
   return cpus;
 }
 
-/// Before any table is made: which twins of the data path's loops are to run.
+/// Before any table is made: which variants of the data path's loops are to run.
 Result<> choose_simd(const std::string& wanted) {
   if (wanted == "auto") return {};
   const match::Simd simd =

@@ -54,7 +54,7 @@ class ShmProducer final : public PortEnd {
   [[nodiscard]] bool complete() const override { return !direct_ || missing_ == 0; }
 
   Turn turn(const Work& work) override {
-    if (pending_ == 0) pending_ = direct_ ? circulating(work) : fresh(work);
+    if (pending_ == 0) pending_ = direct_ ? circulating(work) : fill(work);
     const uint32_t sent = port_.tx(std::span(packets_).first(pending_));
     pending_ -= sent;
     std::copy_n(packets_.begin() + sent, pending_, packets_.begin());
@@ -73,7 +73,7 @@ class ShmProducer final : public PortEnd {
     return count;
   }
 
-  uint32_t fresh(const Work& work) {
+  uint32_t fill(const Work& work) {
     const uint32_t count = port_.alloc(packets_);
     write_headers(count);
     fill(count, work);

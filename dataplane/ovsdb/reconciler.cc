@@ -177,7 +177,7 @@ void Reconciler::apply_port(const std::string& name, Lsi& lsi, const InterfaceRo
     return;
   }
   if (peer_option(spec) != peer_option(port.spec)) {
-    part(name, port);
+    detach(name, port);
   }
   if (auto complaint = patch_complaint(spec)) {
     remove_port(name, port);
@@ -240,7 +240,7 @@ void Reconciler::note_refusal(const std::string& what, const Error& refusal,
 }
 
 void Reconciler::remove_port(const std::string& name, Port& port) {
-  part(name, port);
+  detach(name, port);
   if (port.exists) {
     control_.remove_port(name, port.spec.name);
     port.exists = false;
@@ -267,7 +267,7 @@ const Reconciler::Port* Reconciler::find_port(const std::string& name) const {
   return nullptr;
 }
 
-void Reconciler::part(const std::string& lsi_name, Port& port) {
+void Reconciler::detach(const std::string& lsi_name, Port& port) {
   if (port.peer.empty()) {
     return;
   }

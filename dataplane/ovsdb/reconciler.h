@@ -99,7 +99,7 @@ class Reconciler {
   void apply_mirrors(const BridgeRow& row);
   void remove_port(const std::string& name, Port& port);
   void pair_patches();
-  void part(const std::string& lsi_name, Port& port);
+  void detach(const std::string& lsi_name, Port& port);
   /// The LSI and the port of this name, or {nullptr, nullptr}.
   std::pair<const std::string*, Port*> find_port(const std::string& name);
   [[nodiscard]] const Port* find_port(const std::string& name) const;

@@ -5,7 +5,7 @@
 // for so far, and calls these methods with the difference. The runtime implements them; tests
 // record them.
 //
-// Why an interface of its own: the room `ovsdb` knows rows and nothing of workers or devices; the
+// Why an interface of its own: the module `ovsdb` knows rows and nothing of workers or devices; the
 // runtime knows those and nothing of rows. All words are Open vSwitch's where it has them: a
 // bridge of the database is an LSI here, an interface of the database is a port of an LSI.
 //

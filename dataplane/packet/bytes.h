@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Unaligned loads and stores of packet bytes, with and without change of byte order.
 //
-// "Raw" keeps the packet's order, as match::FieldValues does; "be" converts to the host's order.
+// "Raw" keeps the packet's order, as match::FlowKey does; "be" converts to the host's order.
 #pragma once
 
 #include <bit>

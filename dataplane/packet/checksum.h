@@ -91,7 +91,7 @@ constexpr uint16_t fold(Sum sum) {
 /// start). SCTP stores it least significant octet first.
 [[nodiscard]] uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t crc = 0) noexcept;
 
-/// The portable twin of crc32c(), table driven; the only one on machines without SSE4.2.
+/// The portable variant of crc32c(), table driven; the only one on machines without SSE4.2.
 [[nodiscard]] uint32_t crc32c_portable(std::span<const uint8_t> bytes, uint32_t crc = 0) noexcept;
 
 }  // namespace headrace::packet

@@ -7,7 +7,7 @@
 //   IP, since a change of address, DSCP or protocol repairs the L4 checksum).
 // * True: done, and `parsed` describes the packet as it is now. A push or pop re-parses at the
 // depth
-//   given; match::refresh() then brings the FieldValues up to date.
+//   given; match::refresh() then brings the FlowKey up to date.
 // * False: the packet lacks the header or the room; packet and `parsed` are untouched. OpenFlow 1.3
 //   leaves such cases undefined; the pipeline applies the rest of the actions or drops, by name.
 // * Checksums are repaired incrementally (RFC 1624): a packet that came with a wrong one keeps a
@@ -116,7 +116,7 @@ TtlResult dec_mpls_ttl(rte_mbuf* packet, const ParsedPacket& parsed);
 [[nodiscard]] bool set_arp_sha(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* mac);
 [[nodiscard]] bool set_arp_tha(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* mac);
 
-/// Neighbour discovery; `parsed` needs depth full.
+/// Neighbor discovery; `parsed` needs depth full.
 [[nodiscard]] bool set_nd_target(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* addr);
 [[nodiscard]] bool set_nd_sll(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* mac);
 [[nodiscard]] bool set_nd_tll(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* mac);

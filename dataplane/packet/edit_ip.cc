@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Fields of IPv4, IPv6, TCP, UDP, SCTP, ICMP and neighbour discovery, with checksum repair.
+// Fields of IPv4, IPv6, TCP, UDP, SCTP, ICMP and neighbor discovery, with checksum repair.
 #include <cstring>
 
 #include "packet/checksum.h"
@@ -163,7 +163,7 @@ bool set_icmp_octet(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t proto,
   return true;
 }
 
-/// Writes octets of a neighbour discovery message at `offset` from its start.
+/// Writes octets of a neighbor discovery message at `offset` from its start.
 bool write_nd(rte_mbuf* packet, const ParsedPacket& parsed, size_t offset, const uint8_t* from,
               size_t bytes) {
   const std::span<uint8_t> frame = frame_of(packet);

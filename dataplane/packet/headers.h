@@ -174,7 +174,7 @@ static_assert(sizeof(IcmpHeader) == 4);
 inline constexpr uint8_t kIcmpv6NeighborSolicitation = 135;
 inline constexpr uint8_t kIcmpv6NeighborAdvertisement = 136;
 
-/// Neighbour solicitation or advertisement: RFC 4861, 4.3 and 4.4. Options follow.
+/// Neighbor solicitation or advertisement: RFC 4861, 4.3 and 4.4. Options follow.
 struct __attribute__((packed)) NeighborDiscovery {
   IcmpHeader icmp;
   uint32_t flags;

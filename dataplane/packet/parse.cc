@@ -78,7 +78,7 @@ class ExthdrBits {
   bool dest_twice_{false};
 };
 
-/// Finds the link-layer address options of a neighbour solicitation or advertisement.
+/// Finds the link-layer address options of a neighbor solicitation or advertisement.
 void parse_neighbor_discovery(const Reader& in, ParsedPacket& parsed) {
   const uint8_t type = in.octet(parsed.l4);
   if (type != kIcmpv6NeighborSolicitation && type != kIcmpv6NeighborAdvertisement) return;

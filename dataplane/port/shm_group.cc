@@ -125,7 +125,7 @@ void ShmGroup::reclaim_ports() noexcept {
   for (; ports != 0; ports &= ports - 1) {
     const auto port = static_cast<uint32_t>(std::countr_zero(ports));
     // A VNF that still sends to it directly has to leave it first.
-    if (!links_->let_go(port)) continue;
+    if (!links_->detach(port)) continue;
     ends_->reclaim(port);
     if (attached_.load(std::memory_order_acquire) == 0) ends_->reclaim_all();
     lost_.fetch_and(~(uint64_t{1} << port), std::memory_order_release);

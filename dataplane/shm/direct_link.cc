@@ -141,7 +141,7 @@ void DirectLinks::finish(Link& link) {
 
 // --- the dead ----------------------------------------------------------------------------------
 
-bool DirectLinks::let_go(uint32_t port) {
+bool DirectLinks::detach(uint32_t port) {
   gone_ |= uint64_t{1} << port;
   part_sender(port);
   if (!part_receiver(port)) return false;

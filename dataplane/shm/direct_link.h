@@ -70,7 +70,7 @@ class DirectLinks {
     if (abandoned_ != 0) step_each_abandoned();
   }
   /// The port's VNF is gone. False while its rings can't be reclaimed yet: ask again in each round.
-  bool let_go(uint32_t port);
+  bool detach(uint32_t port);
   /// No VNF of the region is left: ends all links at once.
   void drop_all();
 

@@ -165,9 +165,9 @@ class LinkedPair : public SharedRegion {
     return octets;
   }
   /// Until every VNF's part is done or nothing moves.
-  bool let_go(uint32_t port) {
+  bool detach(uint32_t port) {
     for (int i = 0; i < 8; ++i) {
-      if (links_.let_go(port)) {
+      if (links_.detach(port)) {
         ends_.reclaim(port);
         return true;
       }
@@ -213,7 +213,7 @@ TEST_F(LinkedPair, WhatADeadSenderSentArrives) {
   round();
   link();
   send(1, 5);
-  EXPECT_TRUE(let_go(kA));
+  EXPECT_TRUE(detach(kA));
   for (int i = 0; i < 4; ++i) {
     round();
     answer(kA);
@@ -237,12 +237,12 @@ TEST_F(LinkedPair, ADeadReceiversRingIsTakenBackWhenTheSenderHasLeftIt) {
   round();
   link();
   send(1, 5);
-  EXPECT_FALSE(let_go(kB)) << "A may still send to it";
+  EXPECT_FALSE(detach(kB)) << "A may still send to it";
   answer(kA);
-  EXPECT_TRUE(let_go(kB));
+  EXPECT_TRUE(detach(kB));
   EXPECT_EQ(links_.state(kA), LinkState::off);
   vnf_[kA].free_all();
-  EXPECT_TRUE(let_go(kA));
+  EXPECT_TRUE(detach(kA));
   EXPECT_EQ(pool_.size(), kBuffers);
   for (const uint32_t port : {kA, kB}) ASSERT_EQ(vnf_[port].bind(mapping_.octets(), port), 0);
   round();
@@ -260,8 +260,8 @@ TEST_F(LinkedPair, LosesNoBufferWhenBothDieInAnyState) {
       answer(i % 2 == 0 ? kA : kB);
     }
     send(1, 4);
-    EXPECT_TRUE(let_go(kA)) << answers;
-    EXPECT_TRUE(let_go(kB)) << answers;
+    EXPECT_TRUE(detach(kA)) << answers;
+    EXPECT_TRUE(detach(kB)) << answers;
     links_.want(kA, std::nullopt);
     round();
     EXPECT_EQ(links_.state(kA), LinkState::off) << answers;

@@ -12,13 +12,13 @@
 //
 //   to_vnf    switch -> VNF   packets
 //   from_vnf  VNF -> switch   packets
-//   fresh     switch -> VNF   empty buffers, to send from
-//   returned  VNF -> switch   buffers that the VNF is done with
+//   fill      switch -> VNF   empty buffers, to send from
+//   completion  VNF -> switch   buffers that the VNF is done with
 //   direct    VNF -> VNF      packets of a direct link; in the receiver's block (direct_link.h)
 //
 // A slot of a packet says all of it: buffer, beginning, length. So an end that only passes packets
 // on, or counts them, touches no line of theirs, and nothing has to be read twice. Eight slots
-// share a cache line. fresh and returned hold buffers' numbers alone.
+// share a cache line. fill and completion hold buffers' numbers alone.
 //
 // Buffers lie an odd number of lines apart, so that their first lines use all sets of a cache.
 //
@@ -78,8 +78,8 @@ struct RegionHeader {
   uint64_t buffers_at;
   uint32_t n_buffers;
   uint32_t buffer_stride;  ///< octets of a buffer; an odd multiple of 64
-  uint32_t ring_capacity;  ///< slots of each ring but fresh and returned; a power of two
-  uint32_t pool_capacity;  ///< slots of fresh and returned; a power of two
+  uint32_t ring_capacity;  ///< slots of each ring but fill and completion; a power of two
+  uint32_t pool_capacity;  ///< slots of fill and completion; a power of two
   uint8_t reserved[72];
 };
 static_assert(sizeof(RegionHeader) == 128);
@@ -112,8 +112,8 @@ struct PortBlock {
   Shared32 heartbeat;  ///< VNF: counts up now and then while it calls
   uint64_t to_vnf_at;
   uint64_t from_vnf_at;
-  uint64_t fresh_at;
-  uint64_t returned_at;
+  uint64_t fill_at;
+  uint64_t completion_at;
   uint64_t direct_at;
   uint64_t held_at;
   uint8_t reserved[32];

@@ -172,8 +172,8 @@ void Region::write_places(uint32_t number) {
   PortBlock& block = port(number);
   block.to_vnf_at = place(to_vnf(number));
   block.from_vnf_at = place(from_vnf(number));
-  block.fresh_at = place(fresh(number));
-  block.returned_at = place(returned(number));
+  block.fill_at = place(fill(number));
+  block.completion_at = place(completion(number));
   block.direct_at = place(direct(number));
   block.held_at = place(held(number).data());
 }
@@ -201,11 +201,11 @@ void* Region::ring(uint32_t port, uint32_t which) const {
          which * packet_ring_octets(config_.ring_capacity);
 }
 
-void* Region::fresh(uint32_t port) const {
+void* Region::fill(uint32_t port) const {
   return ring(port, 3);
 }
 
-void* Region::returned(uint32_t port) const {
+void* Region::completion(uint32_t port) const {
   return static_cast<uint8_t*>(ring(port, 3)) + number_ring_octets(pool_capacity_);
 }
 

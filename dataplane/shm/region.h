@@ -84,8 +84,8 @@ class Region {
   [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
   [[nodiscard]] void* from_vnf(uint32_t port) const { return ring(port, 1); }
   [[nodiscard]] void* direct(uint32_t port) const { return ring(port, 2); }
-  [[nodiscard]] void* fresh(uint32_t port) const;
-  [[nodiscard]] void* returned(uint32_t port) const;
+  [[nodiscard]] void* fill(uint32_t port) const;
+  [[nodiscard]] void* completion(uint32_t port) const;
 
  private:
   [[nodiscard]] void* ring(uint32_t port, uint32_t which) const;

@@ -102,7 +102,7 @@ class Live {
         write_words(region_.direct(port), packet_ring_octets(64), step);
         break;
       case 3:
-        write_words(step.number % 2 == 0 ? region_.from_vnf(port) : region_.returned(port),
+        write_words(step.number % 2 == 0 ? region_.from_vnf(port) : region_.completion(port),
                     sizeof(RingHeader), step);
         break;
       case 4:
@@ -158,7 +158,7 @@ class Live {
 
   /// The VNF of a port is gone; the next one attaches when the switch lets it.
   void die(uint32_t port) {
-    if (!links_.let_go(port)) return;
+    if (!links_.detach(port)) return;
     ends_.reclaim(port);
     vnf_[port] = VnfEnd();
     bound_[port] = vnf_[port].bind(mapping_.octets(), port) == 0;

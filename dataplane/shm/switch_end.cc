@@ -59,8 +59,8 @@ void SwitchEnd::open_rings(uint32_t number) {
   const uint32_t pool = region_->pool_capacity();
   port.to_vnf = PacketProducer(region_->to_vnf(number), capacity);
   port.from_vnf = PacketConsumer(region_->from_vnf(number), capacity);
-  port.fresh = NumberProducer(region_->fresh(number), pool);
-  port.returned = NumberConsumer(region_->returned(number), pool);
+  port.fill = NumberProducer(region_->fill(number), pool);
+  port.completion = NumberConsumer(region_->completion(number), pool);
   port.has_taken = false;
 }
 
@@ -108,22 +108,22 @@ uint32_t SwitchEnd::send(uint32_t number, std::span<const Packet> packets) {
 void SwitchEnd::refill(uint32_t number, uint32_t level) {
   Port& port = ports_[number];
   std::array<uint32_t, kBurst> numbers;
-  if (!port.returned.broken()) {
-    const uint32_t count = port.returned.take(numbers);
-    if (port.returned.broken()) ++port.offences.ring;
+  if (!port.completion.broken()) {
+    const uint32_t count = port.completion.take(numbers);
+    if (port.completion.broken()) ++port.offences.ring;
     for (uint32_t i = 0; i < count; ++i) {
       if (accept(port, numbers[i])) give(numbers[i]);
     }
   }
-  const auto& fresh = *static_cast<const RingHeader*>(region_->fresh(number));
-  const uint32_t taken = fresh.tail.load(std::memory_order_acquire);
-  const uint32_t waiting = port.fresh.position() - taken;
+  const auto& fill_ring = *static_cast<const RingHeader*>(region_->fill(number));
+  const uint32_t taken = fill_ring.tail.load(std::memory_order_acquire);
+  const uint32_t waiting = port.fill.position() - taken;
   port.has_taken = taken != 0;
-  if (waiting >= level || port.fresh.broken()) return;
+  if (waiting >= level || port.fill.broken()) return;
   const uint32_t count = pool_->take(std::span(numbers).first(std::min(kBurst, level - waiting)));
   for (uint32_t i = 0; i < count; ++i) out_[numbers[i]] = 1;
-  const uint32_t put = port.fresh.put(std::span(numbers).first(count));
-  if (port.fresh.broken()) ++port.offences.ring;
+  const uint32_t put = port.fill.put(std::span(numbers).first(count));
+  if (port.fill.broken()) ++port.offences.ring;
   for (uint32_t i = put; i < count; ++i) {
     out_[numbers[i]] = 0;
     give(numbers[i]);
@@ -145,8 +145,8 @@ void SwitchEnd::claim_for_others(uint32_t number) {
     for_each_waiting<Packet>(region_->to_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->from_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->direct(other), capacity, claim);
-    for_each_waiting<uint32_t>(region_->fresh(other), region_->pool_capacity(), claim);
-    for_each_waiting<uint32_t>(region_->returned(other), region_->pool_capacity(), claim);
+    for_each_waiting<uint32_t>(region_->fill(other), region_->pool_capacity(), claim);
+    for_each_waiting<uint32_t>(region_->completion(other), region_->pool_capacity(), claim);
   }
 }
 
@@ -166,15 +166,15 @@ void SwitchEnd::reclaim(uint32_t number) {
   for_each_waiting<Packet>(region_->to_vnf(number), capacity, take_back);
   for_each_waiting<Packet>(region_->from_vnf(number), capacity, take_back);
   for_each_waiting<Packet>(region_->direct(number), capacity, take_back);
-  for_each_waiting<uint32_t>(region_->fresh(number), region_->pool_capacity(), take_back);
-  for_each_waiting<uint32_t>(region_->returned(number), region_->pool_capacity(), take_back);
+  for_each_waiting<uint32_t>(region_->fill(number), region_->pool_capacity(), take_back);
+  for_each_waiting<uint32_t>(region_->completion(number), region_->pool_capacity(), take_back);
   for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
     const bool missing = out_[buffer] != 0 && claimed_[buffer] == 0;
     if (missing && missed_[buffer] != 0) take_back(buffer);
     missed_[buffer] = missing ? 1 : 0;
   }
-  for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->fresh(number),
-                     region_->returned(number)}) {
+  for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->fill(number),
+                     region_->completion(number)}) {
     reset_ring(ring);
   }
   empty_ring(region_->direct(number));

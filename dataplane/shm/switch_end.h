@@ -74,8 +74,8 @@ class SwitchEnd {
   struct Port {
     PacketProducer to_vnf;
     PacketConsumer from_vnf;
-    NumberProducer fresh;
-    NumberConsumer returned;
+    NumberProducer fill;
+    NumberConsumer completion;
     bool has_taken{false};
     Offences offences;
   };

@@ -46,8 +46,8 @@ bool fits(const RegionHeader& header, const PortBlock& block) {
   const uint64_t ring = packet_ring_octets(header.ring_capacity);
   const uint64_t pool = number_ring_octets(header.pool_capacity);
   return is_ring(block.to_vnf_at, ring) && is_ring(block.from_vnf_at, ring) &&
-         is_ring(block.direct_at, ring) && is_ring(block.fresh_at, pool) &&
-         is_ring(block.returned_at, pool) && inside(block.held_at, header.n_buffers);
+         is_ring(block.direct_at, ring) && is_ring(block.fill_at, pool) &&
+         is_ring(block.completion_at, pool) && inside(block.held_at, header.n_buffers);
 }
 
 }  // namespace
@@ -84,13 +84,13 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   to_vnf_ = PacketConsumer(memory.data() + block_->to_vnf_at, header.ring_capacity);
   from_vnf_ = PacketProducer(memory.data() + block_->from_vnf_at, header.ring_capacity);
   direct_in_ = PacketConsumer(memory.data() + block_->direct_at, header.ring_capacity);
-  fresh_ = NumberConsumer(memory.data() + block_->fresh_at, header.pool_capacity);
-  returned_ = NumberProducer(memory.data() + block_->returned_at, header.pool_capacity);
+  fill_ = NumberConsumer(memory.data() + block_->fill_at, header.pool_capacity);
+  completion_ = NumberProducer(memory.data() + block_->completion_at, header.pool_capacity);
   to_vnf_.resume();
   from_vnf_.resume();
   direct_in_.resume();
-  fresh_.resume();
-  returned_.resume();
+  fill_.resume();
+  completion_.resume();
   rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
   follow_tx(block_->link.tx_now.load(std::memory_order_relaxed));
   return 0;
@@ -215,14 +215,14 @@ uint32_t VnfEnd::alloc(std::span<Packet> packets) {
   uint32_t taken = 0;
   while (taken < packets.size()) {
     const size_t room = std::min<size_t>(packets.size() - taken, numbers.size());
-    const uint32_t count = fresh_.peek(std::span(numbers).first(room));
+    const uint32_t count = fill_.peek(std::span(numbers).first(room));
     if (count == 0) break;
     for (const uint32_t number : std::span(numbers).first(count)) {
       if (number >= n_buffers_) continue;
       held_[number] = 1;
       packets[taken++] = {.buffer = number, .begin = kHeadroom, .length = 0};
     }
-    fresh_.release(count);
+    fill_.release(count);
   }
   return taken;
 }
@@ -239,7 +239,7 @@ void VnfEnd::free(std::span<const Packet> packets) {
 
 void VnfEnd::free(std::span<const uint32_t> buffers) {
   // There is a slot for every buffer of the region.
-  const uint32_t count = returned_.put(buffers);
+  const uint32_t count = completion_.put(buffers);
   for (const uint32_t buffer : buffers.first(count)) held_[buffer] = 0;
 }
 

@@ -88,8 +88,8 @@ class VnfEnd {
   uint32_t ring_capacity_{0};
   PacketConsumer to_vnf_;
   PacketProducer from_vnf_;
-  NumberConsumer fresh_;
-  NumberProducer returned_;
+  NumberConsumer fill_;
+  NumberProducer completion_;
   PacketConsumer direct_in_;
   PacketProducer direct_out_;
   uint32_t tx_now_{0};

@@ -7,7 +7,7 @@
 // and look at what it sent.
 //
 // A reload makes a new function from the new configuration, in the control thread; the worker then
-// calls inherit() on it, between two rounds, so that learnt state (neighbours, sessions) goes over
+// calls inherit() on it, between two rounds, so that learnt state (neighbors, sessions) goes over
 // and no packet is lost.
 //
 // Thread safety: process(), tick() and inherit() are called by the worker only; counters() by the

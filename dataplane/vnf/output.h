@@ -21,7 +21,7 @@ enum class DropReason : uint8_t {
   not_for_us,       ///< another's MAC address, or a protocol that the function doesn't serve
   ttl_expired,      ///< IPv4 TTL or IPv6 hop limit ran out
   no_route,         ///< no prefix covers the destination
-  no_neighbour,     ///< the next hop's MAC address isn't known (yet)
+  no_neighbor,      ///< the next hop's MAC address isn't known (yet)
   denied,           ///< by a rule
   policed,          ///< by a meter
   queue_full,       ///< a scheduler's queue
@@ -40,7 +40,7 @@ inline constexpr size_t kDropReasons = static_cast<size_t>(DropReason::count_);
 
 inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "tx_queue_full",   "malformed",  "not_for_us", "ttl_expired",   "no_route",
-    "no_neighbour",    "denied",     "policed",    "queue_full",    "no_translation",
+    "no_neighbor",     "denied",     "policed",    "queue_full",    "no_translation",
     "ports_exhausted", "table_full", "no_buffer",  "crypto_failed", "replayed",
     "unsupported",     "discarded"};
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """In which order a campaign works, and how it keeps to its time.
 
-Two neighbouring measurements on a shared machine agree better than two that are minutes apart, and
+Two neighboring measurements on a shared machine agree better than two that are minutes apart, and
 slow phases last seconds. So what will be compared is measured side by side: for each point of
 traffic the subjects take turns step by step (A/B, and B/A in the next round), and whole rounds are
 repeated. Cases of different scenarios that need the same graph share its deployment.

@@ -39,9 +39,9 @@ def _print(measure: Suite, as_json: bool) -> None:
 
 def register(app: typer.Typer) -> None:
     """Adds the commands to `headrace bench`."""
-    room = family(app, "bench")
+    module = family(app, "bench")
 
-    @room.command("peers")
+    @module.command("peers")
     def peers_command(
         only: Annotated[
             str, typer.Option(help="Cases whose name holds one of these words, by comma.")
@@ -57,7 +57,7 @@ def register(app: typer.Typer) -> None:
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_peers(plan, only, say), as_json)
 
-    @room.command("updates")
+    @module.command("updates")
     def updates_command(
         repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
     ) -> None:
@@ -68,7 +68,7 @@ def register(app: typer.Typer) -> None:
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_updates(plan, say), as_json)
 
-    @room.command("adversary")
+    @module.command("adversary")
     def adversary_command(
         repeats: RepeatsOption = 25, seconds: SecondsOption = 0.25, as_json: JsonOption = False
     ) -> None:

@@ -107,10 +107,10 @@ def _predict_json(
 
 def register(app: typer.Typer) -> None:
     """Adds `headrace model`."""
-    room = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
-    app.add_typer(room, name="model")
+    module = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
+    app.add_typer(module, name="model")
 
-    @room.command("fit")
+    @module.command("fit")
     def fit_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
@@ -146,7 +146,7 @@ def register(app: typer.Typer) -> None:
         for what, reason in model.failures.items():
             console.print(f"not fitted: {what}: {reason}")
 
-    @room.command("predict")
+    @module.command("predict")
     def predict_command(
         switch: Annotated[str, typer.Option(help="Switch and ports, as `model fit` names them.")],
         pps: Annotated[float, typer.Option(help="Packets per second of one chain.")],

@@ -8,7 +8,7 @@ when alpha belongs to the packets and beta to the length:
     log C = alpha * log(packets per second) + beta * log(chain length) + gamma
 
 with natural logarithms and C in percent of one core. That is the reading used everywhere in this
-room (`READING`), for Table I as for our own fits; tests/model/test_reading.py shows what either
+module (`READING`), for Table I as for our own fits; tests/model/test_reading.py shows what either
 reading predicts against what Section IV-B says.
 
 What a server's switch sees differs between the placements. Of n chains of n VNFs each on n servers

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a measurement is made of: the records that bench writes and that model and report read.
 
-These are plain, frozen records with no behaviour but their names, so that a room which knows only
-results (model, report) needs nothing from the room that takes them (bench).
+These are plain, frozen records with no behaviour but their names, so that a module which knows only
+results (model, report) needs nothing from the module that takes them (bench).
 
 A **case** is one point of a scenario: a graph shape on a switch with one frame size and number of
 flows. A **trial** is one run at one load. A **sample** is one value of one metric that was drawn

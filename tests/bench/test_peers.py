@@ -52,7 +52,7 @@ def _rows(name: str, ours: list[float], peer: Outcome) -> dict[str, Row]:
     return {row.name: row for row in figures.rows_of(_case(name), outcomes)}
 
 
-def test_ratios_are_of_neighbouring_windows() -> None:
+def test_ratios_are_of_neighboring_windows() -> None:
     """The median of the pairs' ratios, against the case's goal; the best setting at the peer."""
     name = "l3-100prefixes-100flows"
     rows = _rows(name, [40e6, 30e6, 50e6], Outcome("ovs-dpdk", "emc off", [10e6, 10e6, 10e6]))

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What end-to-end tests of several rooms share: daemons, devices and frames."""
+"""What end-to-end tests of several modules share: daemons, devices and frames."""

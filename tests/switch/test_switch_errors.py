@@ -28,7 +28,7 @@ IFF_TAP_NO_PI = 0x1002
 
 @dataclass
 class Bystander:
-    """A bridge that forwards from one kernel port to another, whatever its neighbours do."""
+    """A bridge that forwards from one kernel port to another, whatever its neighbors do."""
 
     switch: Switch
     bridge: str

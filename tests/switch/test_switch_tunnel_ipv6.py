@@ -66,7 +66,7 @@ def without_entropy(kind: Kind, frame: bytes) -> bytes:
 
 
 @contextmanager
-def far_ends(switch: Switch, pair: tuple[str, str]) -> Iterator[tuple[RawPort, RawPort]]:
+def remote_endpoints(switch: Switch, pair: tuple[str, str]) -> Iterator[tuple[RawPort, RawPort]]:
     """What stands at port 1 of the overlay and of the underlay, which has addresses of its own."""
     for address in (f"{NEAR}/24", f"{NEAR6}/64"):
         ip("addr", "add", address, "dev", UNDER, *(["nodad"] if ":" in address else []))
@@ -104,7 +104,7 @@ def packets_of(switch: Switch, rule: str) -> int:
 @pytest.mark.parametrize("kind", list(Kind))
 def test_both_versions_by_flow(switch: Switch, bridges: tuple[str, str], kind: Kind) -> None:
     """One port, each packet over the IP version of the far end that its rule names."""
-    with far_ends(switch, bridges) as (inside, below):
+    with remote_endpoints(switch, bridges) as (inside, below):
         add_tunnel(
             *(switch, kind.name.lower(), "remote_ip=flow", "local_ip=flow", "key=flow"),
             f"remote_mac={FAR_MAC}",
@@ -154,7 +154,7 @@ def test_both_versions_by_flow(switch: Switch, bridges: tuple[str, str], kind: K
 
 
 def test_checksum_covers_the_source_of_the_flow(switch: Switch, bridges: tuple[str, str]) -> None:
-    with far_ends(switch, bridges) as (inside, below):
+    with remote_endpoints(switch, bridges) as (inside, below):
         add_tunnel(
             *(switch, "vxlan", f"remote_ip={FAR6}", "local_ip=flow", "csum=true"),
             f"remote_mac={FAR_MAC}",
@@ -169,7 +169,7 @@ def test_checksum_covers_the_source_of_the_flow(switch: Switch, bridges: tuple[s
 
 
 def test_talk_to_the_kernel_by_flow(switch: Switch, bridges: tuple[str, str]) -> None:
-    """The kernel's VXLAN over IPv6, next hop by neighbour discovery, addresses by rules."""
+    """The kernel's VXLAN over IPv6, next hop by neighbor discovery, addresses by rules."""
     inside, below = bridges
     with namespace(inside, "10.9.0.1/24") as near, namespace(below, "10.8.0.1/24") as far:
         ip("-n", far, "addr", "add", f"{FAR6}/64", "dev", below, "nodad")

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The AVX-512 intrinsics. For source files of twins only: as gcc 12 takes the undefined operands of
-// its own intrinsics for mistakes (bug 105593) wherever they are inlined, the warnings that it
+// The AVX-512 intrinsics. For source files of variants only: as gcc 12 takes the undefined operands
+// of its own intrinsics for mistakes (bug 105593) wherever they are inlined, the warnings that it
 // gives for them stay off to the end of the file.
 #pragma once
 

@@ -41,11 +41,11 @@ constexpr std::array<uint8_t, 256> make_l4_kinds() {
 }
 constexpr std::array<uint8_t, 256> kL4Kinds = make_l4_kinds();
 
-// The straight path writes FieldValues and ParsedPacket as whole words: pin where things lie.
-static_assert(offsetof(FieldValues, eth_type) == 6 && offsetof(FieldValues, vlan_vid) == 14);
-static_assert(offsetof(FieldValues, ip_dscp) == 33 && offsetof(FieldValues, ip_ecn) == 34);
-static_assert(offsetof(FieldValues, vlan_pcp) == 35 && offsetof(FieldValues, l4_src) == 36);
-static_assert(offsetof(FieldValues, tcp_flags) == 9 * 8 + 6);
+// The straight path writes FlowKey and ParsedPacket as whole words: pin where things lie.
+static_assert(offsetof(FlowKey, eth_type) == 6 && offsetof(FlowKey, vlan_vid) == 14);
+static_assert(offsetof(FlowKey, ip_dscp) == 33 && offsetof(FlowKey, ip_ecn) == 34);
+static_assert(offsetof(FlowKey, vlan_pcp) == 35 && offsetof(FlowKey, l4_src) == 36);
+static_assert(offsetof(FlowKey, tcp_flags) == 9 * 8 + 6);
 static_assert(offsetof(ParsedPacket, l3) == 2 && offsetof(ParsedPacket, l4) == 4);
 static_assert(offsetof(ParsedPacket, eth_type) == 6 && offsetof(ParsedPacket, flags) == 8);
 static_assert(offsetof(ParsedPacket, ip_proto) == 12 && offsetof(ParsedPacket, vlan_tags) == 13);
@@ -62,7 +62,7 @@ constexpr uint64_t word4(uint8_t proto, uint8_t traffic_class, uint8_t vlan_pcp,
 
 /// Words 3 and 4 beyond VLAN's priority; true if the packet is IP.
 inline void fill_l3(Depth depth, const uint8_t* frame, const ParsedPacket& parsed, uint8_t vlan_pcp,
-                    FieldValues& values) {
+                    FlowKey& values) {
   uint64_t addresses = 0;
   uint8_t traffic_class = 0;
   if (parsed.has(packet::kIpv4)) {
@@ -80,7 +80,7 @@ inline void fill_l3(Depth depth, const uint8_t* frame, const ParsedPacket& parse
   set_word(values, 4, word4(parsed.ip_proto, traffic_class, vlan_pcp, ports));
 }
 
-void fill_ipv6(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& values) {
+void fill_ipv6(const uint8_t* frame, const ParsedPacket& parsed, FlowKey& values) {
   const uint8_t* ip = frame + parsed.l3;
   values.ipv6_flabel = load_raw32(ip) & packet::swap32(0x000fffff);
   values.ipv6_exthdr = swap16(parsed.ipv6_exthdr);
@@ -88,8 +88,8 @@ void fill_ipv6(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& va
   std::memcpy(values.ipv6_dst, ip + offsetof(packet::Ipv6Header, dst), sizeof values.ipv6_dst);
 }
 
-/// ICMP, ICMPv6 with neighbour discovery, and TCP's flags. `size`: octets of the frame.
-void fill_l4(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FieldValues& values) {
+/// ICMP, ICMPv6 with neighbor discovery, and TCP's flags. `size`: octets of the frame.
+void fill_l4(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FlowKey& values) {
   const uint8_t* l4 = frame + parsed.l4;
   if (parsed.ip_proto == packet::kProtoTcp) {
     values.tcp_flags = load_raw16(l4 + offsetof(packet::TcpHeader, offset_flags)) & kTcpFlagsMask;
@@ -113,7 +113,7 @@ void fill_l4(const uint8_t* frame, size_t size, const ParsedPacket& parsed, Fiel
   }
 }
 
-void fill_arp(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& values) {
+void fill_arp(const uint8_t* frame, const ParsedPacket& parsed, FlowKey& values) {
   const auto* arp = reinterpret_cast<const packet::ArpHeader*>(frame + parsed.l3);
   values.arp_op = arp->operation;
   values.arp_spa = arp->sender_ip;
@@ -123,7 +123,7 @@ void fill_arp(const uint8_t* frame, const ParsedPacket& parsed, FieldValues& val
 }
 
 /// Words 7..18. `values` has them zeroed.
-void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FieldValues& values) {
+void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, FlowKey& values) {
   if (parsed.has(packet::kIpv6)) fill_ipv6(frame, parsed, values);
   if (parsed.l4 != 0) fill_l4(frame, size, parsed, values);
   if (parsed.has(packet::kArp)) fill_arp(frame, parsed, values);
@@ -141,7 +141,7 @@ void fill_rest(const uint8_t* frame, size_t size, const ParsedPacket& parsed, Fi
 }
 
 /// Zeroes words 7..18. By hand, as a call to memset() costs more than the stores.
-inline void zero_rest(FieldValues& values) {
+inline void zero_rest(FlowKey& values) {
   using Pair = uint64_t __attribute__((vector_size(16), may_alias));
   constexpr size_t kPairs = 9;
   auto* pairs = reinterpret_cast<Pair*>(&values);
@@ -153,7 +153,7 @@ inline void zero_rest(FieldValues& values) {
 
 /// Everything that `parsed` promises, whatever the packet is.
 void fill(Depth depth, const uint8_t* frame, size_t size, const ParsedPacket& parsed,
-          FieldValues& values) {
+          FlowKey& values) {
   uint64_t word0 = 0;
   uint64_t word1 = 0;
   uint8_t vlan_pcp = 0;
@@ -178,7 +178,7 @@ void fill(Depth depth, const uint8_t* frame, size_t size, const ParsedPacket& pa
 
 }  // namespace
 
-[[gnu::noinline]] void extract_any(Depth depth, const rte_mbuf* packet, FieldValues& values,
+[[gnu::noinline]] void extract_any(Depth depth, const rte_mbuf* packet, FlowKey& values,
                                    ParsedPacket& parsed) noexcept {
   const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
   parsed = packet::parse({frame, packet->data_len}, depth);
@@ -190,7 +190,7 @@ namespace {
 /// The straight path: Ethernet with at most one tag and, beyond depth l2, IPv4 without options, not
 /// fragmented, long enough for any L4 header. False: not such a packet, nothing written.
 template <Depth depth>
-inline bool extract_usual(const rte_mbuf* packet, FieldValues& values, ParsedPacket& parsed) {
+inline bool extract_usual(const rte_mbuf* packet, FlowKey& values, ParsedPacket& parsed) {
   constexpr size_t kEthernet = sizeof(packet::EthernetHeader);
   constexpr size_t kTag = sizeof(packet::VlanTag);
   constexpr size_t kIp = sizeof(packet::Ipv4Header);
@@ -259,10 +259,10 @@ inline bool extract_usual(const rte_mbuf* packet, FieldValues& values, ParsedPac
   }
 }
 
-/// Facts are for the twin, which has them nearly for nothing.
+/// Metadata are for the variant, which has them nearly for nothing.
 template <Depth depth>
-BurstFacts extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, FieldValues* values,
-                         ParsedPacket* parsed) noexcept {
+BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, FlowKey* values,
+                            ParsedPacket* parsed) noexcept {
   const uint64_t ports =
       uint64_t{packet::swap32(port.in_port)} | uint64_t{packet::swap32(port.in_phy_port)} << 32;
   const size_t count = packets.size();
@@ -273,7 +273,7 @@ BurstFacts extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, Fie
     if (i + kPrefetchAhead < count) {
       rte_prefetch0(rte_pktmbuf_mtod(packets[i + kPrefetchAhead], const void*));
     }
-    FieldValues& to = values[i];
+    FlowKey& to = values[i];
     set_word(to, 2, ports);
     set_word(to, 5, 0);
     set_word(to, 6, 0);
@@ -304,11 +304,11 @@ Extractor extractor_for(Depth depth) noexcept {
   return extract_burst<Depth::full>;
 }
 
-void refresh(Depth depth, rte_mbuf* packet, FieldValues& values, ParsedPacket& parsed) noexcept {
+void refresh(Depth depth, rte_mbuf* packet, FlowKey& values, ParsedPacket& parsed) noexcept {
   extract_any(depth, packet, values, parsed);
 }
 
-void refresh_values(Depth depth, const rte_mbuf* packet, FieldValues& values,
+void refresh_values(Depth depth, const rte_mbuf* packet, FlowKey& values,
                     const ParsedPacket& parsed) noexcept {
   fill(depth, rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len, parsed, values);
 }

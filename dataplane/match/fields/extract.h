@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From a burst of packets to a burst of FieldValues: the first thing that happens to a packet.
+// From a burst of packets to a burst of FlowKey: the first thing that happens to a packet.
 //
-// What: for each packet, parse (packet/parse.h) and fill the words of its FieldValues that the
+// What: for each packet, parse (packet/parse.h) and fill the words of its FlowKey that the
 // pipeline needs. The pipeline's compiler asks once, with the union of the words that its tables
 // match and its actions need, for the extractor of the least depth that serves it; a burst then
 // costs one indirect call.
@@ -40,14 +40,14 @@ struct BurstPort {
 
 /// What an extractor saw of a burst as a whole, on its way: nothing but certainties, so that each
 /// may be left out.
-struct BurstFacts {
+struct BurstMetadata {
   WordSet differ{kAllWords};  ///< a word outside of it is the same in all packets
   bool plain_ipv4{false};     ///< all are untagged IPv4 with a header of 20 octets, and
   bool ttl_lasts{false};      ///< their TTLs are all above 1
 };
 
-using Extractor = BurstFacts (*)(std::span<rte_mbuf* const> packets, BurstPort port,
-                                 FieldValues* values, packet::ParsedPacket* parsed) noexcept;
+using Extractor = BurstMetadata (*)(std::span<rte_mbuf* const> packets, BurstPort port,
+                                    FlowKey* values, packet::ParsedPacket* parsed) noexcept;
 
 /// The least depth that fills all of `needed`. Actions that edit a header need it parsed: the
 /// caller adds the words of the fields that they touch (word 3 for a TTL).
@@ -63,11 +63,10 @@ constexpr Depth depth_for(WordSet needed) {
 
 /// Parses one packet again after its headers were changed (push, pop, set eth_type or ip_proto).
 /// in_port, in_phy_port, metadata, tunnel_id and the tunnel's addresses stay.
-void refresh(Depth depth, rte_mbuf* packet, FieldValues& values,
-             packet::ParsedPacket& parsed) noexcept;
+void refresh(Depth depth, rte_mbuf* packet, FlowKey& values, packet::ParsedPacket& parsed) noexcept;
 
 /// The same, with `parsed` already right (packet/edit.h's pushes and pops leave it so).
-void refresh_values(Depth depth, const rte_mbuf* packet, FieldValues& values,
+void refresh_values(Depth depth, const rte_mbuf* packet, FlowKey& values,
                     const packet::ParsedPacket& parsed) noexcept;
 
 }  // namespace headrace::match

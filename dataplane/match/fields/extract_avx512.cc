@@ -24,7 +24,7 @@ enum class Kind : uint8_t { plain, tagged, ipv4, tagged_ipv4, ipv6 };
 
 using Line = std::array<uint8_t, 64>;
 
-/// How the first line of FieldValues comes out of the first 64 bytes of a frame.
+/// How the first line of FlowKey comes out of the first 64 bytes of a frame.
 struct alignas(64) Layout {
   Line check_mask{};   ///< a frame is of this kind if, under this mask,
   Line check_value{};  ///< its bytes are these
@@ -49,20 +49,20 @@ constexpr Layout make_layout(Kind kind, Depth depth) {
   const bool tagged = kind == Kind::tagged || kind == Kind::tagged_ipv4;
   const size_t l2_end = kEthernet + (tagged ? kTag : 0);
   for (size_t i = 0; i < 6; ++i) {
-    take(offsetof(FieldValues, eth_dst) + i, i);
-    take(offsetof(FieldValues, eth_src) + i, 6 + i);
+    take(offsetof(FlowKey, eth_dst) + i, i);
+    take(offsetof(FlowKey, eth_src) + i, 6 + i);
   }
-  take(offsetof(FieldValues, eth_type), l2_end - 2);
-  take(offsetof(FieldValues, eth_type) + 1, l2_end - 1);
+  take(offsetof(FlowKey, eth_type), l2_end - 2);
+  take(offsetof(FlowKey, eth_type) + 1, l2_end - 1);
   if (tagged) {
-    take(offsetof(FieldValues, vlan_vid), kEthernet, 0x0f);
-    take(offsetof(FieldValues, vlan_vid) + 1, kEthernet + 1);
-    made.add[offsetof(FieldValues, vlan_vid)] = 0x10;  // OFPVID_PRESENT
+    take(offsetof(FlowKey, vlan_vid), kEthernet, 0x0f);
+    take(offsetof(FlowKey, vlan_vid) + 1, kEthernet + 1);
+    made.add[offsetof(FlowKey, vlan_vid)] = 0x10;  // OFPVID_PRESENT
   }
   if (depth != Depth::l2) {
-    constexpr size_t kPcp = offsetof(FieldValues, vlan_pcp);
-    constexpr size_t kDscp = offsetof(FieldValues, ip_dscp);
-    constexpr size_t kEcn = offsetof(FieldValues, ip_ecn);
+    constexpr size_t kPcp = offsetof(FlowKey, vlan_pcp);
+    constexpr size_t kDscp = offsetof(FlowKey, ip_dscp);
+    constexpr size_t kEcn = offsetof(FlowKey, ip_ecn);
     if (tagged) {
       check(kEthernet - 2, 0xff, 0x81);
       check(kEthernet - 1, 0xff, 0x00);
@@ -74,7 +74,7 @@ constexpr Layout make_layout(Kind kind, Depth depth) {
       check(l2_end - 2, 0xff, 0x86);
       check(l2_end - 1, 0xff, 0xdd);
       check(l2_end, 0xf0, 0x60);
-      take(offsetof(FieldValues, ip_proto), l2_end + offsetof(packet::Ipv6Header, next_header));
+      take(offsetof(FlowKey, ip_proto), l2_end + offsetof(packet::Ipv6Header, next_header));
       // The traffic class lies across two octets. The later one goes first: then it is 8 bits of
       // the little-endian word, from bit 4 of byte 1 on.
       take(kDscp, l2_end + 1, 0x3f);
@@ -89,9 +89,9 @@ constexpr Layout make_layout(Kind kind, Depth depth) {
       check(l2_end + offsetof(packet::Ipv4Header, fragment), 0x3f, 0);
       check(l2_end + offsetof(packet::Ipv4Header, fragment) + 1, 0xff, 0);
       for (size_t i = 0; i < 8; ++i) {
-        take(offsetof(FieldValues, ipv4_src) + i, l2_end + offsetof(packet::Ipv4Header, src) + i);
+        take(offsetof(FlowKey, ipv4_src) + i, l2_end + offsetof(packet::Ipv4Header, src) + i);
       }
-      take(offsetof(FieldValues, ip_proto), l2_end + offsetof(packet::Ipv4Header, proto));
+      take(offsetof(FlowKey, ip_proto), l2_end + offsetof(packet::Ipv4Header, proto));
       take(kDscp, l2_end + offsetof(packet::Ipv4Header, tos), 0x3f);
       take(kEcn, l2_end + offsetof(packet::Ipv4Header, tos), 0x03);
       made.shift[kDscp] += 2;
@@ -99,7 +99,7 @@ constexpr Layout make_layout(Kind kind, Depth depth) {
     }
     made.keep_no_ports = made.keep;
     if (depth >= Depth::l4) {
-      for (size_t i = 0; i < kPorts; ++i) take(offsetof(FieldValues, l4_src) + i, l4 + i);
+      for (size_t i = 0; i < kPorts; ++i) take(offsetof(FlowKey, l4_src) + i, l4 + i);
     }
   } else {
     made.keep_no_ports = made.keep;
@@ -115,7 +115,7 @@ HEADRACE_AVX512 inline __m512i load(const Line& line) {
 }
 
 /// Zeroes words 8..23.
-HEADRACE_AVX512 inline void zero_rest(FieldValues& values) {
+HEADRACE_AVX512 inline void zero_rest(FlowKey& values) {
   auto* line = reinterpret_cast<uint8_t*>(&values);
   _mm512_storeu_si512(line + 64, _mm512_setzero_si512());
   _mm512_storeu_si512(line + 128, _mm512_setzero_si512());
@@ -126,7 +126,7 @@ inline void store_parsed(ParsedPacket& parsed, uint64_t low, uint64_t high) {
   packet::store_raw64(reinterpret_cast<uint8_t*>(&parsed) + 8, high);
 }
 
-inline void fill_tcp_flags(const uint8_t* tcp, FieldValues& values) {
+inline void fill_tcp_flags(const uint8_t* tcp, FlowKey& values) {
   values.tcp_flags =
       packet::load_raw16(tcp + offsetof(packet::TcpHeader, offset_flags)) & packet::swap16(0x0fff);
 }
@@ -183,7 +183,7 @@ static_assert(kLoaded >= kEthernet + sizeof(packet::Ipv6Header) + kPorts);
 /// the values.
 template <Kind kind, Depth depth>
 HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size_t size,
-                                       __m512i ports, FieldValues& values, ParsedPacket& parsed,
+                                       __m512i ports, FlowKey& values, ParsedPacket& parsed,
                                        __m512i& line) {
   constexpr const Layout& layout = kLayout<kind, depth>;
   constexpr bool v6 = kind == Kind::ipv6;
@@ -231,7 +231,7 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
 
 /// Depth l2: any frame with at most one tag.
 HEADRACE_AVX512 inline bool extract_l2(__m512i first, const uint8_t* frame, __m512i ports,
-                                       FieldValues& values, ParsedPacket& parsed, __m512i& line) {
+                                       FlowKey& values, ParsedPacket& parsed, __m512i& line) {
   uint16_t type = packet::load_raw16(frame + kEthernet - 2);
   uint64_t l2_end = kEthernet;
   if (!packet::is_vlan_type(type)) [[likely]] {
@@ -252,7 +252,7 @@ HEADRACE_AVX512 inline bool extract_l2(__m512i first, const uint8_t* frame, __m5
   return true;
 }
 
-/// A burst's facts in the making.
+/// A burst's metadata in the making.
 struct Gathered {
   __m512i all;    ///< bits that are set in the first lines of all packets
   __m512i any;    ///< in one of them
@@ -265,7 +265,7 @@ HEADRACE_AVX512 inline void note(Gathered& gathered, __m512i line) {
   gathered.any = _mm512_or_si512(gathered.any, line);
 }
 
-HEADRACE_AVX512 inline BurstFacts facts_of(const Gathered& gathered) {
+HEADRACE_AVX512 inline BurstMetadata facts_of(const Gathered& gathered) {
   constexpr size_t kTtlAt = kEthernet + offsetof(packet::Ipv4Header, ttl);
   static_assert(kTtlAt < 32);
   const __m256i least = _mm512_castsi512_si256(gathered.least);
@@ -277,8 +277,8 @@ HEADRACE_AVX512 inline BurstFacts facts_of(const Gathered& gathered) {
 }
 
 template <Depth depth>
-HEADRACE_AVX512 BurstFacts extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
-                                         FieldValues* values, ParsedPacket* parsed) noexcept {
+HEADRACE_AVX512 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
+                                            FlowKey* values, ParsedPacket* parsed) noexcept {
   const __m512i ports =
       _mm512_set_epi64(0, 0, 0, 0, 0,
                        static_cast<int64_t>(uint64_t{packet::swap32(port.in_port)} |
@@ -297,7 +297,7 @@ HEADRACE_AVX512 BurstFacts extract_burst(std::span<rte_mbuf* const> packets, Bur
     }
     const rte_mbuf* packet = packets[i];
     const size_t size = packet->data_len;
-    FieldValues& to = values[i];
+    FlowKey& to = values[i];
     if (size >= kLoaded) [[likely]] {
       const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
       const __m512i first = _mm512_maskz_loadu_epi8(kLoadedMask, frame);

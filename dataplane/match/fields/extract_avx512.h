@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The extractor's twin for AVX-512: a frame's headers as one register.
+// The extractor's variant for AVX-512: a frame's headers as one register.
 //
 // A usual frame has its fields at fixed places, all within its first 64 bytes, and the first eight
-// words of FieldValues are 64 bytes, too. So extraction is a permutation of bytes: load, check the
+// words of FlowKey are 64 bytes, too. So extraction is a permutation of bytes: load, check the
 // bytes that must have fixed values (type, version, no fragment), permute, shift DSCP and ECN out
 // of their octet, mask, add the constants of the burst, store. Three layouts have such a
 // permutation: IPv4 without options, the same behind one VLAN tag, and IPv6 without extension
@@ -18,7 +18,7 @@ namespace headrace::match {
 [[nodiscard]] Extractor avx512_extractor_for(Depth depth) noexcept;
 
 /// The general parser: any packet, any depth.
-void extract_any(Depth depth, const rte_mbuf* packet, FieldValues& values,
+void extract_any(Depth depth, const rte_mbuf* packet, FlowKey& values,
                  packet::ParsedPacket& parsed) noexcept;
 
 }  // namespace headrace::match

@@ -34,7 +34,7 @@ void extract(benchmark::State& state) {
     packets.push_back(std::make_unique<TestPacket>(frame_of(static_cast<int>(state.range(1)))));
     each = packets.back()->mbuf();
   }
-  static FieldValues values[kBurst];
+  static FlowKey values[kBurst];
   static packet::ParsedPacket parsed[kBurst];
   const Extractor extractor = extractor_for(static_cast<Depth>(state.range(0)));
   CycleMeter meter(kBurst);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as a packet: the straight path of extraction and the general parser agree at every
-// depth, and set-field leaves the FieldValues that a new extraction gives.
+// depth, and set-field leaves the FlowKey that a new extraction gives.
 //
 // The first octet chooses the field to set, the next sixteen are its value, the rest is the frame.
 #include <cstdlib>
@@ -18,8 +18,8 @@ void require(bool holds) {
 }
 
 void check_depth(Depth depth, rte_mbuf* packet) {
-  FieldValues fast;
-  FieldValues general;
+  FlowKey fast;
+  FlowKey general;
   packet::ParsedPacket fast_parsed;
   packet::ParsedPacket general_parsed;
   rte_mbuf* const burst[1] = {packet};
@@ -48,7 +48,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (set == nullptr || field == Field::tunnel_id || field == Field::tun_src ||
       field == Field::tun_dst || field == Field::tun_ipv6_src || field == Field::tun_ipv6_dst)
     return 0;
-  FieldValues values{};
+  FlowKey values{};
   headrace::packet::ParsedPacket parsed;
   refresh(Depth::full, packet.mbuf(), values, parsed);
   uint8_t value[16];
@@ -56,7 +56,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     value[i] = data[1 + i] & Match::full_mask_byte(info(field), i);
   }
   (void)set(packet.mbuf(), parsed, values, value);
-  FieldValues again{};
+  FlowKey again{};
   headrace::packet::ParsedPacket parsed_again;
   refresh(Depth::full, packet.mbuf(), again, parsed_again);
   require(std::memcmp(&values, &again, sizeof values) == 0);

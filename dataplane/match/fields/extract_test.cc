@@ -28,7 +28,7 @@ using packet::swap32;
 using packet::TestPacket;
 
 struct Extracted {
-  FieldValues values;
+  FlowKey values;
   ParsedPacket parsed;
 };
 
@@ -53,7 +53,7 @@ TEST(ExtractTest, DepthForWords) {
 TEST(ExtractTest, UntaggedTcp) {
   const auto frame =
       FrameBuilder().ethernet(0x0800).ipv4(6, 46 << 2 | 2).tcp(80, 443, 0x112).payload(6).frame();
-  const FieldValues v = extract(frame).values;
+  const FlowKey v = extract(frame).values;
   EXPECT_EQ(v.eth_dst[5], 2);
   EXPECT_EQ(v.eth_src[5], 1);
   EXPECT_EQ(v.eth_type, swap16(0x0800));
@@ -84,7 +84,7 @@ TEST(ExtractTest, VlanHasTheOutermostTagAndTheInnermostType) {
                          .payload(20)
                          .frame();
   for (const Depth depth : {Depth::l4, Depth::full}) {
-    const FieldValues v = extract(frame, depth).values;
+    const FlowKey v = extract(frame, depth).values;
     EXPECT_EQ(v.vlan_vid, swap16(0x1000 | 100));
     EXPECT_EQ(v.vlan_pcp, 5);
     EXPECT_EQ(v.eth_type, swap16(0x0800));
@@ -98,7 +98,7 @@ TEST(ExtractTest, PriorityTagHasVidPresentAndZero) {
 }
 
 TEST(ExtractTest, Arp) {
-  const FieldValues v = extract(FrameBuilder().ethernet(0x0806).arp(2).frame()).values;
+  const FlowKey v = extract(FrameBuilder().ethernet(0x0806).arp(2).frame()).values;
   EXPECT_EQ(v.arp_op, swap16(2));
   EXPECT_EQ(v.arp_spa, swap32(0x0a000001));
   EXPECT_EQ(v.arp_tpa, swap32(0x0a000002));
@@ -111,7 +111,7 @@ TEST(ExtractTest, Ipv6AndNeighborDiscovery) {
   FrameBuilder builder;
   builder.ethernet(0x86dd).ipv6(58, 10 << 2 | 1, 0xabcde);
   builder.icmp(packet::kIcmpv6NeighborSolicitation, 3).be32(0).payload(16);
-  const FieldValues v =
+  const FlowKey v =
       extract(builder.bytes({1, 1, 2, 0, 0, 0, 0, 9, 2, 1, 2, 0, 0, 0, 0, 8}).frame()).values;
   EXPECT_EQ(v.ipv6_flabel, swap32(0xabcde));
   EXPECT_EQ(v.ipv6_src[15], 1);
@@ -131,19 +131,19 @@ TEST(ExtractTest, Ipv6AndNeighborDiscovery) {
 TEST(ExtractTest, ExtensionHeaders) {
   const auto frame =
       FrameBuilder().ethernet(0x86dd).ipv6(0).extension(51).extension(6).tcp(1, 2).frame();
-  const FieldValues v = extract(frame).values;
+  const FlowKey v = extract(frame).values;
   EXPECT_EQ(v.ipv6_exthdr, swap16(packet::kExthdrHop | packet::kExthdrAuth));
   EXPECT_EQ(v.ip_proto, 6);
   EXPECT_EQ(v.l4_dst, swap16(2));
 }
 
 TEST(ExtractTest, MplsAndPbb) {
-  const FieldValues m =
+  const FlowKey m =
       extract(FrameBuilder().ethernet(0x8847).mpls(0x12345, 5, true, 3).payload(30).frame()).values;
   EXPECT_EQ(m.mpls_label, swap32(0x12345));
   EXPECT_EQ(m.mpls_tc, 5);
   EXPECT_EQ(m.mpls_bos, 1);
-  const FieldValues p =
+  const FlowKey p =
       extract(FrameBuilder().ethernet(0x88e7).be32(0x08010203).ethernet(0x0800).frame()).values;
   EXPECT_EQ(p.pbb_isid, swap32(0x010203));
   EXPECT_EQ(p.pbb_uca, 1);
@@ -151,7 +151,7 @@ TEST(ExtractTest, MplsAndPbb) {
 }
 
 TEST(ExtractTest, Icmp) {
-  const FieldValues v =
+  const FlowKey v =
       extract(FrameBuilder().ethernet(0x0800).ipv4(1).icmp(8, 4).payload(40).frame()).values;
   EXPECT_EQ(v.icmp_type, 8);
   EXPECT_EQ(v.icmp_code, 4);
@@ -200,12 +200,12 @@ TEST_P(ExtractorTest, StraightPathAgreesWithGeneralParser) {
       each = packets.back()->mbuf();
     }
     for (const Depth depth : {Depth::l2, Depth::l3, Depth::l4, Depth::full}) {
-      FieldValues values[32];
+      FlowKey values[32];
       ParsedPacket parsed[32];
       std::memset(static_cast<void*>(values), 0x5a, sizeof values);
       extractor_for(depth)(burst, {1, 2}, values, parsed);
       for (size_t i = 0; i < 32; ++i) {
-        FieldValues general;
+        FlowKey general;
         ParsedPacket general_parsed;
         refresh(depth, burst[i], general, general_parsed);
         general.in_port = swap32(1);
@@ -244,28 +244,28 @@ TEST_P(ExtractorTest, FactsHold) {
     std::array<rte_mbuf*, 32> burst;
     for (rte_mbuf*& each : burst) each = packets[random() % packets.size()]->mbuf();
     for (const Depth depth : {Depth::l2, Depth::l3, Depth::l4, Depth::full}) {
-      FieldValues values[32];
+      FlowKey values[32];
       ParsedPacket parsed[32];
-      const BurstFacts facts = extractor_for(depth)(burst, {1, 2}, values, parsed);
+      const BurstMetadata metadata = extractor_for(depth)(burst, {1, 2}, values, parsed);
       const size_t words = depth == Depth::l2 ? 3 : depth == Depth::full ? kFieldWords : 7;
       for (size_t i = 0; i < 32; ++i) {
         for (size_t w = 0; w < words; ++w) {
-          if ((facts.differ >> w & 1) != 0) continue;
+          if ((metadata.differ >> w & 1) != 0) continue;
           ASSERT_EQ(word(values[i], w), word(values[0], w)) << "word " << w;
         }
-        if (facts.plain_ipv4) {
+        if (metadata.plain_ipv4) {
           ASSERT_EQ(parsed[i].l3, 14);
           ASSERT_TRUE(parsed[i].has(packet::kIpv4));
         }
-        if (facts.ttl_lasts) {
-          ASSERT_TRUE(facts.plain_ipv4);
+        if (metadata.ttl_lasts) {
+          ASSERT_TRUE(metadata.plain_ipv4);
           ASSERT_GT(octet(burst[i], 14 + 8), 1);
         }
       }
-      plain += facts.plain_ipv4 ? 1 : 0;
-      lasting += facts.ttl_lasts ? 1 : 0;
+      plain += metadata.plain_ipv4 ? 1 : 0;
+      lasting += metadata.ttl_lasts ? 1 : 0;
       if (packets.size() == 1 && simd() == Simd::avx512) {
-        ASSERT_EQ(facts.differ & 0xffu, 0u);
+        ASSERT_EQ(metadata.differ & 0xffu, 0u);
       }
     }
   }
@@ -306,16 +306,16 @@ TEST(SetFieldTest, ValuesStayInStepWithThePacket) {
         const SetField set = set_field_for(entry.field);
         if (set == nullptr || no_header(entry.field)) continue;
         TestPacket packet(frame);
-        FieldValues values{};
+        FlowKey values{};
         ParsedPacket parsed;
         refresh(Depth::full, packet.mbuf(), values, parsed);
         uint8_t value[16];
         for (size_t i = 0; i < entry.bytes; ++i) {
           value[i] = static_cast<uint8_t>(random()) & Match::full_mask_byte(entry, i);
         }
-        const FieldValues before = values;
+        const FlowKey before = values;
         const bool changed = set(packet.mbuf(), parsed, values, value);
-        FieldValues again{};
+        FlowKey again{};
         ParsedPacket parsed_again;
         refresh(Depth::full, packet.mbuf(), again, parsed_again);
         ASSERT_EQ(std::memcmp(&values, &again, sizeof values), 0) << entry.name;
@@ -336,7 +336,7 @@ TEST(SetFieldTest, ValuesStayInStepWithThePacket) {
 
 TEST(SetFieldTest, TunnelIdIsNoHeader) {
   TestPacket packet(FrameBuilder().ethernet(0x0806).arp(1).frame());
-  FieldValues values{};
+  FlowKey values{};
   ParsedPacket parsed;
   const uint8_t id[8] = {0, 0, 0, 0, 0, 0, 0, 42};
   ASSERT_TRUE(set_field_for(Field::tunnel_id)(packet.mbuf(), parsed, values, id));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The field registry: every match field that Headrace knows, and where its value lives.
 //
-// A packet's fields are held as FieldValues, a flat block of 64-bit words in which every field has
+// A packet's fields are held as FlowKey, a flat block of 64-bit words in which every field has
 // its own bytes, in network byte order, as OXM carries them. A rule's match is two such blocks:
 // value and mask. So one rule fits all: "does a packet match" is `(packet & mask) == value`, word
 // by word; a hash key is "these words, masked"; set-field is a copy of bytes. Fields that are small
@@ -9,7 +9,7 @@
 //
 // Fields that share bytes cannot occur together, because OpenFlow's prerequisites exclude it:
 // TCP, UDP and SCTP ports; ICMPv4 and ICMPv6 type and code; the link addresses of ARP and of
-// neighbour discovery.
+// neighbor discovery.
 //
 // Words are grouped so that usual pipelines touch few: an L2 key is words 0..2, an IPv4 5-tuple is
 // words 3..4. The layout is internal: nothing outside the process sees it.
@@ -28,7 +28,7 @@
 namespace headrace::match {
 
 /// All fields' values of one packet (or one match, or one mask), network byte order.
-struct alignas(64) FieldValues {
+struct alignas(64) FlowKey {
   // word 0
   uint8_t eth_dst[6]{};
   uint16_t eth_type{};  ///< innermost type after VLAN tags, as OpenFlow wants it
@@ -88,30 +88,30 @@ struct alignas(64) FieldValues {
   uint8_t tun_ipv6_dst[16]{};
 };
 
-inline constexpr size_t kFieldWords = sizeof(FieldValues) / sizeof(uint64_t);
-static_assert(sizeof(FieldValues) == 192, "three cache lines");
-static_assert(offsetof(FieldValues, eth_src) == 8);
-static_assert(offsetof(FieldValues, in_port) == 16);
-static_assert(offsetof(FieldValues, ipv4_src) == 24);
-static_assert(offsetof(FieldValues, ip_proto) == 32);
-static_assert(offsetof(FieldValues, metadata) == 40);
-static_assert(offsetof(FieldValues, tunnel_id) == 48);
-static_assert(offsetof(FieldValues, ipv6_src) == 104);
-static_assert(offsetof(FieldValues, tun_src) == 152);
-static_assert(offsetof(FieldValues, tun_ipv6_src) == 160);
-static_assert(offsetof(FieldValues, tun_ipv6_dst) == 176);
+inline constexpr size_t kFieldWords = sizeof(FlowKey) / sizeof(uint64_t);
+static_assert(sizeof(FlowKey) == 192, "three cache lines");
+static_assert(offsetof(FlowKey, eth_src) == 8);
+static_assert(offsetof(FlowKey, in_port) == 16);
+static_assert(offsetof(FlowKey, ipv4_src) == 24);
+static_assert(offsetof(FlowKey, ip_proto) == 32);
+static_assert(offsetof(FlowKey, metadata) == 40);
+static_assert(offsetof(FlowKey, tunnel_id) == 48);
+static_assert(offsetof(FlowKey, ipv6_src) == 104);
+static_assert(offsetof(FlowKey, tun_src) == 152);
+static_assert(offsetof(FlowKey, tun_ipv6_src) == 160);
+static_assert(offsetof(FlowKey, tun_ipv6_dst) == 176);
 
 /// The first word of a tunnel's addresses, which are the last of the block.
 inline constexpr size_t kTunnelAddressWord = 19;
 
 /// Word `index` of the block, as raw bits.
-inline uint64_t word(const FieldValues& values, size_t index) {
+inline uint64_t word(const FlowKey& values, size_t index) {
   uint64_t bits;
   std::memcpy(&bits, reinterpret_cast<const uint8_t*>(&values) + index * 8, 8);
   return bits;
 }
 
-inline void set_word(FieldValues& values, size_t index, uint64_t bits) {
+inline void set_word(FlowKey& values, size_t index, uint64_t bits) {
   std::memcpy(reinterpret_cast<uint8_t*>(&values) + index * 8, &bits, 8);
 }
 
@@ -180,16 +180,15 @@ struct FieldInfo {
   uint8_t oxm_field;      ///< the 7-bit field number
   uint16_t bits;          ///< significant bits
   uint8_t bytes;          ///< bytes on the wire (OXM length without mask)
-  uint8_t offset;         ///< where in FieldValues
+  uint8_t offset;         ///< where in FlowKey
   bool maskable;
   bool settable;  ///< by set-field
 };
 
 namespace detail {
-#define HEADRACE_FIELD(name, member, klass, number, bits, bytes, maskable, settable)         \
-  FieldInfo {                                                                                \
-    Field::name, #name, klass, number, bits, bytes, offsetof(FieldValues, member), maskable, \
-        settable                                                                             \
+#define HEADRACE_FIELD(name, member, klass, number, bits, bytes, maskable, settable)              \
+  FieldInfo {                                                                                     \
+    Field::name, #name, klass, number, bits, bytes, offsetof(FlowKey, member), maskable, settable \
   }
 inline constexpr std::array<FieldInfo, kFieldCount> kFields = {
     HEADRACE_FIELD(in_port, in_port, 0x8000, 0, 32, 4, false, false),
@@ -267,14 +266,14 @@ constexpr std::optional<Field> field_by_oxm(uint16_t oxm_class, uint8_t oxm_fiel
 
 /// Copies `bytes` octets of a field's value, network order, to its place. A 3-byte PBB I-SID lands
 /// right-aligned in its 4-byte slot.
-inline void store(FieldValues& values, Field field, const uint8_t* from) {
+inline void store(FlowKey& values, Field field, const uint8_t* from) {
   const FieldInfo& entry = info(field);
   const size_t shift = field == Field::pbb_isid ? 1 : 0;
   std::memcpy(reinterpret_cast<uint8_t*>(&values) + entry.offset + shift, from, entry.bytes);
 }
 
 /// The reverse of store(): the field's value as OXM carries it.
-inline void load(const FieldValues& values, Field field, uint8_t* to) {
+inline void load(const FlowKey& values, Field field, uint8_t* to) {
   const FieldInfo& entry = info(field);
   const size_t shift = field == Field::pbb_isid ? 1 : 0;
   std::memcpy(to, reinterpret_cast<const uint8_t*>(&values) + entry.offset + shift, entry.bytes);

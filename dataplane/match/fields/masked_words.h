@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A mask as the few words that it has: how a key is cut out of FieldValues.
+// A mask as the few words that it has: how a key is cut out of FlowKey.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace headrace::match {
 class MaskedWords {
  public:
   MaskedWords() = default;
-  explicit MaskedWords(const FieldValues& mask) {
+  explicit MaskedWords(const FlowKey& mask) {
     for (size_t i = 0; i < kFieldWords; ++i) {
       if (word(mask, i) == 0) continue;
       set_ |= WordSet{1} << i;
@@ -31,7 +31,7 @@ class MaskedWords {
   [[nodiscard]] uint64_t mask(size_t i) const { return mask_[i]; }
 
   /// Word i of the key of `values`.
-  [[nodiscard]] uint64_t key_word(const FieldValues& values, size_t i) const {
+  [[nodiscard]] uint64_t key_word(const FlowKey& values, size_t i) const {
     return word(values, position_[i]) & mask_[i];
   }
 

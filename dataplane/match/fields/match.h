@@ -22,8 +22,8 @@ struct MatchField {
 /// The compiled form of a match. Invariant: value & ~mask == 0, words with a zero mask are not in
 /// `words`. Two matches are the same rule iff value and mask are equal.
 struct Match {
-  FieldValues value{};
-  FieldValues mask{};
+  FlowKey value{};
+  FlowKey mask{};
   WordSet words{0};                ///< words with a non-zero mask
   std::vector<MatchField> fields;  ///< as asked, in order
 
@@ -47,7 +47,7 @@ struct Match {
   }
 
   /// True if a packet with these field values matches.
-  [[nodiscard]] bool matches(const FieldValues& packet) const {
+  [[nodiscard]] bool matches(const FlowKey& packet) const {
     for (size_t i = 0; i < kFieldWords; ++i) {
       if ((words >> i & 1u) != 0 && (word(packet, i) & word(mask, i)) != word(value, i)) {
         return false;

@@ -15,16 +15,14 @@ using Setter = bool (*)(rte_mbuf*, const ParsedPacket&, const uint8_t*);
 using L4Setter = bool (*)(rte_mbuf*, const ParsedPacket&, uint8_t, const uint8_t*);
 
 template <Field field, Setter setter>
-bool set(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
-         const uint8_t* value) noexcept {
+bool set(rte_mbuf* packet, ParsedPacket& parsed, FlowKey& values, const uint8_t* value) noexcept {
   if (!setter(packet, parsed, value)) return false;
   store(values, field, value);
   return true;
 }
 
 template <Field field, uint8_t proto, L4Setter setter>
-bool set(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
-         const uint8_t* value) noexcept {
+bool set(rte_mbuf* packet, ParsedPacket& parsed, FlowKey& values, const uint8_t* value) noexcept {
   if (!setter(packet, parsed, proto, value)) return false;
   store(values, field, value);
   return true;
@@ -32,23 +30,23 @@ bool set(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
 
 /// For fields that decide what the bytes behind them are: everything is read again.
 template <Setter setter>
-bool set_and_refresh(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
+bool set_and_refresh(rte_mbuf* packet, ParsedPacket& parsed, FlowKey& values,
                      const uint8_t* value) noexcept {
   if (!setter(packet, parsed, value)) return false;
   refresh(Depth::full, packet, values, parsed);
   return true;
 }
 
-/// The type of an ICMPv6 message decides whether it has a neighbour discovery target and options.
-bool set_icmpv6_type(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
+/// The type of an ICMPv6 message decides whether it has a neighbor discovery target and options.
+bool set_icmpv6_type(rte_mbuf* packet, ParsedPacket& parsed, FlowKey& values,
                      const uint8_t* value) noexcept {
   if (!packet::set_icmp_type(packet, parsed, packet::kProtoIcmpv6, value)) return false;
   refresh(Depth::full, packet, values, parsed);
   return true;
 }
 
-/// OFPVID_PRESENT stays set in the FieldValues, whatever the value says (7.2.3.7).
-bool set_vid(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
+/// OFPVID_PRESENT stays set in the FlowKey, whatever the value says (7.2.3.7).
+bool set_vid(rte_mbuf* packet, ParsedPacket& parsed, FlowKey& values,
              const uint8_t* value) noexcept {
   if (!packet::set_vlan_vid(packet, parsed, value)) return false;
   const auto vid = static_cast<uint16_t>((packet::load_be16(value) & 0x0fff) | 0x1000);
@@ -58,7 +56,7 @@ bool set_vid(rte_mbuf* packet, ParsedPacket& parsed, FieldValues& values,
 
 /// What the packet itself has no place for.
 template <Field field>
-bool set_value(rte_mbuf*, ParsedPacket&, FieldValues& values, const uint8_t* value) noexcept {
+bool set_value(rte_mbuf*, ParsedPacket&, FlowKey& values, const uint8_t* value) noexcept {
   store(values, field, value);
   return true;
 }

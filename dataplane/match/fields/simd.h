@@ -2,13 +2,14 @@
 // Which vector instructions the data path uses: decided once, at run time.
 //
 // Everything is built for the baseline that DPDK asks for (SSE4.2 on x86-64) and portable. The few
-// loops where wider vectors pay have a twin for AVX-512 in the same program: a function with the
+// loops where wider vectors pay have a variant for AVX-512 in the same program: a function with the
 // HEADRACE_AVX512 attribute, chosen through a function pointer or one branch per burst. So one
 // binary serves every machine, and no header's inline function is compiled twice.
 //
-// The twin needs what Ice Lake and Zen 4 brought (byte permutation, multishift). Wide vectors
-// for the loops as they are written gain nothing; the twins are other algorithms: a frame's headers
-// as one register, a table's rules as its lanes, the packets of a burst as lanes of a gather.
+// The variant needs what Ice Lake and Zen 4 brought (byte permutation, multishift). Wide vectors
+// for the loops as they are written gain nothing; the variants are other algorithms: a frame's
+// headers as one register, a table's rules as its lanes, the packets of a burst as lanes of a
+// gather.
 //
 // Thread safety: set_simd() before tables are made and packets run; all else at any time.
 #pragma once

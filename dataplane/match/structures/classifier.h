@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What every classifier offers: bulk look-up for workers, changes in place for the control thread.
 //
-// A classifier maps a packet's FieldValues to the index of the highest-priority rule that matches.
+// A classifier maps a packet's FlowKey to the index of the highest-priority rule that matches.
 // The rules themselves live in the pipeline's own array; a classifier knows only index numbers. So
 // it is small, and one rule can be replaced by another of the same match by swapping one number.
 //
-// Batch contract (lookup): `burst` is an array of at most kBurst FieldValues; `active` names the
+// Batch contract (lookup): `burst` is an array of at most kBurst FlowKey; `active` names the
 // slots of it that are still at this table, in ascending order; results[i] belongs to active[i].
 // All of active is looked up in one call, so that a classifier can overlap its cache misses. The
 // words that its rules match must have been extracted. A packet without a matching rule gets the
@@ -76,7 +76,7 @@ class Classifier {
   /// Worker: see the batch contract above. One indirect call per burst. `differ`: the words in
   /// which packets of `active` may differ; if rules match none of them, one packet is looked up
   /// for all.
-  virtual void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+  virtual void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
                       WordSet differ) const noexcept = 0;
 
   /// Control: adds a rule. False if this structure can't hold it (nothing changed; plan anew). A

@@ -65,17 +65,16 @@ uint32_t mixed_length(std::mt19937& random) {
 
 /// Look-ups of random packets out of `flows`, in bursts that are copied in beforehand (a burst in
 /// the pipeline was just written by the extractor, so it is hot).
-void look_up(benchmark::State& state, const Classifier& table,
-             const std::vector<FieldValues>& flows) {
+void look_up(benchmark::State& state, const Classifier& table, const std::vector<FlowKey>& flows) {
   std::mt19937 random(1);
-  static FieldValues burst[kBurst];
+  static FlowKey burst[kBurst];
   uint8_t active[kBurst];
   uint32_t results[kBurst];
   std::iota(active, active + kBurst, uint8_t{0});
   CycleMeter meter(kBurst);
   uint64_t missed = 0;
   for (auto _ : state) {
-    for (FieldValues& each : burst) each = flows[random() % flows.size()];
+    for (FlowKey& each : burst) each = flows[random() % flows.size()];
     meter.measure([&] { table.lookup(burst, active, results, kAllWords); });
     for (const uint32_t result : results) missed += result == kMiss ? 1 : 0;
   }
@@ -87,7 +86,7 @@ void look_up(benchmark::State& state, const Classifier& table,
 
 void direct(benchmark::State& state) {
   DirectTable table(defer_not);
-  std::vector<FieldValues> flows;
+  std::vector<FlowKey> flows;
   for (uint32_t i = 0; i < state.range(0); ++i) {
     const Match match = mac_rule(i);
     (void)table.insert(match, 1, i);
@@ -100,7 +99,7 @@ BENCHMARK(direct)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
 template <Match make(uint32_t)>
 void hash(benchmark::State& state) {
   HashTable table(make(0).mask, 0, defer_not);
-  std::vector<FieldValues> flows;
+  std::vector<FlowKey> flows;
   for (uint32_t i = 0; i < state.range(0); ++i) {
     (void)table.insert(make(i), 1, i);
     flows.push_back(make(i).value);
@@ -113,7 +112,7 @@ BENCHMARK(hash<five_tuple>)->Arg(100)->Arg(10000)->Arg(1000000);
 /// Arguments: rules, flows.
 template <size_t kRootOctets>
 void prefix(benchmark::State& state) {
-  PrefixTable<kRootOctets> table(shape_of(route(0, 0), Field::ipv4_dst), defer_not);
+  PrefixTable<kRootOctets> table(prefix_form_of(route(0, 0), Field::ipv4_dst), defer_not);
   std::mt19937 random(2);
   std::vector<uint32_t> networks;
   for (uint32_t i = 0; i < state.range(0);) {
@@ -123,7 +122,7 @@ void prefix(benchmark::State& state) {
     networks.push_back(network);
     ++i;
   }
-  std::vector<FieldValues> flows;
+  std::vector<FlowKey> flows;
   for (int64_t i = 0; i < state.range(1); ++i) {
     flows.push_back(route(networks[random() % networks.size()] ^ random() % 256, 32).value);
   }
@@ -137,7 +136,7 @@ BENCHMARK(prefix<3>)->Args({10000, 500000})->Args({500000, 500000});
 /// One rule per prefix length: as many tuples; all of one priority.
 void tuples(benchmark::State& state) {
   TupleSpace table(defer_not);
-  std::vector<FieldValues> flows;
+  std::vector<FlowKey> flows;
   uint32_t index = 0;
   for (uint32_t t = 0; t < state.range(0); ++t) {
     for (uint32_t i = 0; i < 100; ++i) {
@@ -157,7 +156,7 @@ void tuples_missed(benchmark::State& state) {
     (void)table.insert(route(0xac000000 | t << 12, 32 - t % 24), 1, t);
   }
   std::mt19937 random(4);
-  std::vector<FieldValues> flows;
+  std::vector<FlowKey> flows;
   for (int i = 0; i < 10000; ++i) flows.push_back(route(static_cast<uint32_t>(random()), 32).value);
   look_up(state, table, flows);
 }
@@ -181,13 +180,13 @@ void tuples_attacked(benchmark::State& state) {
     (void)table.insert(match, static_cast<uint16_t>(10 + t), t + 1);
   }
   std::mt19937 random(5);
-  std::vector<FieldValues> hostile;
+  std::vector<FlowKey> hostile;
   for (int i = 0; i < 8192; ++i) {
-    FieldValues packet = five_tuple(static_cast<uint32_t>(random())).value;
+    FlowKey packet = five_tuple(static_cast<uint32_t>(random())).value;
     packet.ipv4_dst = 0xc0a80001;
     hostile.push_back(packet);
   }
-  static FieldValues burst[kBurst];
+  static FlowKey burst[kBurst];
   uint8_t active[kBurst];
   uint32_t results[kBurst];
   std::iota(active, active + kBurst, uint8_t{0});
@@ -195,7 +194,7 @@ void tuples_attacked(benchmark::State& state) {
   const int64_t share = state.range(1);
   int64_t packets = 0;
   for (auto _ : state) {
-    for (FieldValues& each : burst) {
+    for (FlowKey& each : burst) {
       each =
           share != 0 && ++packets % share == 0 ? hostile[random() % hostile.size()] : honest.value;
     }
@@ -227,7 +226,7 @@ void prefix_changes(benchmark::State& state) {
   }
   int64_t changes = 0;
   for (auto _ : state) {
-    PrefixTable<2> table(shape_of(matches[0], Field::ipv4_dst), defer_not);
+    PrefixTable<2> table(prefix_form_of(matches[0], Field::ipv4_dst), defer_not);
     for (uint32_t i = 0; i < matches.size(); ++i) {
       changes += table.insert(matches[i], 1, i) ? 1 : 0;
     }
@@ -240,12 +239,12 @@ BENCHMARK(prefix_changes)->Arg(10000)->Arg(500000)->Unit(benchmark::kMillisecond
 /// A table filled at once, as after a bundle; sorted beforehand.
 void prefix_load(benchmark::State& state) {
   std::mt19937 random(3);
-  const PrefixShape shape = shape_of(route(0, 0), Field::ipv4_dst);
+  const PrefixForm form = prefix_form_of(route(0, 0), Field::ipv4_dst);
   std::vector<PrefixRef> rules;
   for (uint32_t i = 0; i < state.range(0); ++i) {
     const uint32_t length = mixed_length(random);
     const Match match = route(static_cast<uint32_t>(random()), length);
-    rules.push_back({shape.prefix_of(match)->key(), static_cast<uint16_t>(length), i});
+    rules.push_back({form.prefix_of(match)->key(), static_cast<uint16_t>(length), i});
   }
   const auto place = [](const PrefixRef& each) {
     return std::tuple(each.key.high, each.key.length);
@@ -255,7 +254,7 @@ void prefix_load(benchmark::State& state) {
   const auto twice = [&](const PrefixRef& a, const PrefixRef& b) { return a.key == b.key; };
   rules.erase(std::unique(rules.begin(), rules.end(), twice), rules.end());
   for (auto _ : state) {
-    PrefixTable<2> table(shape, defer_not);
+    PrefixTable<2> table(form, defer_not);
     benchmark::DoNotOptimize(table.load(rules));
   }
   state.SetItemsProcessed(state.iterations() * static_cast<int64_t>(rules.size()));

@@ -145,13 +145,13 @@ Match prefix_pair(Random& random) {
 }
 
 /// Packets that match a rule often: a rule's value, with noise outside its mask, sometimes inside.
-FieldValues packet_for(Random& random, const NaiveTable& naive, const Shape& shape) {
+FlowKey packet_for(Random& random, const NaiveTable& naive, const Shape& shape) {
   const Match other = shape.match(random);
   const Match& base =
       !naive.rules.empty() && below(random, 4) != 0
           ? naive.rules[below(random, static_cast<uint32_t>(naive.rules.size()))].match
           : other;
-  FieldValues packet = base.value;
+  FlowKey packet = base.value;
   for (size_t i = 0; i < kFieldWords; ++i) {
     const uint64_t noise = uint64_t{random()} << 32 | random();
     const uint64_t small = noise & (other.mask.in_port != 0 ? 0x0303030303030303 : ~uint64_t{0});
@@ -165,7 +165,7 @@ FieldValues packet_for(Random& random, const NaiveTable& naive, const Shape& sha
 }
 
 /// The words in which packets differ, and by chance some in which they don't.
-WordSet differing(Random& random, const FieldValues* burst, std::span<const uint8_t> active) {
+WordSet differing(Random& random, const FlowKey* burst, std::span<const uint8_t> active) {
   WordSet differ = below(random, 4) == 0 ? static_cast<WordSet>(random()) : 0;
   for (const uint8_t slot : active) {
     for (size_t w = 0; w < kFieldWords; ++w) {
@@ -178,8 +178,8 @@ WordSet differing(Random& random, const FieldValues* burst, std::span<const uint
 /// Compares one burst; returns how many packets of it hit a rule.
 size_t hits_of_burst(Random& random, const Classifier& table, const NaiveTable& naive,
                      const Shape& shape, uint32_t otherwise) {
-  FieldValues burst[kBurst];
-  for (FieldValues& each : burst) each = packet_for(random, naive, shape);
+  FlowKey burst[kBurst];
+  for (FlowKey& each : burst) each = packet_for(random, naive, shape);
   std::vector<uint8_t> active;
   for (uint8_t slot = 0; slot < kBurst; ++slot) {
     if (below(random, 4) != 0) active.push_back(slot);
@@ -188,7 +188,7 @@ size_t hits_of_burst(Random& random, const Classifier& table, const NaiveTable& 
   // Now and then packets that are the same in many words, or in all.
   if (below(random, 3) == 0) {
     const WordSet kept = below(random, 2) == 0 ? 0 : static_cast<WordSet>(random());
-    for (FieldValues& each : burst) {
+    for (FlowKey& each : burst) {
       for (size_t w = 0; w < kFieldWords; ++w) {
         if ((kept >> w & 1) == 0) set_word(each, w, word(burst[active[0]], w));
       }
@@ -252,7 +252,7 @@ void compare(Classifier& table, const Shape& shape, size_t most_rules, int steps
   EXPECT_GT(table.memory_bytes(), 0u);
 }
 
-/// Look-ups that have a twin for vector instructions; on lesser processors the last tests less.
+/// Look-ups that have a variant for vector instructions; on lesser processors the last tests less.
 class TwinTest : public testing::TestWithParam<Simd> {
  protected:
   TwinTest() { set_simd(GetParam()); }
@@ -321,7 +321,7 @@ TEST(HashTableTest, HoldsAHundredThousandKeys) {
   constexpr uint32_t kKeys = 100000;
   for (uint32_t i = 0; i < kKeys; ++i) ASSERT_TRUE(table.insert(key(i), 1, i));
   EXPECT_EQ(table.size(), kKeys);
-  FieldValues burst[kBurst];
+  FlowKey burst[kBurst];
   uint8_t active[kBurst];
   uint32_t results[kBurst];
   std::iota(active, active + kBurst, uint8_t{0});
@@ -355,7 +355,7 @@ TEST(HashTableTest, VectorCompareAgreesWithPortable) {
 
 TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
   Random random(0);
-  const PrefixShape shape = shape_of(ipv4_prefix(random), Field::ipv4_dst);
+  const PrefixForm shape = prefix_form_of(ipv4_prefix(random), Field::ipv4_dst);
   for (unsigned seed = 1; seed <= 5; ++seed) {
     PrefixTable<2> table(shape, defer_not);
     compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 4000, seed);
@@ -364,13 +364,13 @@ TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
 
 TEST_P(TwinTest, PrefixTableWideRootAgreesWithNaive) {
   Random random(0);
-  PrefixTable<3> table(shape_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
+  PrefixTable<3> table(prefix_form_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
   compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 400, 9);
 }
 
 TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
   Random random(0);
-  PrefixTable<2> table(shape_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
+  PrefixTable<2> table(prefix_form_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
   compare(table, {"ipv6_prefix", ipv6_prefix, length_priority}, 300, 6000, 5);
 }
 
@@ -378,7 +378,7 @@ TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
 template <size_t kRootOctets>
 void compare_loaded(const Shape& shape, Field field, int rules, unsigned seed) {
   Random random(seed);
-  const PrefixShape prefixes = shape_of(shape.match(random), field);
+  const PrefixForm prefixes = prefix_form_of(shape.match(random), field);
   NaiveTable naive;
   std::vector<PrefixRef> ordered;
   for (int i = 0; i < rules; ++i) {
@@ -422,7 +422,7 @@ TEST_P(TwinTest, PrefixTablesFilledAtOnceAgreeWithNaive) {
 
 TEST(PrefixTableTest, RandomPrioritiesAreRefusedRatherThanWrong) {
   Random random(0);
-  PrefixTable<2> table(shape_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
+  PrefixTable<2> table(prefix_form_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
   const auto priority = [](Random& r, const Match&) { return static_cast<uint16_t>(below(r, 3)); };
   compare(table, {"ipv4_prefix", ipv4_prefix, priority}, 100, 4000, 6);
 }
@@ -432,7 +432,7 @@ TEST(PrefixTableTest, RefusesWhatItCannotServe) {
       [] {
         Match match;
         add_u16(match, Field::eth_type, 0x0800);
-        return shape_of(match, Field::ipv4_dst);
+        return prefix_form_of(match, Field::ipv4_dst);
       }(),
       defer_not);
   const auto rule = [](uint16_t type, uint32_t address, uint32_t mask) {

@@ -23,7 +23,7 @@ unsigned zero_lanes(Pair words) noexcept {
 /// The rules as readers see them: rule r's mask and value of union word w are mask[w][r],
 /// value[w][r]. Lanes without a rule can't match: value 1 under mask 0.
 struct alignas(kCacheLine) DirectTable::Compiled {
-  using Lookup = void (*)(const Compiled&, const FieldValues*, std::span<const uint8_t>, uint32_t,
+  using Lookup = void (*)(const Compiled&, const FlowKey*, std::span<const uint8_t>, uint32_t,
                           uint32_t*) noexcept;
 
   explicit Compiled(const std::vector<Rule>& rules) {
@@ -62,14 +62,14 @@ struct alignas(kCacheLine) DirectTable::Compiled {
   }
 
   template <size_t lanes>
-  static void run(const Compiled& table, const FieldValues* burst, std::span<const uint8_t> active,
+  static void run(const Compiled& table, const FlowKey* burst, std::span<const uint8_t> active,
                   uint32_t otherwise, uint32_t* results) noexcept {
     std::array<uint32_t, lanes + 1> outcome;
     std::copy_n(table.index.begin(), lanes, outcome.begin());
     outcome[lanes] = otherwise;
     const size_t words = table.words;
     for (size_t i = 0; i < active.size(); ++i) {
-      const FieldValues& values = burst[active[i]];
+      const FlowKey& values = burst[active[i]];
       // As many vectors as the rules fill; a vector type, since a compiler that is left to find out
       // by itself may write words and read them back as vectors, which stalls.
       constexpr size_t kVectors = (lanes + 1) / 2;
@@ -102,8 +102,7 @@ struct alignas(kCacheLine) DirectTable::Compiled {
   }
 
   /// Which rules match: bit r for rule r.
-  HEADRACE_AVX512 static unsigned matching_avx512(const Compiled& table,
-                                                  const FieldValues& values) {
+  HEADRACE_AVX512 static unsigned matching_avx512(const Compiled& table, const FlowKey& values) {
     __m512i difference = _mm512_setzero_si512();
     for (size_t w = 0; w < table.words; ++w) {
       const auto bits = static_cast<int64_t>(word(values, table.position[w]));
@@ -114,7 +113,7 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     return _mm512_testn_epi64_mask(difference, difference);
   }
 
-  HEADRACE_AVX512 static void run_avx512(const Compiled& table, const FieldValues* burst,
+  HEADRACE_AVX512 static void run_avx512(const Compiled& table, const FlowKey* burst,
                                          std::span<const uint8_t> active, uint32_t otherwise,
                                          uint32_t* results) noexcept {
     std::array<uint32_t, kRules + 1> outcome;
@@ -127,8 +126,8 @@ struct alignas(kCacheLine) DirectTable::Compiled {
   }
 
   /// One rule is mostly one that all packets match: the differences of all of them are gathered,
-  /// and packets told apart only if there is any. For rules on the first line of FieldValues.
-  HEADRACE_AVX512 static void run_one_avx512(const Compiled& table, const FieldValues* burst,
+  /// and packets told apart only if there is any. For rules on the first line of FlowKey.
+  HEADRACE_AVX512 static void run_one_avx512(const Compiled& table, const FlowKey* burst,
                                              std::span<const uint8_t> active, uint32_t otherwise,
                                              uint32_t* results) noexcept {
     const __m512i mask = _mm512_load_si512(table.line_mask.data());
@@ -149,7 +148,7 @@ struct alignas(kCacheLine) DirectTable::Compiled {
   alignas(kCacheLine) std::array<Row, kFieldWords> mask{};
   alignas(kCacheLine) std::array<Row, kFieldWords> value{};
   static constexpr size_t kLineWords = kCacheLine / sizeof(uint64_t);
-  /// Of a single rule: mask and value as the first line of FieldValues has them.
+  /// Of a single rule: mask and value as the first line of FlowKey has them.
   alignas(kCacheLine) std::array<uint64_t, kLineWords> line_mask{};
   alignas(kCacheLine) std::array<uint64_t, kLineWords> line_value{};
   std::array<uint32_t, kRules> index{};
@@ -167,8 +166,8 @@ DirectTable::~DirectTable() {
   delete compiled_.load(std::memory_order_relaxed);
 }
 
-void DirectTable::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                         uint32_t* results, WordSet differ) const noexcept {
+void DirectTable::lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
+                         WordSet differ) const noexcept {
   const Compiled& table = *compiled_.load(std::memory_order_acquire);
   const bool same = (table.used & differ) == 0;
   table.lookup(table, burst, same ? active.first(1) : active, default_index(), results);
@@ -183,8 +182,8 @@ void DirectTable::publish() {
 std::vector<DirectTable::Rule>::iterator DirectTable::find(const Match& match, uint16_t priority) {
   return std::find_if(rules_.begin(), rules_.end(), [&](const Rule& rule) {
     return rule.priority == priority &&
-           std::memcmp(&rule.value, &match.value, sizeof(FieldValues)) == 0 &&
-           std::memcmp(&rule.mask, &match.mask, sizeof(FieldValues)) == 0;
+           std::memcmp(&rule.value, &match.value, sizeof(FlowKey)) == 0 &&
+           std::memcmp(&rule.mask, &match.mask, sizeof(FlowKey)) == 0;
   });
 }
 

@@ -28,7 +28,7 @@ class DirectTable final : public Classifier {
   explicit DirectTable(Defer defer);
   ~DirectTable() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept override;
   /// False when the table is full.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
@@ -41,8 +41,8 @@ class DirectTable final : public Classifier {
 
  private:
   struct Rule {
-    FieldValues value;
-    FieldValues mask;
+    FlowKey value;
+    FlowKey mask;
     uint16_t priority;
     uint32_t index;
   };
@@ -61,7 +61,7 @@ using Pair = uint64_t __attribute__((vector_size(16)));
 
 /// Bit r set: words[r] is 0.
 unsigned zero_lanes(Pair words) noexcept;
-/// Its portable twin.
+/// Its portable variant.
 inline unsigned zero_lanes_portable(Pair words) noexcept {
   return unsigned{words[0] == 0} | unsigned{words[1] == 0} << 1;
 }

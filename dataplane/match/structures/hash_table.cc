@@ -15,7 +15,7 @@ constexpr size_t kMeanFill = 4;
 /// One overflow bucket for this many.
 constexpr size_t kOverflowShare = 8;
 /// Entries are handed to Defer in batches of this many: a grace period is not free.
-constexpr size_t kLimboBatch = 128;
+constexpr size_t kPendingFreeBatch = 128;
 
 /// Words that nobody outside can know.
 std::array<uint64_t, kFieldWords> draw_secret() {
@@ -103,7 +103,7 @@ struct HashTable::Freed {
 
 const HashTable::Secret HashTable::secret_ = draw_secret();
 
-HashTable::HashTable(const FieldValues& mask, size_t expected, Defer defer)
+HashTable::HashTable(const FlowKey& mask, size_t expected, Defer defer)
     : mask_(mask), words_(mask), defer_(std::move(defer)), freed_(std::make_shared<Freed>()) {
   grow(expected);
 }
@@ -134,7 +134,7 @@ HashTable::~HashTable() {
 
 /// Calls found(i, slot, result) for every packet; i counts in `active`, result 0 is none.
 template <size_t kWords, typename Found>
-void HashTable::search(const FieldValues* burst, std::span<const uint8_t> active,
+void HashTable::search(const FlowKey* burst, std::span<const uint8_t> active,
                        Found&& found) const noexcept {
   const Store& store = *store_.load(std::memory_order_acquire);
   // Copies on the stack: the compiler knows that no store of the loops below changes them.
@@ -154,7 +154,7 @@ void HashTable::search(const FieldValues* burst, std::span<const uint8_t> active
   const size_t count = active.size();
 
   for (size_t i = 0; i < count; ++i) {
-    const FieldValues& values = burst[active[i]];
+    const FlowKey& values = burst[active[i]];
     for (size_t k = 0; k < words; ++k) keys[i][k] = masked.key_word(values, k);
     const uint64_t hash = hash_of(keys[i], words, seed);
     signatures[i] = signature_of(hash);
@@ -186,7 +186,7 @@ void HashTable::search(const FieldValues* burst, std::span<const uint8_t> active
 
 /// Chooses the search that is unrolled for the key's length: usual keys have one to four words.
 template <typename Found>
-void HashTable::search_any(const FieldValues* burst, std::span<const uint8_t> active,
+void HashTable::search_any(const FlowKey* burst, std::span<const uint8_t> active,
                            Found&& found) const noexcept {
   switch (words_.size()) {
     case 1:
@@ -202,7 +202,7 @@ void HashTable::search_any(const FieldValues* burst, std::span<const uint8_t> ac
   }
 }
 
-void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+void HashTable::lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
                        WordSet differ) const noexcept {
   const bool same = (words_.set() & differ) == 0;
   search_any(burst, same ? active.first(1) : active,
@@ -212,12 +212,12 @@ void HashTable::lookup(const FieldValues* burst, std::span<const uint8_t> active
   if (same) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 
-void HashTable::find_all(const FieldValues* burst, std::span<const uint8_t> active,
+void HashTable::find_all(const FlowKey* burst, std::span<const uint8_t> active,
                          Ranked* results) const noexcept {
   search_any(burst, active, [results](size_t i, uint8_t, Ranked result) { results[i] = result; });
 }
 
-void HashTable::improve(const FieldValues* burst, std::span<const uint8_t> active,
+void HashTable::improve(const FlowKey* burst, std::span<const uint8_t> active,
                         Ranked* best) const noexcept {
   search_any(burst, active, [best](size_t, uint8_t slot, Ranked result) {
     best[slot] = std::max(best[slot], result);
@@ -226,7 +226,7 @@ void HashTable::improve(const FieldValues* burst, std::span<const uint8_t> activ
 
 // --- change ------------------------------------------------------------------------------------
 
-HashTable::Key HashTable::key_of(const FieldValues& values) const {
+HashTable::Key HashTable::key_of(const FlowKey& values) const {
   Key key{};
   for (size_t i = 0; i < words_.size(); ++i) key[i] = words_.key_word(values, i);
   return key;
@@ -259,8 +259,8 @@ uint32_t HashTable::take_entry() {
     if (entries_used_ < store_.load(std::memory_order_relaxed)->entry_limit) {
       return entries_used_++;
     }
-    if (attempt == 0 && !limbo_.empty()) {
-      hand_over_limbo();  // where no worker looks, the entries are free at once
+    if (attempt == 0 && !pending_free_.empty()) {
+      flush_pending_free();  // where no worker looks, the entries are free at once
       continue;
     }
     grow(0);
@@ -383,12 +383,12 @@ void HashTable::unlink(const Key& key, uint32_t entry) {
 }
 
 void HashTable::release_entry(uint32_t entry) {
-  limbo_.push_back(entry);
-  if (limbo_.size() >= kLimboBatch) hand_over_limbo();
+  pending_free_.push_back(entry);
+  if (pending_free_.size() >= kPendingFreeBatch) flush_pending_free();
 }
 
-void HashTable::hand_over_limbo() {
-  defer_([freed = freed_, entries = std::exchange(limbo_, {})] {
+void HashTable::flush_pending_free() {
+  defer_([freed = freed_, entries = std::exchange(pending_free_, {})] {
     freed->entries.insert(freed->entries.end(), entries.begin(), entries.end());
   });
 }

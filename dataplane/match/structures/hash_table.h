@@ -57,20 +57,19 @@ class HashTable final : public Classifier {
  public:
   /// `mask`: of all rules; without any word, all packets are alike. `expected`: rules to make room
   /// for.
-  HashTable(const FieldValues& mask, size_t expected, Defer defer);
+  HashTable(const FlowKey& mask, size_t expected, Defer defer);
   ~HashTable() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept override;
 
   /// Worker, for tuple space: the results of `active`, in its order; 0 where there is none.
-  void find_all(const FieldValues* burst, std::span<const uint8_t> active,
+  void find_all(const FlowKey* burst, std::span<const uint8_t> active,
                 Ranked* results) const noexcept;
 
   /// The same, beside what other tables found: best[slot] becomes the greater of itself and this
   /// table's result, for every slot in `active`.
-  void improve(const FieldValues* burst, std::span<const uint8_t> active,
-               Ranked* best) const noexcept;
+  void improve(const FlowKey* burst, std::span<const uint8_t> active, Ranked* best) const noexcept;
 
   /// True only for a match of the table's own mask.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
@@ -95,36 +94,35 @@ class HashTable final : public Classifier {
   using Secret = std::array<uint64_t, kFieldWords>;
 
   template <size_t kWords, typename Found>
-  void search(const FieldValues* burst, std::span<const uint8_t> active,
-              Found&& found) const noexcept;
+  void search(const FlowKey* burst, std::span<const uint8_t> active, Found&& found) const noexcept;
   template <typename Found>
-  void search_any(const FieldValues* burst, std::span<const uint8_t> active,
+  void search_any(const FlowKey* burst, std::span<const uint8_t> active,
                   Found&& found) const noexcept;
 
   [[nodiscard]] static Ranked search_chain(const Store& store, const Bucket* bucket,
                                            uint16_t signature, const uint64_t* key,
                                            size_t words) noexcept;
 
-  [[nodiscard]] Key key_of(const FieldValues& values) const;
+  [[nodiscard]] Key key_of(const FlowKey& values) const;
   [[nodiscard]] uint32_t find(const Key& key) const;
   [[nodiscard]] uint32_t take_entry();
   bool link(Store& store, uint64_t hash, uint32_t entry);
   void unlink(const Key& key, uint32_t entry);
   void release_entry(uint32_t entry);
-  void hand_over_limbo();
+  void flush_pending_free();
   void grow(size_t entries);
   void find_free_entries();
 
   static const Secret secret_;  ///< of the hash; drawn once per process
 
-  FieldValues mask_;
+  FlowKey mask_;
   MaskedWords words_;
   Defer defer_;
   std::atomic<Store*> store_{nullptr};
   size_t size_{0};
-  uint32_t entries_used_{1};      ///< entry 0 means "none"
-  std::vector<uint32_t> limbo_;   ///< unlinked entries that readers may still see
-  std::shared_ptr<Freed> freed_;  ///< entries to use again; outlives the table in callbacks
+  uint32_t entries_used_{1};            ///< entry 0 means "none"
+  std::vector<uint32_t> pending_free_;  ///< unlinked entries that readers may still see
+  std::shared_ptr<Freed> freed_;        ///< entries to use again; outlives the table in callbacks
   std::unordered_map<uint32_t, std::vector<Ranked>> waiting_;  ///< lower priorities, by entry
 };
 
@@ -138,7 +136,7 @@ inline unsigned equal_signatures_portable(const uint16_t* signatures, uint16_t s
   return equal;
 }
 
-/// Its twin for SSE2.
+/// Its variant for SSE2.
 inline unsigned equal_signatures(const uint16_t* signatures, uint16_t signature) noexcept {
 #if defined(__SSE2__)
   const __m128i all = _mm_loadu_si128(reinterpret_cast<const __m128i*>(signatures));

@@ -35,7 +35,7 @@ class NaiveTable {
 
   /// True if `result` is the index of a matching rule that no other exceeds in priority, or the
   /// default where none matches.
-  [[nodiscard]] bool agrees(const FieldValues& packet, uint32_t result, uint32_t otherwise) const {
+  [[nodiscard]] bool agrees(const FlowKey& packet, uint32_t result, uint32_t otherwise) const {
     const Rule* best = nullptr;
     const Rule* found = nullptr;
     for (const Rule& rule : rules) {

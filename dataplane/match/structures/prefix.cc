@@ -12,17 +12,17 @@ PrefixKey Prefix::key() const {
   return {packet::load_be64(bytes.data()), packet::load_be64(&bytes[8]), length};
 }
 
-PrefixShape shape_of(const Match& match, Field field) {
-  PrefixShape shape{field, match.mask, match.value, {}};
-  std::memset(reinterpret_cast<uint8_t*>(&shape.outside), 0xff, sizeof shape.outside);
+PrefixForm prefix_form_of(const Match& match, Field field) {
+  PrefixForm form{field, match.mask, match.value, {}};
+  std::memset(reinterpret_cast<uint8_t*>(&form.outside), 0xff, sizeof form.outside);
   const FieldInfo& entry = info(field);
-  std::memset(reinterpret_cast<uint8_t*>(&shape.exact_mask) + entry.offset, 0, entry.bytes);
-  std::memset(reinterpret_cast<uint8_t*>(&shape.exact_value) + entry.offset, 0, entry.bytes);
-  std::memset(reinterpret_cast<uint8_t*>(&shape.outside) + entry.offset, 0, entry.bytes);
-  return shape;
+  std::memset(reinterpret_cast<uint8_t*>(&form.exact_mask) + entry.offset, 0, entry.bytes);
+  std::memset(reinterpret_cast<uint8_t*>(&form.exact_value) + entry.offset, 0, entry.bytes);
+  std::memset(reinterpret_cast<uint8_t*>(&form.outside) + entry.offset, 0, entry.bytes);
+  return form;
 }
 
-std::optional<Prefix> PrefixShape::prefix_of(const Match& match) const {
+std::optional<Prefix> PrefixForm::prefix_of(const Match& match) const {
   uint64_t difference = 0;
   for (size_t i = 0; i < kFieldWords; ++i) {
     difference |= (word(match.mask, i) & word(outside, i)) ^ word(exact_mask, i);

@@ -31,18 +31,18 @@ struct PrefixRef {
 };
 
 /// What all rules of a prefix table share: the field with the prefix, and the exact rest.
-struct PrefixShape {
+struct PrefixForm {
   Field field{Field::ipv4_dst};
-  FieldValues exact_mask{};  ///< zero over the field
-  FieldValues exact_value{};
-  FieldValues outside{};  ///< all-ones but over the field
+  FlowKey exact_mask{};  ///< zero over the field
+  FlowKey exact_value{};
+  FlowKey outside{};  ///< all-ones but over the field
 
   /// The rule's prefix; nothing if its exact part differs or its mask is no prefix.
   [[nodiscard]] std::optional<Prefix> prefix_of(const Match& match) const;
 };
 
-/// The shape of `match` with respect to `field`.
-[[nodiscard]] PrefixShape shape_of(const Match& match, Field field);
+/// The form of `match` with respect to `field`.
+[[nodiscard]] PrefixForm prefix_form_of(const Match& match, Field field);
 
 /// The prefixes of a table with their rules, and whether longest match means highest priority.
 class PrefixSet {

@@ -27,7 +27,7 @@ HEADRACE_AVX512 inline __m512i octet(__m512i address, size_t level) {
 }
 
 /// Bit i set: packet active[i] has the exact part. One word is compared; mostly all packets agree.
-HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const FieldValues* burst,
+HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const FlowKey* burst,
                                                 std::span<const uint8_t> active) {
   const size_t count = table.exact_same ? 1 : active.size();
   uint64_t difference = 0;
@@ -47,10 +47,10 @@ HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const F
 }
 
 template <size_t kRootOctets>
-HEADRACE_AVX512 inline void begin(const PrefixView& table, const FieldValues* burst,
+HEADRACE_AVX512 inline void begin(const PrefixView& table, const FlowKey* burst,
                                   const uint8_t* active, __mmask16 mine, Lanes& lanes) {
   const __m512i slot = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes.present, active));
-  static_assert(sizeof(FieldValues) == 192);
+  static_assert(sizeof(FlowKey) == 192);
   const __m512i place = _mm512_add_epi32(_mm512_slli_epi32(slot, 7), _mm512_slli_epi32(slot, 6));
   const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset;
   const __m512i raw =
@@ -65,16 +65,16 @@ HEADRACE_AVX512 inline void begin(const PrefixView& table, const FieldValues* bu
                                             table.root, sizeof(uint32_t));
 }
 
-/// One ply further, for packets that are at one; false if none is.
+/// One node further, for packets that are at one; false if none is.
 HEADRACE_AVX512 inline bool descend(const PrefixView& table, size_t level, Lanes& lanes) {
-  const __mmask16 at_ply = _mm512_movepi32_mask(lanes.entry);
-  if (at_ply == 0) return false;
-  static_assert(sizeof(Ply) == 256 * sizeof(uint32_t) && PlyArena::kLimit <= 1u << 23);
-  // The shift drops the mark of a ply.
+  const __mmask16 at_node = _mm512_movepi32_mask(lanes.entry);
+  if (at_node == 0) return false;
+  static_assert(sizeof(Node) == 256 * sizeof(uint32_t) && TrieNodePool::kLimit <= 1u << 23);
+  // The shift drops the mark of a node.
   const __m512i index =
       _mm512_or_si512(_mm512_slli_epi32(lanes.entry, 8), octet(lanes.address, level));
   lanes.entry =
-      _mm512_mask_i32gather_epi32(lanes.entry, at_ply, index, table.plies, sizeof(uint32_t));
+      _mm512_mask_i32gather_epi32(lanes.entry, at_node, index, table.nodes, sizeof(uint32_t));
   return true;
 }
 
@@ -94,7 +94,7 @@ HEADRACE_AVX512 inline void finish(const PrefixView& table, const Lanes& lanes, 
 }  // namespace
 
 template <size_t kRootOctets>
-HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const FieldValues* burst,
+HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const FlowKey* burst,
                                             std::span<const uint8_t> active,
                                             uint32_t* results) noexcept {
   static_assert(kBurst == 2 * kLanes);
@@ -118,16 +118,16 @@ HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const Field
 #else
 
 template <size_t kRootOctets>
-void lookup_prefixes_avx512(const PrefixView&, const FieldValues*, std::span<const uint8_t>,
+void lookup_prefixes_avx512(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
                             uint32_t*) noexcept {
   std::abort();  // simd() never says avx512 here
 }
 
 #endif
 
-template void lookup_prefixes_avx512<2>(const PrefixView&, const FieldValues*,
-                                        std::span<const uint8_t>, uint32_t*) noexcept;
-template void lookup_prefixes_avx512<3>(const PrefixView&, const FieldValues*,
-                                        std::span<const uint8_t>, uint32_t*) noexcept;
+template void lookup_prefixes_avx512<2>(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
+                                        uint32_t*) noexcept;
+template void lookup_prefixes_avx512<3>(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
+                                        uint32_t*) noexcept;
 
 }  // namespace headrace::match

@@ -16,19 +16,19 @@ inline void store_entry(uint32_t& entry, uint32_t value) {
   __atomic_store_n(&entry, value, __ATOMIC_RELEASE);
 }
 
-/// The ply that an entry leads to; 0, whose memory is always there, if it leads to none. Without a
+/// The node that an entry leads to; 0, whose memory is always there, if it leads to none. Without a
 /// branch: whether an address has a long prefix is as random as the traffic.
-inline uint32_t ply_of(uint32_t entry) {
-  const auto all_if_ply = static_cast<uint32_t>(static_cast<int32_t>(entry) >> 31);
-  return entry & all_if_ply & ~kPly;
+inline uint32_t node_of(uint32_t entry) {
+  const auto all_if_node = static_cast<uint32_t>(static_cast<int32_t>(entry) >> 31);
+  return entry & all_if_node & ~kNode;
 }
 
-/// The words of a shape's field and exact part.
-WordSet words_of(const PrefixShape& shape) {
-  const FieldInfo& field = info(shape.field);
+/// The words of a form's field and exact part.
+WordSet words_of(const PrefixForm& form) {
+  const FieldInfo& field = info(form.field);
   const size_t first = field.offset;
   const size_t last = first + field.bytes - 1;
-  WordSet words = MaskedWords(shape.exact_mask).set();
+  WordSet words = MaskedWords(form.exact_mask).set();
   for (size_t i = first / 8; i <= last / 8; ++i) words |= WordSet{1} << i;
   return words;
 }
@@ -43,28 +43,28 @@ inline size_t root_entry(const uint8_t* address) {
 
 }  // namespace
 
-/// The plies, and how many prefixes end in each or in a ply below it. Readers need the arena only.
+/// The nodes, and how many prefixes end in each or in a node below it. Readers need the arena only.
 template <size_t kRootOctets>
-struct PrefixTable<kRootOctets>::Plies {
-  PlyArena arena;
+struct PrefixTable<kRootOctets>::Nodes {
+  TrieNodePool arena;
   std::vector<uint32_t> ends;
 };
 
 template <size_t kRootOctets>
-PrefixTable<kRootOctets>::PrefixTable(const PrefixShape& shape, Defer defer)
-    : shape_(shape),
-      exact_words_(shape.exact_mask),
-      field_offset_(info(shape.field).offset),
-      used_(words_of(shape)),
+PrefixTable<kRootOctets>::PrefixTable(const PrefixForm& form, Defer defer)
+    : form_(form),
+      exact_words_(form.exact_mask),
+      field_offset_(info(form.field).offset),
+      used_(words_of(form)),
       defer_(std::move(defer)),
       root_memory_(kRootSize * sizeof(uint32_t)),
       root_(root_memory_.template as<uint32_t>()),
-      plies_(std::make_shared<Plies>()),
+      nodes_(std::make_shared<Nodes>()),
       whole_(kNone),
-      gathers_(simd() == Simd::avx512 && info(shape.field).bytes == 4) {
-  assert(info(shape.field).bytes >= kRootOctets);
+      gathers_(simd() == Simd::avx512 && info(form.field).bytes == 4) {
+  assert(info(form.field).bytes >= kRootOctets);
   for (size_t i = 0; i < exact_words_.size(); ++i) {
-    exact_key_.push_back(exact_words_.key_word(shape.exact_value, i));
+    exact_key_.push_back(exact_words_.key_word(form.exact_value, i));
   }
   std::fill_n(root_, kRootSize, kNone);
 }
@@ -75,7 +75,7 @@ PrefixTable<kRootOctets>::~PrefixTable() = default;
 // --- look-up -----------------------------------------------------------------------------------
 
 template <size_t kRootOctets>
-bool PrefixTable<kRootOctets>::exact_part_matches(const FieldValues& values) const {
+bool PrefixTable<kRootOctets>::exact_part_matches(const FlowKey& values) const {
   uint64_t difference = 0;
   for (size_t i = 0; i < exact_key_.size(); ++i) {
     difference |= exact_words_.key_word(values, i) ^ exact_key_[i];
@@ -85,8 +85,7 @@ bool PrefixTable<kRootOctets>::exact_part_matches(const FieldValues& values) con
 
 template <size_t kRootOctets>
 template <bool kOneExactWord>
-void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
-                                            std::span<const uint8_t> active,
+void PrefixTable<kRootOctets>::lookup_exact(const FlowKey* burst, std::span<const uint8_t> active,
                                             uint32_t* results) const noexcept {
   const uint32_t* root = root_;
   const size_t offset = field_offset_;
@@ -103,8 +102,8 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
   const size_t exact_position = kOneExactWord ? exact_words_.position(0) : 0;
   const uint64_t exact_mask = kOneExactWord ? exact_words_.mask(0) : 0;
   const uint64_t exact_key = kOneExactWord ? exact_key_[0] : 0;
-  const Ply* plies = plies_->arena.base();
-  uint32_t any_ply = 0;
+  const Node* nodes = nodes_->arena.base();
+  uint32_t any_node = 0;
   for (size_t i = 0; i < count; ++i) {
     const uint8_t slot = active[i];
     bool mine;
@@ -117,20 +116,20 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
     const uint32_t entry = load_entry(root[root_entry<kRootOctets>(address)]);
     const uint32_t result = mine ? entry : kForeign;
     results[i] = result;
-    any_ply |= result;
-    __builtin_prefetch(&plies[ply_of(result)][address[kRootOctets]]);
+    any_node |= result;
+    __builtin_prefetch(&nodes[node_of(result)][address[kRootOctets]]);
   }
-  // Level by level, until no packet is at a ply. Those that are done read ply 0, and drop what they
-  // read: cheaper than a branch per packet.
-  for (size_t level = kRootOctets; (any_ply & kPly) != 0; ++level) {
-    any_ply = 0;
+  // Level by level, until no packet is at a node. Those that are done read node 0, and drop what
+  // they read: cheaper than a branch per packet.
+  for (size_t level = kRootOctets; (any_node & kNode) != 0; ++level) {
+    any_node = 0;
     for (size_t i = 0; i < count; ++i) {
       const uint8_t* address = address_of(active[i]);
       const uint32_t before = results[i];
-      const uint32_t below = load_entry(plies[ply_of(before)][address[level]]);
-      const uint32_t result = (before & kPly) != 0 ? below : before;
+      const uint32_t below = load_entry(nodes[node_of(before)][address[level]]);
+      const uint32_t result = (before & kNode) != 0 ? below : before;
       results[i] = result;
-      any_ply |= result;
+      any_node |= result;
     }
   }
 
@@ -144,7 +143,7 @@ void PrefixTable<kRootOctets>::lookup_exact(const FieldValues* burst,
 }
 
 template <size_t kRootOctets>
-void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const uint8_t> active,
+void PrefixTable<kRootOctets>::lookup(const FlowKey* burst, std::span<const uint8_t> active,
                                       uint32_t* results, WordSet differ) const noexcept {
   if ((used_ & differ) == 0) {
     lookup_each(burst, active.first(1), results, differ);
@@ -155,13 +154,12 @@ void PrefixTable<kRootOctets>::lookup(const FieldValues* burst, std::span<const 
 }
 
 template <size_t kRootOctets>
-void PrefixTable<kRootOctets>::lookup_each(const FieldValues* burst,
-                                           std::span<const uint8_t> active, uint32_t* results,
-                                           WordSet differ) const noexcept {
+void PrefixTable<kRootOctets>::lookup_each(const FlowKey* burst, std::span<const uint8_t> active,
+                                           uint32_t* results, WordSet differ) const noexcept {
   if (exact_key_.size() == 1) {
     if (gathers_) {
       return lookup_prefixes_avx512<kRootOctets>({.root = root_,
-                                                  .plies = plies_->arena.base(),
+                                                  .nodes = nodes_->arena.base(),
                                                   .field_offset = field_offset_,
                                                   .exact_position = exact_words_.position(0),
                                                   .exact_mask = exact_words_.mask(0),
@@ -178,48 +176,48 @@ void PrefixTable<kRootOctets>::lookup_each(const FieldValues* burst,
 
 // --- change ------------------------------------------------------------------------------------
 
-/// Turns all entries that hold `from` into `to`, in the plies below too.
+/// Turns all entries that hold `from` into `to`, in the nodes below too.
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::repaint(uint32_t* entries, size_t count, uint32_t from,
                                        uint32_t to) {
   for (size_t i = 0; i < count; ++i) {
     const uint32_t entry = entries[i];
-    if ((entry & kPly) != 0) {
-      Ply& ply = plies_->arena[entry & ~kPly];
-      repaint(ply.data(), ply.size(), from, to);
+    if ((entry & kNode) != 0) {
+      Node& node = nodes_->arena[entry & ~kNode];
+      repaint(node.data(), node.size(), from, to);
     } else if (entry == from) {
       store_entry(entries[i], to);
     }
   }
 }
 
-/// The number of the ply below an entry; it is made where it is missing.
+/// The number of the node below an entry; it is made where it is missing.
 template <size_t kRootOctets>
-uint32_t PrefixTable<kRootOctets>::open_ply(uint32_t& entry) {
-  if ((entry & kPly) != 0) return entry & ~kPly;
-  const uint32_t number = plies_->arena.take();
-  if (number >= plies_->ends.size()) plies_->ends.resize(number + 1);
-  plies_->ends[number] = 0;
-  plies_->arena[number].fill(entry);
-  store_entry(entry, number | kPly);
+uint32_t PrefixTable<kRootOctets>::open_node(uint32_t& entry) {
+  if ((entry & kNode) != 0) return entry & ~kNode;
+  const uint32_t number = nodes_->arena.take();
+  if (number >= nodes_->ends.size()) nodes_->ends.resize(number + 1);
+  nodes_->ends[number] = 0;
+  nodes_->arena[number].fill(entry);
+  store_entry(entry, number | kNode);
   return number;
 }
 
-/// Repaints the range of `prefix`; plies on the way are made where they are missing.
+/// Repaints the range of `prefix`; nodes on the way are made where they are missing.
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::paint(const Prefix& prefix, uint32_t from, uint32_t to) {
   uint32_t* entries = root_;
   size_t index = root_entry<kRootOctets>(prefix.bytes.data());
   size_t bits = kRootBits;
   while (prefix.length > bits) {
-    entries = plies_->arena[open_ply(entries[index])].data();
+    entries = nodes_->arena[open_node(entries[index])].data();
     index = prefix.bytes[bits / 8];
     bits += 8;
   }
   repaint(entries + index, size_t{1} << (bits - prefix.length), from, to);
 }
 
-/// Counts one prefix less in the plies on its way, and folds the first that none ends in: all of it
+/// Counts one prefix less in the nodes on its way, and folds the first that none ends in: all of it
 /// holds what covers the prefix, `parent`.
 template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::fold(const Prefix& prefix, uint32_t parent) {
@@ -228,18 +226,18 @@ void PrefixTable<kRootOctets>::fold(const Prefix& prefix, uint32_t parent) {
   uint32_t* place = nullptr;  // the entry that becomes a leaf
   std::vector<uint32_t> empty;
   for (size_t bits = kRootBits; prefix.length > bits; bits += 8) {
-    const uint32_t number = entries[index] & ~kPly;
-    if (--plies_->ends[number] == 0) {
+    const uint32_t number = entries[index] & ~kNode;
+    if (--nodes_->ends[number] == 0) {
       if (place == nullptr) place = &entries[index];
       empty.push_back(number);
     }
-    entries = plies_->arena[number].data();
+    entries = nodes_->arena[number].data();
     index = prefix.bytes[bits / 8];
   }
   if (place == nullptr) return;
   store_entry(*place, parent);
-  defer_([plies = plies_, empty = std::move(empty)] {
-    for (const uint32_t number : empty) plies->arena.give(number);
+  defer_([nodes = nodes_, empty = std::move(empty)] {
+    for (const uint32_t number : empty) nodes->arena.give(number);
   });
 }
 
@@ -251,9 +249,9 @@ uint32_t PrefixTable<kRootOctets>::parent_of(const Prefix& prefix) const {
 
 template <size_t kRootOctets>
 bool PrefixTable<kRootOctets>::insert(const Match& match, uint16_t priority, uint32_t index) {
-  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  const std::optional<Prefix> prefix = form_.prefix_of(match);
   if (!prefix.has_value() || index >= kIndexLimit || set_.find(*prefix) != nullptr ||
-      !plies_->arena.has_room(sizeof prefix->bytes) || !set_.admits(*prefix, priority)) {
+      !nodes_->arena.has_room(sizeof prefix->bytes) || !set_.admits(*prefix, priority)) {
     return false;
   }
   if (prefix->length == 0) {
@@ -262,8 +260,8 @@ bool PrefixTable<kRootOctets>::insert(const Match& match, uint16_t priority, uin
     paint(*prefix, parent_of(*prefix), index);
     uint32_t entry = root_[root_entry<kRootOctets>(prefix->bytes.data())];
     for (size_t bits = kRootBits; prefix->length > bits; bits += 8) {
-      ++plies_->ends[entry & ~kPly];
-      entry = plies_->arena[entry & ~kPly][prefix->bytes[bits / 8]];
+      ++nodes_->ends[entry & ~kNode];
+      entry = nodes_->arena[entry & ~kNode][prefix->bytes[bits / 8]];
     }
   }
   set_.insert(prefix->key(), {priority, index});
@@ -275,7 +273,7 @@ bool PrefixTable<kRootOctets>::load(std::span<const PrefixRef> in_order) {
   assert(set_.size() == 0);
   set_.reserve(in_order.size());
   for (const PrefixRef& each : in_order) {
-    if (!plies_->arena.has_room(sizeof(Prefix::bytes))) return false;
+    if (!nodes_->arena.has_room(sizeof(Prefix::bytes))) return false;
     set_.insert(each.key, {each.priority, each.index});
     if (each.key.length == 0) {
       whole_ = each.index;
@@ -286,9 +284,9 @@ bool PrefixTable<kRootOctets>::load(std::span<const PrefixRef> in_order) {
     for (size_t i = 0; i < kRootOctets; ++i) index = index << 8 | each.key.octet(i);
     size_t bits = kRootBits;
     for (; each.key.length > bits; bits += 8) {
-      const uint32_t number = open_ply(entries[index]);
-      ++plies_->ends[number];
-      entries = plies_->arena[number].data();
+      const uint32_t number = open_node(entries[index]);
+      ++nodes_->ends[number];
+      entries = nodes_->arena[number].data();
       index = each.key.octet(bits / 8);
     }
     // What lies in it comes later, so that nothing of its range is another's yet.
@@ -299,7 +297,7 @@ bool PrefixTable<kRootOctets>::load(std::span<const PrefixRef> in_order) {
 
 template <size_t kRootOctets>
 bool PrefixTable<kRootOctets>::erase(const Match& match, uint16_t priority) {
-  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  const std::optional<Prefix> prefix = form_.prefix_of(match);
   const PrefixSet::Rule* rule = prefix.has_value() ? set_.find(*prefix) : nullptr;
   if (rule == nullptr || rule->priority != priority) return false;
   if (prefix->length == 0) {
@@ -315,7 +313,7 @@ bool PrefixTable<kRootOctets>::erase(const Match& match, uint16_t priority) {
 
 template <size_t kRootOctets>
 bool PrefixTable<kRootOctets>::replace(const Match& match, uint16_t priority, uint32_t index) {
-  const std::optional<Prefix> prefix = shape_.prefix_of(match);
+  const std::optional<Prefix> prefix = form_.prefix_of(match);
   PrefixSet::Rule* rule = prefix.has_value() ? set_.find(*prefix) : nullptr;
   if (rule == nullptr || rule->priority != priority || index >= kIndexLimit) return false;
   if (prefix->length == 0) {
@@ -329,12 +327,12 @@ bool PrefixTable<kRootOctets>::replace(const Match& match, uint16_t priority, ui
 
 template <size_t kRootOctets>
 std::unique_ptr<Classifier> PrefixTable<kRootOctets>::clone() const {
-  auto made = std::make_unique<PrefixTable>(shape_, defer_);
-  if (!made->plies_->arena.copy(plies_->arena)) return nullptr;
-  made->plies_->ends = plies_->ends;
-  // Plies in which nothing ends are free, also those that readers of the original may still see.
-  for (uint32_t number = 0; number < plies_->arena.used(); ++number) {
-    if (plies_->ends[number] == 0) made->plies_->arena.give(number);
+  auto made = std::make_unique<PrefixTable>(form_, defer_);
+  if (!made->nodes_->arena.copy(nodes_->arena)) return nullptr;
+  made->nodes_->ends = nodes_->ends;
+  // Nodes in which nothing ends are free, also those that readers of the original may still see.
+  for (uint32_t number = 0; number < nodes_->arena.used(); ++number) {
+    if (nodes_->ends[number] == 0) made->nodes_->arena.give(number);
   }
   std::copy_n(root_, kRootSize, made->root_);
   made->whole_ = whole_;
@@ -345,7 +343,7 @@ std::unique_ptr<Classifier> PrefixTable<kRootOctets>::clone() const {
 
 template <size_t kRootOctets>
 size_t PrefixTable<kRootOctets>::memory_bytes() const {
-  return sizeof *this + root_memory_.bytes() + plies_->arena.memory_bytes();
+  return sizeof *this + root_memory_.bytes() + nodes_->arena.memory_bytes();
 }
 
 template class PrefixTable<2>;

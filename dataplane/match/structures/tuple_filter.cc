@@ -10,18 +10,18 @@ namespace {
 constexpr double kDense = 0.9;
 
 bool tells_kind_only(size_t offset) {
-  constexpr size_t kEthType = offsetof(FieldValues, eth_type);
-  return offset == kEthType || offset == kEthType + 1 || offset == offsetof(FieldValues, ip_proto);
+  constexpr size_t kEthType = offsetof(FlowKey, eth_type);
+  return offset == kEthType || offset == kEthType + 1 || offset == offsetof(FlowKey, ip_proto);
 }
 
-uint8_t octet(const FieldValues& values, size_t offset) {
+uint8_t octet(const FlowKey& values, size_t offset) {
   return reinterpret_cast<const uint8_t*>(&values)[offset];
 }
 
 /// The octets that leave fewest tuples in, for a packet of random octets.
 std::vector<uint8_t> chosen_octets(std::span<const TupleProfile* const> tuples) {
   std::vector<std::pair<double, uint8_t>> dense;
-  for (size_t offset = 0; offset < sizeof(FieldValues); ++offset) {
+  for (size_t offset = 0; offset < sizeof(FlowKey); ++offset) {
     if (tells_kind_only(offset)) continue;
     double allowed = 0;
     for (const TupleProfile* tuple : tuples) {
@@ -40,14 +40,14 @@ std::vector<uint8_t> chosen_octets(std::span<const TupleProfile* const> tuples) 
 
 }  // namespace
 
-TupleProfile::TupleProfile(const FieldValues& mask) {
-  for (size_t offset = 0; offset < sizeof(FieldValues); ++offset) {
+TupleProfile::TupleProfile(const FlowKey& mask) {
+  for (size_t offset = 0; offset < sizeof(FlowKey); ++offset) {
     if (octet(mask, offset) == 0) continue;
     octets_.push_back({static_cast<uint8_t>(offset), octet(mask, offset), {}});
   }
 }
 
-bool TupleProfile::add(const FieldValues& value) {
+bool TupleProfile::add(const FlowKey& value) {
   bool wider = false;
   for (Octet& each : octets_) {
     const uint8_t wanted = octet(value, each.offset);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which tuples of a tuple space can hold a rule for a packet, by a few octets of it.
 //
-// For each of up to eight octets of FieldValues every value has a set of tuples: those with a rule
+// For each of up to eight octets of FlowKey every value has a set of tuples: those with a rule
 // that allows that value of the octet. The sets of a packet's octets intersected are the tuples to
 // search. A rule that does not match an octet allows all its values. So a tuple is never left out
 // wrongly, and is searched in vain only for packets that agree with rules of it in every chosen
@@ -41,11 +41,11 @@ namespace headrace::match {
 /// Octet by octet, the values that the rules of one tuple allow. Rules that went may still count.
 class TupleProfile {
  public:
-  explicit TupleProfile(const FieldValues& mask);
+  explicit TupleProfile(const FlowKey& mask);
 
   /// Adds the values of a rule; `value` is masked. False if all were there.
-  bool add(const FieldValues& value);
-  /// The values allowed at an offset into FieldValues; null: all are.
+  bool add(const FlowKey& value);
+  /// The values allowed at an offset into FlowKey; null: all are.
   [[nodiscard]] const std::bitset<256>* values_at(size_t offset) const;
 
  private:
@@ -74,7 +74,7 @@ class TupleFilter {
   void widen(uint16_t tuple, const TupleProfile& profile);
 
   /// Worker: the words() words of the set of tuples that can hold a rule for the packet.
-  void candidates(const FieldValues& packet, Set& set) const noexcept {
+  void candidates(const FlowKey& packet, Set& set) const noexcept {
     // Copies: the stores to `set` might else be to members, for all that a compiler knows.
     const size_t words = words_;
     const size_t chosen = offsets_.size();

@@ -33,7 +33,7 @@ TupleProfile profile_of(std::initializer_list<Match> rules) {
   return profile;
 }
 
-bool has(const TupleFilter& filter, const FieldValues& packet, size_t tuple) {
+bool has(const TupleFilter& filter, const FlowKey& packet, size_t tuple) {
   TupleFilter::Set set;
   filter.candidates(packet, set);
   return (set[tuple / 64] >> tuple % 64 & 1) != 0;
@@ -41,7 +41,7 @@ bool has(const TupleFilter& filter, const FieldValues& packet, size_t tuple) {
 
 TEST(TupleProfile, AllowsWhatTheMaskLeavesFree) {
   const TupleProfile profile = profile_of({source_and_port(0x0a100000, 0xfff00000, 0)});
-  constexpr size_t kSource = offsetof(FieldValues, ipv4_src);
+  constexpr size_t kSource = offsetof(FlowKey, ipv4_src);
   ASSERT_NE(profile.values_at(kSource), nullptr);
   EXPECT_EQ(profile.values_at(kSource)->count(), 1u);
   ASSERT_NE(profile.values_at(kSource + 1), nullptr);
@@ -93,11 +93,11 @@ TEST(TupleFilter, AgreesWithTheProfilesWhateverComesInWhichOrder) {
       if (profiles[tuple].add(rule(masks[tuple]).value)) {
         filter.widen(static_cast<uint16_t>(tuple), profiles[tuple]);
       }
-      const FieldValues packet =
+      const FlowKey packet =
           source_and_port(random(), ~uint32_t{0}, static_cast<uint16_t>(1 + below(700))).value;
       for (size_t each = 0; each < 40; ++each) {
         bool allowed = true;
-        for (size_t offset = 0; offset < sizeof(FieldValues); ++offset) {
+        for (size_t offset = 0; offset < sizeof(FlowKey); ++offset) {
           const std::bitset<256>* values = profiles[each].values_at(offset);
           const uint8_t octet = reinterpret_cast<const uint8_t*>(&packet)[offset];
           allowed = allowed && (values == nullptr || (*values)[octet]);
@@ -116,7 +116,7 @@ TEST(TupleFilter, TakesRulesAndTuplesInPlaceUntilItIsFull) {
   TupleProfile first = profile_of({source_and_port(0x0a000001, 0xffffffff, 53)});
   const std::array tuples = {&std::as_const(first)};
   TupleFilter filter({tuples.data(), tuples.size()});
-  const FieldValues later = source_and_port(0x0b000002, 0xffffffff, 54).value;
+  const FlowKey later = source_and_port(0x0b000002, 0xffffffff, 54).value;
   EXPECT_FALSE(has(filter, later, 0));
   EXPECT_TRUE(first.add(later));
   EXPECT_FALSE(first.add(later)) << "nothing new";

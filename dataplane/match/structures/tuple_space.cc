@@ -37,8 +37,8 @@ TupleSpace::~TupleSpace() {
   delete list_.load(std::memory_order_relaxed);
 }
 
-void TupleSpace::lookup(const FieldValues* burst, std::span<const uint8_t> active,
-                        uint32_t* results, WordSet /*differ*/) const noexcept {
+void TupleSpace::lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
+                        WordSet /*differ*/) const noexcept {
   const List& list = *list_.load(std::memory_order_acquire);
   const uint32_t otherwise = default_index();
   const size_t n = active.size();
@@ -62,7 +62,7 @@ void TupleSpace::lookup(const FieldValues* burst, std::span<const uint8_t> activ
 }
 
 /// Betters results below `ceiling` by what the tuples behind the first hold.
-void TupleSpace::search_others(const List& list, const FieldValues* burst,
+void TupleSpace::search_others(const List& list, const FlowKey* burst,
                                std::span<const uint8_t> active, Ranked* results,
                                Ranked ceiling) noexcept {
   Ranked best[kBurst];  // by slot, of those that are searched for
@@ -109,7 +109,7 @@ size_t TupleSpace::places_of(const List& list, const TupleFilter::Set& set,
 }
 
 /// Searches the tuples from `first` on that the filter does not rule out.
-void TupleSpace::search_filtered(const List& list, size_t first, const FieldValues* burst,
+void TupleSpace::search_filtered(const List& list, size_t first, const FlowKey* burst,
                                  std::span<uint8_t> searching, Ranked* best) noexcept {
   std::array<TupleFilter::Set, kBurst> wanted;  // by slot
   TupleFilter::Set any;

@@ -35,7 +35,7 @@ class TupleSpace final : public Classifier {
   explicit TupleSpace(Defer defer);
   ~TupleSpace() override;
 
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept override;
   /// Takes every rule.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
@@ -72,10 +72,9 @@ class TupleSpace final : public Classifier {
     size_t unnumbered{0};            ///< of `tuples`
   };
 
-  static void search_others(const List& list, const FieldValues* burst,
-                            std::span<const uint8_t> active, Ranked* results,
-                            Ranked ceiling) noexcept;
-  static void search_filtered(const List& list, size_t first, const FieldValues* burst,
+  static void search_others(const List& list, const FlowKey* burst, std::span<const uint8_t> active,
+                            Ranked* results, Ranked ceiling) noexcept;
+  static void search_filtered(const List& list, size_t first, const FlowKey* burst,
                               std::span<uint8_t> searching, Ranked* best) noexcept;
 
   [[nodiscard]] static size_t places_of(const List& list, const TupleFilter::Set& set,

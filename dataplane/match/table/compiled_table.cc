@@ -40,7 +40,7 @@ bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint3
   plan_.words |= match.words;
   peak_size_ = std::max(peak_size_, classifier().size());
   const bool outgrown = plan_.structure == Structure::prefix && !plan_.wide_root &&
-                        info(plan_.shape.field).bytes == 4 && peak_size_ >= kWideRootRules;
+                        info(plan_.form.field).bytes == 4 && peak_size_ >= kWideRootRules;
   return !outgrown;
 }
 

@@ -42,7 +42,7 @@ class CompiledTable {
   ~CompiledTable();  ///< no worker may use the table any more
 
   /// Worker: the batch contract of Classifier::lookup().
-  void lookup(const FieldValues* burst, std::span<const uint8_t> active, uint32_t* results,
+  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept {
     current_.load(std::memory_order_acquire)->lookup(burst, active, results, differ);
   }

@@ -27,7 +27,7 @@ class CompiledTableTest : public ::testing::Test {
     naive_.erase(position);
     table_.erase(rule.match, rule.priority);
   }
-  uint32_t lookup(const FieldValues& packet) {
+  uint32_t lookup(const FlowKey& packet) {
     uint32_t result = 0;
     table_.lookup(&packet, kFirst, &result, kAllWords);
     return result;
@@ -153,7 +153,7 @@ TEST_F(CompiledTableTest, RandomChangesAgreeWithNaive) {
         erase(position);
       }
     }
-    FieldValues packet = any_rule().value;
+    FlowKey packet = any_rule().value;
     if (below(2) == 0) packet.ipv4_dst |= packet::swap32(below(65536));
     ASSERT_TRUE(naive_.agrees(packet, lookup(packet), kMiss))
         << "step " << step << ", " << table_.reason();

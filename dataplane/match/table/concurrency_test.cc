@@ -99,7 +99,7 @@ void race(const Table& table, const Rules& rules, Epochs& epochs,
   std::atomic<uint64_t> wrong{0};
   std::atomic<uint64_t> looked_up{0};
   const auto read = [&](size_t reader) {
-    FieldValues burst[kBurst];
+    FlowKey burst[kBurst];
     uint8_t active[kBurst];
     uint32_t results[kBurst];
     std::iota(active, active + kBurst, uint8_t{0});
@@ -188,7 +188,7 @@ TEST(ConcurrencyTest, Direct) {
 TEST(ConcurrencyTest, Prefix) {
   Epochs epochs;
   const Rules rules = route_rules();
-  PrefixTable<2> table(shape_of(rules.lasting[0], Field::ipv4_dst), epochs.defer());
+  PrefixTable<2> table(prefix_form_of(rules.lasting[0], Field::ipv4_dst), epochs.defer());
   race_classifier(table, rules, epochs);
 }
 

@@ -20,7 +20,7 @@ namespace {
 constexpr std::array kPrefixFields = {Field::ipv4_dst, Field::ipv4_src, Field::ipv6_dst,
                                       Field::ipv6_src};
 
-bool equal(const FieldValues& a, const FieldValues& b) {
+bool equal(const FlowKey& a, const FlowKey& b) {
   return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
@@ -53,15 +53,15 @@ bool is_default(const Plan& plan, const RuleRef& rule) {
   return plan.default_rule.has_value() && rule.index == plan.default_rule->index;
 }
 
-/// The rules as prefixes, each right before those in it; nothing unless all rules have the shape,
+/// The rules as prefixes, each right before those in it; nothing unless all rules have the form,
 /// each prefix occurs once, and longest is highest: along a chain of prefixes, no parent is of a
 /// higher priority than its child.
 std::optional<std::vector<PrefixRef>> in_order(std::span<const RuleRef> rules,
-                                               const PrefixShape& shape) {
+                                               const PrefixForm& form) {
   std::vector<PrefixRef> ordered;
   ordered.reserve(rules.size());
   for (const RuleRef& rule : rules) {
-    const std::optional<Prefix> prefix = shape.prefix_of(*rule.match);
+    const std::optional<Prefix> prefix = form.prefix_of(*rule.match);
     if (!prefix.has_value()) return std::nullopt;
     ordered.push_back({prefix->key(), rule.priority, rule.index});
   }
@@ -92,7 +92,7 @@ std::vector<RuleRef> others_of(const Plan& plan, std::span<const RuleRef> rules)
 
 template <size_t kRootOctets>
 std::unique_ptr<Classifier> build_prefixes(Plan& plan, const Defer& defer) {
-  auto built = std::make_unique<PrefixTable<kRootOctets>>(plan.shape, defer);
+  auto built = std::make_unique<PrefixTable<kRootOctets>>(plan.form, defer);
   const std::vector<PrefixRef> prefixes = std::exchange(plan.prefixes, {});
   if (!built->load(prefixes)) return nullptr;
   return built;
@@ -116,15 +116,15 @@ bool has_short_prefix(const Match& match) {
   constexpr size_t kLongest = 24;
   return std::any_of(kPrefixFields.begin(), kPrefixFields.end(), [&match](Field field) {
     if (info(field).bytes != 4) return false;
-    const std::optional<Prefix> prefix = shape_of(match, field).prefix_of(match);
+    const std::optional<Prefix> prefix = prefix_form_of(match, field).prefix_of(match);
     return prefix.has_value() && prefix->length != 0 && prefix->length <= kLongest;
   });
 }
 
 bool plan_prefix(Plan& plan, std::span<const RuleRef> others) {
   for (const Field field : kPrefixFields) {
-    const PrefixShape shape = shape_of(*others.front().match, field);
-    std::optional<std::vector<PrefixRef>> prefixes = in_order(others, shape);
+    const PrefixForm form = prefix_form_of(*others.front().match, field);
+    std::optional<std::vector<PrefixRef>> prefixes = in_order(others, form);
     if (!prefixes.has_value()) continue;
     plan.prefixes = std::move(*prefixes);
     std::string exact;
@@ -134,7 +134,7 @@ bool plan_prefix(Plan& plan, std::span<const RuleRef> others) {
       exact += value_of(each);
     }
     plan.structure = Structure::prefix;
-    plan.shape = shape;
+    plan.form = form;
     plan.wide_root = others.size() >= kWideRootRules && info(field).bytes == 4;
     plan.reason = fmt::format("prefixes of {}{}: longest prefix match", info(field).name, exact);
     return true;

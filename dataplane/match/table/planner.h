@@ -42,8 +42,8 @@ struct DefaultRule {
 struct Plan {
   Structure structure{Structure::direct};
   std::string reason;     ///< "one mask over eth_dst,vlan_vid: exact hash"
-  FieldValues mask{};     ///< hash: the mask of all rules
-  PrefixShape shape{};    ///< prefix
+  FlowKey mask{};         ///< hash: the mask of all rules
+  PrefixForm form{};      ///< prefix
   bool wide_root{false};  ///< prefix: DIR-24-8 instead of 16-8-8
   /// Prefix: the rules, each right before those in it; build() takes them.
   std::vector<PrefixRef> prefixes{};

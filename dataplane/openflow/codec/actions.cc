@@ -229,37 +229,37 @@ void encode_actions(Writer& writer, const ActionList& actions) {
 
 namespace {
 
-OfResult<> check_set_field(const pipeline::SetFieldAction& set, const PacketFacts& facts) {
+OfResult<> check_set_field(const pipeline::SetFieldAction& set, const KnownHeaders& known) {
   // A VLAN id can be set only where there is a tag to hold it.
   const bool met =
-      set.field == match::Field::vlan_vid ? facts.vlan : prerequisites_met(set.field, facts);
+      set.field == match::Field::vlan_vid ? known.vlan : prerequisites_met(set.field, known);
   if (!met) return of_fail(error::kActionMatchInconsistent);
   return {};
 }
 
 }  // namespace
 
-OfResult<> check_consistency(const ActionList& actions, PacketFacts& facts) {
+OfResult<> check_consistency(const ActionList& actions, KnownHeaders& known) {
   for (const Action& action : actions) {
     if (const auto* set = std::get_if<pipeline::SetFieldAction>(&action)) {
-      if (OfResult<> checked = check_set_field(*set, facts); !checked) return checked;
+      if (OfResult<> checked = check_set_field(*set, known); !checked) return checked;
     }
-    facts.apply(action);
+    known.apply(action);
   }
   return {};
 }
 
-OfResult<> check_set_consistency(const ActionList& actions, const PacketFacts& facts) {
-  PacketFacts known = facts;
+OfResult<> check_set_consistency(const ActionList& actions, const KnownHeaders& known) {
+  KnownHeaders after = known;
   for (const Action& action : actions) {
-    if (std::holds_alternative<PopAction>(action)) known.apply(action);
+    if (std::holds_alternative<PopAction>(action)) after.apply(action);
   }
   for (const Action& action : actions) {
-    if (std::holds_alternative<PushAction>(action)) known.apply(action);
+    if (std::holds_alternative<PushAction>(action)) after.apply(action);
   }
   for (const Action& action : actions) {
     if (const auto* set = std::get_if<pipeline::SetFieldAction>(&action)) {
-      if (OfResult<> checked = check_set_field(*set, known); !checked) return checked;
+      if (OfResult<> checked = check_set_field(*set, after); !checked) return checked;
     }
   }
   return {};

@@ -20,11 +20,11 @@ OfResult<pipeline::ActionList> decode_actions(Bytes bytes, ActionContext context
 void encode_actions(Writer& writer, const pipeline::ActionList& actions);
 
 /// Checks that every set-field of the list has its prerequisites, given what is known of the packet
-/// before; `facts` then holds what is known after. The error is MATCH_INCONSISTENT.
-OfResult<> check_consistency(const pipeline::ActionList& actions, PacketFacts& facts);
+/// before; `known` then holds what is known after. The error is MATCH_INCONSISTENT.
+OfResult<> check_consistency(const pipeline::ActionList& actions, KnownHeaders& known);
 
 /// The same for an action set, which runs its pops and pushes before its set-fields whatever the
 /// order of writing (section 5.10).
-OfResult<> check_set_consistency(const pipeline::ActionList& actions, const PacketFacts& facts);
+OfResult<> check_set_consistency(const pipeline::ActionList& actions, const KnownHeaders& known);
 
 }  // namespace headrace::openflow

@@ -55,7 +55,7 @@ OfResult<FlowMod> decode_flow_mod(Bytes body) {
     return of_fail(error::kActionTooMany);
   }
   OfResult<pipeline::InstructionList> instructions =
-      decode_instructions(reader.rest(), mod.table_id, PacketFacts::of(mod.match));
+      decode_instructions(reader.rest(), mod.table_id, KnownHeaders::of(mod.match));
   if (!instructions) return of_fail(instructions.error());
   mod.instructions = std::move(*instructions);
   return mod;

@@ -67,15 +67,15 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
 }
 
 /// Checks the lists in the order in which they run: applied at once, the set at the end.
-OfResult<> check_lists(const InstructionList& instructions, PacketFacts facts) {
+OfResult<> check_lists(const InstructionList& instructions, KnownHeaders known) {
   for (const Instruction& instruction : instructions) {
     if (const auto* apply = std::get_if<pipeline::ApplyActions>(&instruction)) {
-      if (OfResult<> checked = check_consistency(apply->actions, facts); !checked) return checked;
+      if (OfResult<> checked = check_consistency(apply->actions, known); !checked) return checked;
     }
   }
   for (const Instruction& instruction : instructions) {
     if (const auto* write = std::get_if<pipeline::WriteActions>(&instruction)) {
-      return check_set_consistency(write->actions, facts);
+      return check_set_consistency(write->actions, known);
     }
   }
   return {};
@@ -131,7 +131,7 @@ class InstructionWriter {
 }  // namespace
 
 OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
-                                              const PacketFacts& facts) {
+                                              const KnownHeaders& known) {
   InstructionList instructions;
   uint32_t seen = 0;
   Reader reader(bytes);
@@ -149,7 +149,7 @@ OfResult<InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
     seen |= bit;
     instructions.push_back(std::move(*instruction));
   }
-  if (OfResult<> checked = check_lists(instructions, facts); !checked) {
+  if (OfResult<> checked = check_lists(instructions, known); !checked) {
     return of_fail(checked.error());
   }
   return instructions;

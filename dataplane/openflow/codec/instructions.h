@@ -12,9 +12,9 @@
 namespace headrace::openflow {
 
 /// Decodes exactly the instructions that fill `bytes`, for a flow in `table_id`. A goto must lead
-/// onwards; each kind may occur once; the actions must fit what `facts` say of the packets.
+/// onwards; each kind may occur once; the actions must fit what `known` say of the packets.
 OfResult<pipeline::InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
-                                                        const PacketFacts& facts);
+                                                        const KnownHeaders& known);
 /// Appends the instructions.
 void encode_instructions(Writer& writer, const pipeline::InstructionList& instructions);
 

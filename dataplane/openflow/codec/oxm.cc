@@ -57,7 +57,7 @@ OfResult<> check_mask(const FieldInfo& entry, Bytes value, Bytes mask) {
   return {};
 }
 
-OfResult<> decode_field(Reader& reader, match::Match& match, PacketFacts& facts, uint64_t& seen) {
+OfResult<> decode_field(Reader& reader, match::Match& match, KnownHeaders& known, uint64_t& seen) {
   const OxmHeader header = read_header(reader);
   Reader payload(reader.bytes(header.length));
   if (!reader.ok()) return of_fail(error::kMatchBadLen);
@@ -79,13 +79,13 @@ OfResult<> decode_field(Reader& reader, match::Match& match, PacketFacts& facts,
     for (size_t i = 0; i < mask.size(); ++i) {
       clipped[i] = mask[i] & match::Match::full_mask_byte(entry, i);
     }
-    if (!prerequisites_met(*field, facts)) return of_fail(error::kMatchBadPrereq);
+    if (!prerequisites_met(*field, known)) return of_fail(error::kMatchBadPrereq);
     match.add(*field, value.data(), clipped.data());
   } else {
-    if (!prerequisites_met(*field, facts)) return of_fail(error::kMatchBadPrereq);
+    if (!prerequisites_met(*field, known)) return of_fail(error::kMatchBadPrereq);
     match.add(*field, value.data());
   }
-  facts.learn(match.fields.back());
+  known.learn(match.fields.back());
   return {};
 }
 
@@ -94,10 +94,10 @@ OfResult<> decode_field(Reader& reader, match::Match& match, PacketFacts& facts,
 OfResult<match::Match> decode_oxm_fields(Reader& reader) {
   static_assert(match::kFieldCount <= 64);
   match::Match match;
-  PacketFacts facts;
+  KnownHeaders known;
   uint64_t seen = 0;
   while (reader.left() > 0) {
-    if (OfResult<> decoded = decode_field(reader, match, facts, seen); !decoded) {
+    if (OfResult<> decoded = decode_field(reader, match, known, seen); !decoded) {
       return of_fail(decoded.error());
     }
   }

@@ -15,7 +15,7 @@
 namespace headrace::openflow {
 
 /// What is known of every packet that a match selects.
-struct PacketFacts {
+struct KnownHeaders {
   bool in_port{false};
   bool vlan{false};                  ///< has a VLAN tag
   std::optional<uint16_t> eth_type;  ///< host order
@@ -27,10 +27,10 @@ struct PacketFacts {
   /// Takes in what a push, pop or set-field changes; other actions change nothing.
   void apply(const pipeline::Action& action);
 
-  static PacketFacts of(const match::Match& match);
+  static KnownHeaders of(const match::Match& match);
 };
 
-/// True if `field` exists in every packet of which `facts` are known.
-bool prerequisites_met(match::Field field, const PacketFacts& facts);
+/// True if `field` exists in every packet of which `known` are known.
+bool prerequisites_met(match::Field field, const KnownHeaders& known);
 
 }  // namespace headrace::openflow

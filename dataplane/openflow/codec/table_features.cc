@@ -12,8 +12,8 @@
 namespace headrace::openflow {
 namespace {
 
-/// ofp_table_feature_prop_type; each but match and wildcards has a twin for the table-miss entry at
-/// the next number.
+/// ofp_table_feature_prop_type; each but match and wildcards has a variant for the table-miss entry
+/// at the next number.
 enum class Property : uint16_t {
   instructions = 0,
   next_tables = 2,
@@ -39,7 +39,7 @@ void property(Writer& writer, uint16_t type, Write&& write) {
   writer.pad8(start);
 }
 
-/// The property and its twin for table-miss.
+/// The property and its variant for table-miss.
 template <typename Write>
 void property_pair(Writer& writer, Property type, Write&& write) {
   property(writer, static_cast<uint16_t>(type), write);

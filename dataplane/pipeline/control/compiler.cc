@@ -56,7 +56,7 @@ OfResult<Op> compile_output(const OutputAction& action, bool packet_out, Resolve
   if (action.port == 0 || (action.port > kPortMax && action.port != kPortLocal)) {
     return tl::unexpected(of_error::kBadActionOutPort);
   }
-  op.port = resolver.port_cell(action.port);
+  op.port = resolver.port_handle(action.port);
   return op;
 }
 
@@ -135,7 +135,7 @@ OfResult<Op> compile_action(const Action& action, bool packet_out, Resolver& res
           [&](const OutputAction& a) { return compile_output(a, packet_out, resolver); },
           [&](const GroupAction& a) -> OfResult<Op> {
             Op op = make_op(OpCode::group, SetOrder::group, SetKind::group);
-            op.group = resolver.group_cell(a.group_id);
+            op.group = resolver.group_handle(a.group_id);
             if (op.group == nullptr) return tl::unexpected(of_error::kBadActionOutGroup);
             return op;
           },
@@ -176,7 +176,7 @@ OfResult<Op> compile_action(const Action& action, bool packet_out, Resolver& res
       action);
 }
 
-/// Fills `rule` as RuleShape::forward if that is all the ops do.
+/// Fills `rule` as FastPathClass::forward if that is all the ops do.
 bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
   uint8_t edits = 0;
   for (const Op& op : ops) {
@@ -210,41 +210,41 @@ bool fuse_forward(const std::vector<Op>& ops, Rule& rule) {
   }
   if (rule.out == nullptr) return false;
   rule.edits = edits;
-  rule.shape = RuleShape::forward;
+  rule.fast_path = FastPathClass::forward;
   return true;
 }
 
-void choose_shape(Rule& rule) {
+void choose_fast_path(Rule& rule) {
   const RuleBody& body = *rule.body;
-  rule.shape = RuleShape::general;
+  rule.fast_path = FastPathClass::general;
   if (body.metadata_mask != 0 || body.clear_actions) return;
   if (body.meter != nullptr) {
     rule.meter = body.meter;
     const bool only = rule.next_table != kNoTable && body.apply.empty() && body.write.empty();
-    if (only) rule.shape = RuleShape::meter;
+    if (only) rule.fast_path = FastPathClass::meter;
     return;
   }
   if (rule.next_table != kNoTable) {
     if (!body.write.empty()) return;
     if (body.apply.empty()) {
-      rule.shape = RuleShape::go;
+      rule.fast_path = FastPathClass::go;
     } else if (body.apply.size() == 1 && body.apply[0].code == OpCode::pop_tunnel) {
-      rule.shape = RuleShape::pop;
+      rule.fast_path = FastPathClass::pop;
       rule.popped = static_cast<packet::TunnelKind>(body.apply[0].argument);
     }
     return;
   }
   if (body.apply.empty() && body.write.empty()) {
-    rule.shape = RuleShape::drop;
+    rule.fast_path = FastPathClass::drop;
     return;
   }
-  // The executor takes this shape only for packets whose action set is still empty, so what this
-  // rule writes is the whole of the set.
+  // The executor takes this fast-path class only for packets whose action set is still empty, so
+  // what this rule writes is the whole of the set.
   std::vector<Op> all = body.apply;
   const std::vector<Op> set = as_action_set(body.write);
   all.insert(all.end(), set.begin(), set.end());
   if (all.size() == 1 && all[0].code == OpCode::group) {
-    rule.shape = RuleShape::select;
+    rule.fast_path = FastPathClass::select;
     rule.group = all[0].group;
     return;
   }
@@ -320,7 +320,7 @@ match::WordSet words_of(const std::vector<Op>& ops) {
 
 Rule compile_bucket(const std::vector<Op>& ops, CounterIndex counter) {
   Rule rule{};
-  rule.shape = RuleShape::general;
+  rule.fast_path = FastPathClass::general;
   rule.next_table = kNoTable;
   rule.counter = counter;
   Rule fused = rule;
@@ -376,7 +376,7 @@ OfResult<CompiledRule> compile_rule(const FlowMod& mod, Resolver& resolver) {
               return {};
             },
             [&](const MeterInstruction& i) -> OfResult<> {
-              body.meter = resolver.meter_cell(i.meter_id);
+              body.meter = resolver.meter_handle(i.meter_id);
               if (body.meter == nullptr) return tl::unexpected(of_error::kMeterUnknown);
               return {};
             },
@@ -386,7 +386,7 @@ OfResult<CompiledRule> compile_rule(const FlowMod& mod, Resolver& resolver) {
   }
   compiled.words = mod.match.words | words_of(body.apply) | words_of(body.write);
   if (body.meter != nullptr) compiled.words |= 1u << 3 | 1u << 4;  // a DSCP may be remarked
-  choose_shape(rule);
+  choose_fast_path(rule);
   return compiled;
 }
 

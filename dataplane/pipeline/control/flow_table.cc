@@ -8,7 +8,7 @@
 namespace headrace::pipeline {
 namespace {
 
-using match::FieldValues;
+using match::FlowKey;
 using match::kFieldWords;
 using match::Match;
 using match::word;
@@ -23,14 +23,14 @@ uint64_t hash_of(const Match& match) {
 }
 
 /// True if all bits of `inner` are in `outer`.
-bool covers(const FieldValues& outer, const FieldValues& inner) {
+bool covers(const FlowKey& outer, const FlowKey& inner) {
   for (size_t i = 0; i < kFieldWords; ++i) {
     if ((word(inner, i) & ~word(outer, i)) != 0) return false;
   }
   return true;
 }
 
-bool value_matches(const FieldValues& value, const Match& filter) {
+bool value_matches(const FlowKey& value, const Match& filter) {
   return filter.matches(value);
 }
 
@@ -166,7 +166,7 @@ std::shared_ptr<Flow> FlowTable::remove(Flow& flow) {
   --size_;
   if (--group.flows == 0) {
     if (last_group_ == &group) last_group_ = nullptr;
-    groups_.erase(FieldValues(group.mask));
+    groups_.erase(FlowKey(group.mask));
   }
   return std::move(flow.self);
 }

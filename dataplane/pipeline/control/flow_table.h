@@ -39,7 +39,7 @@ struct Flow {
   uint64_t created{0};      ///< TSC
   RuleIndex rule{kNoRule};  ///< the slot that workers run
   CounterIndex counter{0};
-  Count base{0, 0};      ///< the counter at the last reset, less what was credited since
+  Count base{0, 0};      ///< the counter at the last reset, less what was accounted since
   uint64_t deadline{0};  ///< TSC of the next look at its timeouts; 0: it has none
 
   // The book's own links.
@@ -52,7 +52,7 @@ struct Flow {
 
 /// Flows of one mask.
 struct MaskGroup {
-  match::FieldValues mask{};
+  match::FlowKey mask{};
   match::WordSet words{0};
   std::vector<Flow*> buckets;  ///< power of two; chains of heads
   size_t heads{0};
@@ -87,7 +87,7 @@ class FlowTable {
 
  private:
   struct MaskLess {
-    bool operator()(const match::FieldValues& a, const match::FieldValues& b) const {
+    bool operator()(const match::FlowKey& a, const match::FlowKey& b) const {
       return std::memcmp(&a, &b, sizeof a) < 0;
     }
   };
@@ -96,7 +96,7 @@ class FlowTable {
   static Flow** slot(MaskGroup& group, const match::Match& match, uint64_t hash);
   static void grow(MaskGroup& group);
 
-  std::map<match::FieldValues, std::unique_ptr<MaskGroup>, MaskLess> groups_;
+  std::map<match::FlowKey, std::unique_ptr<MaskGroup>, MaskLess> groups_;
   mutable MaskGroup* last_group_{nullptr};  ///< commands come in runs of one mask
   size_t size_{0};
 };

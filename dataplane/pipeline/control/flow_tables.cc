@@ -31,7 +31,7 @@ FlowTables::FlowTables(const LsiConfig& config, uint64_t hz, CounterSpace& count
       defer_([&reclaimer](std::function<void()> free) { reclaimer.defer(std::move(free)); }) {
   Rule& miss = rules_[kNoRule];
   miss = Rule{};
-  miss.shape = RuleShape::drop;
+  miss.fast_path = FastPathClass::drop;
   miss.next_table = kNoTable;
   miss.counter = *counters_.allocate();
   bodies_.push_back(std::make_unique<RuleBody>());

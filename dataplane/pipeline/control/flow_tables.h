@@ -2,13 +2,13 @@
 // All flow tables of one LSI: OFPT_FLOW_MOD, timeouts, and the rules and classifiers that workers
 // run.
 //
-// Every command is a transaction in three steps: change the books (flow_table.h); bring the
-// classifiers up to date; retire what left. A command of a few flows changes the classifier in
-// place, flow by flow. A command that touches much of a table, a bundle, or a flow that needs
-// packets parsed deeper than before, leaves the published classifier alone and builds another from
-// the books at the end, so that workers see the change at once, with the new program. A bundle that
-// is small beside a table changes a copy of its classifier in place: copying memory costs a small
-// part of building.
+// Every command is a transaction in three steps: change the flow tables' records (flow_table.h);
+// bring the classifiers up to date; retire what left. A command of a few flows changes the
+// classifier in place, flow by flow. A command that touches much of a table, a bundle, or a flow
+// that needs packets parsed deeper than before, leaves the published classifier alone and builds
+// another from the flow tables' records at the end, so that workers see the change at once, with
+// the new program. A bundle that is small beside a table changes a copy of its classifier in place:
+// copying memory costs a small part of building.
 //
 // Retired flows give up their rule slot and counter, and are reported to observers, after a grace
 // period: then their counts are final.
@@ -50,9 +50,9 @@ class FlowTables {
   /// Removes flows whose time has come; true if there were any.
   bool expire(uint64_t now);
 
-  /// Between begin_bundle() and its end, commands change only the books. commit_bundle() builds
-  /// the classifiers of the tables that changed; abort_bundle() undoes the commands.
-  /// `commands`: how many there will be, about.
+  /// Between begin_bundle() and its end, commands change only the flow tables' records.
+  /// commit_bundle() builds the classifiers of the tables that changed; abort_bundle() undoes the
+  /// commands. `commands`: how many there will be, about.
   void begin_bundle(size_t commands);
   void commit_bundle();
   void abort_bundle();
@@ -78,7 +78,7 @@ class FlowTables {
   void for_each_head(const std::function<void(const Flow&)>& visit) const;
   /// Counts packets that took a flow without a worker's seeing them. A flow that has left its book
   /// counts no more; its table does.
-  void credit(Flow& flow, uint64_t packets, uint64_t octets);
+  void account(Flow& flow, uint64_t packets, uint64_t octets);
   /// Flows in all tables.
   [[nodiscard]] size_t size() const;
   [[nodiscard]] std::vector<TableStats> table_stats() const;
@@ -92,9 +92,9 @@ class FlowTables {
     std::shared_ptr<match::CompiledTable> compiled;  ///< null: none published
     /// In a bundle that changes a copy, `compiled`: what is published. Else null.
     std::shared_ptr<match::CompiledTable> published;
-    bool dirty{false};     ///< `compiled` is behind the books: build another
-    uint64_t rebuilds{0};  ///< of those before `compiled`
-    uint64_t credited{0};  ///< packets that workers did not see; all matched
+    bool dirty{false};      ///< `compiled` is behind the flow tables' records: build another
+    uint64_t rebuilds{0};   ///< of those before `compiled`
+    uint64_t accounted{0};  ///< packets that workers did not see; all matched
   };
   /// What a transaction has taken out of use.
   struct Retired {
@@ -129,8 +129,8 @@ class FlowTables {
   void prepare(Table& table, size_t flows);
   void need_words(Table& table, match::WordSet words);
   void finish();
-  // A flow that is in the books has its deadline and its references noted; it enters and leaves
-  // with them, also when its instructions or timeouts change.
+  // A flow that is in the flow tables' records has its deadline and its references noted; it enters
+  // and leaves with them, also when its instructions or timeouts change.
   void enter(Flow& flow);
   void leave(Flow& flow);
   [[nodiscard]] uint64_t idle_cycles(const Flow& flow, uint64_t now) const;

@@ -75,7 +75,8 @@ void FlowTables::commit_bundle() {
 }
 
 void FlowTables::abort_bundle() {
-  // No published classifier was touched: with the books as they were, all is as it was.
+  // No published classifier was touched: with the flow tables' records as they were, all is as it
+  // was.
   for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)();
   undo_.clear();
   std::move(undone_.begin(), undone_.end(), std::back_inserter(retired_));
@@ -211,8 +212,8 @@ void FlowTables::for_each_head(const std::function<void(const Flow&)>& visit) co
   }
 }
 
-void FlowTables::credit(Flow& flow, uint64_t packets, uint64_t octets) {
-  tables_[flow.table_id]->credited += packets;
+void FlowTables::account(Flow& flow, uint64_t packets, uint64_t octets) {
+  tables_[flow.table_id]->accounted += packets;
   if (flow.self == nullptr) return;
   // What a flow shows is its counter less its base.
   flow.base.packets -= packets;
@@ -241,8 +242,8 @@ std::vector<TableStats> FlowTables::table_stats() const {
       stats.matched += read(count.matched);
     }
     if (tables_[id] == nullptr) continue;
-    stats.lookups += tables_[id]->credited;
-    stats.matched += tables_[id]->credited;
+    stats.lookups += tables_[id]->accounted;
+    stats.matched += tables_[id]->accounted;
     if (tables_[id]->compiled == nullptr) continue;
     stats.active = static_cast<uint32_t>(tables_[id]->flows.size());
     stats.structure = std::string(match::name_of(tables_[id]->compiled->structure()));

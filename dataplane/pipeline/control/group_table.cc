@@ -22,7 +22,7 @@ void for_each_group_named(const std::vector<Bucket>& buckets, Visit&& visit) {
 
 }  // namespace
 
-std::vector<uint16_t> make_wheel(const std::vector<Bucket>& buckets) {
+std::vector<uint16_t> make_bucket_table(const std::vector<Bucket>& buckets) {
   uint64_t total = 0;
   uint64_t divisor = 0;
   for (const Bucket& bucket : buckets) {
@@ -35,14 +35,14 @@ std::vector<uint16_t> make_wheel(const std::vector<Bucket>& buckets) {
   const double scale = exact <= kWheelPlaces
                            ? 1.0 / static_cast<double>(divisor)
                            : static_cast<double>(kWheelPlaces) / static_cast<double>(total);
-  std::vector<uint16_t> wheel;
+  std::vector<uint16_t> bucket_table;
   for (size_t index = 0; index < buckets.size(); ++index) {
     if (buckets[index].weight == 0) continue;
     const auto places = std::max<size_t>(
         1, static_cast<size_t>(static_cast<double>(buckets[index].weight) * scale + 0.5));
-    wheel.insert(wheel.end(), places, static_cast<uint16_t>(index));
+    bucket_table.insert(bucket_table.end(), places, static_cast<uint16_t>(index));
   }
-  return wheel;
+  return bucket_table;
 }
 
 GroupTable::~GroupTable() = default;
@@ -105,10 +105,10 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
     made.ops = as_action_set(*ops);
     made.weight = bucket.weight;
     if (bucket.watch_port != kPortAny && bucket.watch_port != 0) {
-      made.watch_port = resolver.port_cell(bucket.watch_port);
+      made.watch_port = resolver.port_handle(bucket.watch_port);
     }
     if (bucket.watch_group != kGroupAny) {
-      made.watch_group = resolver.group_cell(bucket.watch_group);
+      made.watch_group = resolver.group_handle(bucket.watch_group);
       if (made.watch_group == nullptr) {
         failed = tl::unexpected(of_error::kGroupBadWatch);
         break;
@@ -128,7 +128,7 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
     return tl::unexpected(failed.error());
   }
   if (mod.type == GroupMod::Type::select) {
-    program->wheel = make_wheel(mod.buckets);
+    program->bucket_table = make_bucket_table(mod.buckets);
     if (idle_timeout != 0) give_memory(mod, *program, idle_timeout, before);
   }
   return program;
@@ -192,10 +192,10 @@ OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now
     counters_.release(*counter);
     return tl::unexpected(program.error());
   }
-  std::unique_ptr<GroupCell>& cell = cells_[mod.group_id];
-  if (cell == nullptr) cell = std::make_unique<GroupCell>();
-  cell->id = mod.group_id;
-  cell->group.store(program->get(), std::memory_order_release);
+  std::unique_ptr<GroupHandle>& handle = handles_[mod.group_id];
+  if (handle == nullptr) handle = std::make_unique<GroupHandle>();
+  handle->id = mod.group_id;
+  handle->group.store(program->get(), std::memory_order_release);
   count_chained(mod, 1);
   groups_.emplace(mod.group_id, Entry{mod, std::move(*program), *counter, now});
   return {};
@@ -212,7 +212,7 @@ OfResult<> GroupTable::modify(const GroupMod& mod, Resolver& resolver) {
   count_chained(mod, 1);
   found->second.mod = mod;
   found->second.program = std::move(*program);
-  cells_[mod.group_id]->group.store(found->second.program.get(), std::memory_order_release);
+  handles_[mod.group_id]->group.store(found->second.program.get(), std::memory_order_release);
   retire(old, false);
   return {};
 }
@@ -223,13 +223,13 @@ OfResult<> GroupTable::remove(uint32_t group_id) {
     if (found == groups_.end()) return {};
     if (chained_.contains(group_id)) return tl::unexpected(of_error::kGroupChained);
     count_chained(found->second.mod, -1);
-    cells_[group_id]->group.store(nullptr, std::memory_order_release);
+    handles_[group_id]->group.store(nullptr, std::memory_order_release);
     retire(found->second, true);
     groups_.erase(found);
     return {};
   }
   for (const auto& [id, entry] : groups_) {
-    cells_[id]->group.store(nullptr, std::memory_order_release);
+    handles_[id]->group.store(nullptr, std::memory_order_release);
     retire(entry, true);
   }
   groups_.clear();
@@ -237,8 +237,8 @@ OfResult<> GroupTable::remove(uint32_t group_id) {
   return {};
 }
 
-const GroupCell* GroupTable::cell(uint32_t group_id) const {
-  return groups_.contains(group_id) ? cells_.at(group_id).get() : nullptr;
+const GroupHandle* GroupTable::handle(uint32_t group_id) const {
+  return groups_.contains(group_id) ? handles_.at(group_id).get() : nullptr;
 }
 
 std::vector<uint32_t> GroupTable::ids() const {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "pipeline/control/compiler.h"
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/terms/reclaimer.h"
 #include "pipeline/terms/stats.h"
 
@@ -16,8 +16,8 @@ namespace headrace::pipeline {
 
 inline constexpr size_t kMaxBuckets = 1024;
 
-/// The wheel of a select group has at most this many places, so weights are honoured to about one
-/// part in as many; smaller weights are exact.
+/// The bucket_table of a select group has at most this many places, so weights are honoured to
+/// about one part in as many; smaller weights are exact.
 inline constexpr size_t kWheelPlaces = 4096;
 
 class GroupTable {
@@ -32,8 +32,8 @@ class GroupTable {
   /// bucket names can't go alone: OFPGMFC_CHAINED_GROUP.
   OfResult<> remove(uint32_t group_id);
 
-  /// The cell of a group that exists, or null.
-  [[nodiscard]] const GroupCell* cell(uint32_t group_id) const;
+  /// The handle of a group that exists, or null.
+  [[nodiscard]] const GroupHandle* handle(uint32_t group_id) const;
   [[nodiscard]] std::vector<uint32_t> ids() const;
   [[nodiscard]] std::vector<GroupDesc> descs() const;
   /// Of a group, or nothing if it is unknown. `references` counts other groups only; flows are the
@@ -66,12 +66,12 @@ class GroupTable {
   Reclaimer& reclaimer_;
   uint64_t hz_;
   uint32_t max_groups_;
-  std::map<uint32_t, std::unique_ptr<GroupCell>> cells_;
+  std::map<uint32_t, std::unique_ptr<GroupHandle>> handles_;
   std::map<uint32_t, Entry> groups_;
   std::map<uint32_t, uint32_t> chained_;  ///< buckets that name a group
 };
 
 /// Bucket indices for a select group, as often as their weights say.
-[[nodiscard]] std::vector<uint16_t> make_wheel(const std::vector<Bucket>& buckets);
+[[nodiscard]] std::vector<uint16_t> make_bucket_table(const std::vector<Bucket>& buckets);
 
 }  // namespace headrace::pipeline

@@ -41,7 +41,7 @@ void Lsi::publish_if_needed() {
 }
 
 OfResult<> Lsi::flow_mod(const FlowMod& mod) {
-  state_->settle();
+  state_->account();
   OfResult<> done = state_->flows.apply(mod, *state_, state_->now());
   publish_if_needed();
   state_->flows.retire();
@@ -50,7 +50,7 @@ OfResult<> Lsi::flow_mod(const FlowMod& mod) {
 }
 
 OfResult<> Lsi::group_mod(const GroupMod& mod) {
-  state_->settle();
+  state_->account();
   OfResult<> done = state_->apply_group(mod);
   publish_if_needed();
   state_->flows.retire();
@@ -59,7 +59,7 @@ OfResult<> Lsi::group_mod(const GroupMod& mod) {
 }
 
 OfResult<> Lsi::meter_mod(const MeterMod& mod) {
-  state_->settle();
+  state_->account();
   OfResult<> done = state_->apply_meter(mod);
   publish_if_needed();
   state_->flows.retire();
@@ -69,7 +69,7 @@ OfResult<> Lsi::meter_mod(const MeterMod& mod) {
 
 void Lsi::set_fragments(FragmentMode mode, std::shared_ptr<Defragmenter> defragmenter) {
   if (mode == state_->fragments) return;
-  state_->settle();
+  state_->account();
   state_->fragments = mode;
   state_->defragmenter = mode == FragmentMode::reassemble ? std::move(defragmenter) : nullptr;
   publish();

@@ -109,7 +109,7 @@ using FlowWatcher = std::function<void(const FlowStats&, FlowChange, FlowRemoved
 
 class Lsi;
 
-/// What a port is to packets that are to go through it unchanged (sole_path.h).
+/// What a port is to packets that are to go through it unchanged (point_to_point_path.h).
 struct PortEnd {
   std::string name;               ///< empty: there is no such port
   bool receives{false};           ///< its configuration lets packets in
@@ -129,8 +129,8 @@ class PathWatcher {
  public:
   virtual ~PathWatcher() = default;
   /// Counts are about to be read, or rules or ports to change: what went directly is to be
-  /// credited now.
-  virtual void settle() = 0;
+  /// accounted now.
+  virtual void account() = 0;
   /// Rules, groups, ports or patches may have changed.
   virtual void changed() = 0;
 };
@@ -209,7 +209,7 @@ class Lsi : public PublishedProgram {
   void watch_paths(PathWatcher* watcher);
   /// Counts packets that went along `leg` by a direct link: at both ports, in the tables, and at
   /// the rules that are still there.
-  void credit(const PathLeg& leg, uint64_t packets, uint64_t octets);
+  void account(const PathLeg& leg, uint64_t packets, uint64_t octets);
 
   // --- ports ---
 

@@ -82,7 +82,7 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
     }
     return {};
   }
-  state.settle();
+  state.account();
   // Groups and meters that a bundle changes change at once; to undo is to change them back. Ports
   // change last, when nothing can fail any more.
   std::vector<BundleItem> undo;  // from the last to the first

@@ -49,7 +49,7 @@ void Lsi::set_tunnel(PortNo port, std::shared_ptr<const TunnelEgress> egress, Ls
 
 std::shared_ptr<const Port> Lsi::tunnel_inlet(PortNo port) {
   auto inlet = std::make_shared<Port>();
-  inlet->detour.store(Detour::patch, std::memory_order_relaxed);
+  inlet->tx_hook.store(TxHook::patch, std::memory_order_relaxed);
   inlet->peer.store(this, std::memory_order_relaxed);
   inlet->peer_port.store(port, std::memory_order_relaxed);
   return inlet;
@@ -85,14 +85,14 @@ Result<> Lsi::connect(Lsi& a, PortNo port_a, Lsi& b, PortNo port_b) {
 void Lsi::disconnect(PortNo port) {
   const auto [peer, peer_port] = state_->ports.peer(port);
   if (peer == nullptr) return;
-  state_->settle();
+  state_->account();
   (void)peer->state_->ports.set_peer(peer_port, nullptr, 0);
   (void)state_->ports.set_peer(port, nullptr, 0);
   state_->changed();
 }
 
 Result<> Lsi::remove_port(PortNo port) {
-  state_->settle();
+  state_->account();
   disconnect(port);
   const std::optional<PortDesc> desc = state_->ports.desc(port);
   // Workers look ports up in the program: the new one goes out before the port is reclaimed.
@@ -135,7 +135,7 @@ OfResult<> Lsi::port_mod(const PortMod& mod) {
 }
 
 Result<> Lsi::set_mirrors(std::vector<MirrorConfig> mirrors) {
-  state_->settle();
+  state_->account();
   if (Result<> set = state_->mirrors.set(std::move(mirrors)); !set) return set;
   state_->place_mirrors();
   state_->changed();

@@ -2,13 +2,13 @@
 // Reading an LSI: statistics, descriptions, paths.
 #include "pipeline/control/lsi.h"
 #include "pipeline/control/lsi_state.h"
-#include "pipeline/control/sole_path.h"
+#include "pipeline/control/point_to_point_path.h"
 
 namespace headrace::pipeline {
 
 OfResult<> Lsi::for_each_flow(const FlowFilter& filter,
                               const std::function<void(const FlowStats&)>& visit) const {
-  state_->settle();
+  state_->account();
   return state_->flows.for_each(filter, state_->now(), visit);
 }
 
@@ -24,7 +24,7 @@ OfResult<AggregateStats> Lsi::aggregate(const FlowFilter& filter) const {
 }
 
 std::vector<TableStats> Lsi::table_stats() const {
-  state_->settle();
+  state_->account();
   return state_->flows.table_stats();
 }
 
@@ -68,7 +68,7 @@ OfResult<std::vector<MeterConfig>> Lsi::meter_configs(uint32_t meter_id) const {
 }
 
 OfResult<std::vector<PortStats>> Lsi::port_stats(PortNo port) const {
-  state_->settle();
+  state_->account();
   return state_->ports.stats(port, state_->now(), state_->hz);
 }
 
@@ -134,9 +134,9 @@ void Lsi::watch_paths(PathWatcher* watcher) {
   state_->paths = watcher;
 }
 
-void Lsi::credit(const PathLeg& leg, uint64_t packets, uint64_t octets) {
-  state_->ports.credit(leg.in, leg.out, packets, octets);
-  for (const std::shared_ptr<Flow>& flow : leg.rules) state_->flows.credit(*flow, packets, octets);
+void Lsi::account(const PathLeg& leg, uint64_t packets, uint64_t octets) {
+  state_->ports.account(leg.in, leg.out, packets, octets);
+  for (const std::shared_ptr<Flow>& flow : leg.rules) state_->flows.account(*flow, packets, octets);
 }
 
 }  // namespace headrace::pipeline

@@ -29,9 +29,9 @@ struct Lsi::State final : Resolver {
                 for (LsiObserver* observer : observers) observer->flow_removed(flow, reason);
               }) {}
 
-  const PortCell* port_cell(PortNo number) override { return ports.cell(number); }
-  const GroupCell* group_cell(uint32_t group_id) override { return groups.cell(group_id); }
-  const MeterCell* meter_cell(uint32_t meter_id) override { return meters.cell(meter_id); }
+  const PortHandle* port_handle(PortNo number) override { return ports.handle(number); }
+  const GroupHandle* group_handle(uint32_t group_id) override { return groups.handle(group_id); }
+  const MeterHandle* meter_handle(uint32_t meter_id) override { return meters.handle(meter_id); }
 
   [[nodiscard]] uint64_t now() const { return config.clock.now(); }
   /// In ticks.
@@ -40,8 +40,8 @@ struct Lsi::State final : Resolver {
   }
 
   /// Before a change, and before counts are read.
-  void settle() const {
-    if (paths != nullptr) paths->settle();
+  void account() const {
+    if (paths != nullptr) paths->account();
   }
   void changed() const {
     if (paths != nullptr) paths->changed();

@@ -439,8 +439,8 @@ TEST_P(SmallBundle, ThatEmptiesTheTableBuildsItAnew) {
 INSTANTIATE_TEST_SUITE_P(Structures, SmallBundle,
                          ::testing::Values(Shape{"hash", exact}, Shape{"prefix", prefix},
                                            Shape{"tuple-space", of_masks}),
-                         [](const auto& shape) {
-                           std::string name = shape.param.structure;
+                         [](const auto& each) {
+                           std::string name = each.param.structure;
                            std::erase(name, '-');
                            return name;
                          });

@@ -94,10 +94,10 @@ OfResult<> MeterTable::add(const MeterMod& mod, uint64_t now) {
     counters_.release(*counter);
     return compiled;
   }
-  std::unique_ptr<MeterCell>& cell = cells_[mod.meter_id];
-  if (cell == nullptr) cell = std::make_unique<MeterCell>();
-  cell->id = mod.meter_id;
-  cell->meter.store(entry.program.get(), std::memory_order_release);
+  std::unique_ptr<MeterHandle>& handle = handles_[mod.meter_id];
+  if (handle == nullptr) handle = std::make_unique<MeterHandle>();
+  handle->id = mod.meter_id;
+  handle->meter.store(entry.program.get(), std::memory_order_release);
   meters_.emplace(mod.meter_id, std::move(entry));
   return {};
 }
@@ -108,7 +108,7 @@ OfResult<> MeterTable::modify(const MeterMod& mod) {
   if (OfResult<> checked = check(mod); !checked) return checked;
   Entry old = found->second;
   if (OfResult<> compiled = compile(mod, found->second); !compiled) return compiled;
-  cells_[mod.meter_id]->meter.store(found->second.program.get(), std::memory_order_release);
+  handles_[mod.meter_id]->meter.store(found->second.program.get(), std::memory_order_release);
   retire(old, false);
   return {};
 }
@@ -119,14 +119,14 @@ void MeterTable::remove(uint32_t meter_id) {
       ++at;
       continue;
     }
-    cells_[at->first]->meter.store(nullptr, std::memory_order_release);
+    handles_[at->first]->meter.store(nullptr, std::memory_order_release);
     retire(at->second, true);
     at = meters_.erase(at);
   }
 }
 
-const MeterCell* MeterTable::cell(uint32_t meter_id) const {
-  return meters_.contains(meter_id) ? cells_.at(meter_id).get() : nullptr;
+const MeterHandle* MeterTable::handle(uint32_t meter_id) const {
+  return meters_.contains(meter_id) ? handles_.at(meter_id).get() : nullptr;
 }
 
 std::vector<uint32_t> MeterTable::ids() const {

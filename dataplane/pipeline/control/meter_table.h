@@ -25,8 +25,8 @@ class MeterTable {
   /// Unknown meters are no error (section 6.6); kMeterAll: all.
   void remove(uint32_t meter_id);
 
-  /// The cell of a meter that exists, or null.
-  [[nodiscard]] const MeterCell* cell(uint32_t meter_id) const;
+  /// The handle of a meter that exists, or null.
+  [[nodiscard]] const MeterHandle* handle(uint32_t meter_id) const;
   [[nodiscard]] std::vector<uint32_t> ids() const;
   /// What the meter was made from; null if unknown.
   [[nodiscard]] const MeterMod* config(uint32_t meter_id) const;
@@ -50,7 +50,7 @@ class MeterTable {
   Reclaimer& reclaimer_;
   uint64_t hz_;
   uint32_t max_meters_;
-  std::map<uint32_t, std::unique_ptr<MeterCell>> cells_;
+  std::map<uint32_t, std::unique_ptr<MeterHandle>> handles_;
   std::map<uint32_t, Entry> meters_;
 };
 

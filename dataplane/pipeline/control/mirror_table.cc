@@ -68,10 +68,10 @@ std::vector<std::shared_ptr<const void>> MirrorTable::place(PortTable& ports) {
       if (same_output(config, mirrors_[j])) mirror->same |= uint32_t{1} << j;
     }
     mirror->vlans = config.select_vlans;
-    if (config.output_port) mirror->output = ports.cell(*config.output_port);
+    if (config.output_port) mirror->output = ports.handle(*config.output_port);
     mirror->output_vlan = config.output_vlan.value_or(0);
     for (const PortNo number : carriers(config, ports)) {
-      mirror->carriers.push_back(ports.cell(number));
+      mirror->carriers.push_back(ports.handle(number));
       all_carriers.insert(number);
     }
     mirror->max_length = config.max_length.value_or(UINT32_MAX);

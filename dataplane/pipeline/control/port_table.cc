@@ -68,13 +68,13 @@ Duration to_duration(uint64_t cycles, uint64_t hz) {
 
 PortTable::~PortTable() = default;
 
-PortCell* PortTable::cell(PortNo number) {
-  std::unique_ptr<PortCell>& cell = cells_[number];
-  if (cell == nullptr) {
-    cell = std::make_unique<PortCell>();
-    cell->number = number;
+PortHandle* PortTable::handle(PortNo number) {
+  std::unique_ptr<PortHandle>& handle = handles_[number];
+  if (handle == nullptr) {
+    handle = std::make_unique<PortHandle>();
+    handle->number = number;
   }
-  return cell.get();
+  return handle.get();
 }
 
 void PortTable::refresh(Entry& entry) {
@@ -94,10 +94,10 @@ void PortTable::refresh(Entry& entry) {
       down || (config & kPortConfigNoReceive) != 0 ? DropReason::port_no_receive : exclusive,
       std::memory_order_relaxed);
   const PortMirrors* mirrors = port.mirrors_owner.get();
-  port.detour.store(mirrors != nullptr && !mirrors->sent.empty()          ? Detour::mirror
-                    : port.io == nullptr || port.ingress_owner != nullptr ? Detour::patch
-                                                                          : Detour::none,
-                    std::memory_order_release);
+  port.tx_hook.store(mirrors != nullptr && !mirrors->sent.empty()          ? TxHook::mirror
+                     : port.io == nullptr || port.ingress_owner != nullptr ? TxHook::patch
+                                                                           : TxHook::none,
+                     std::memory_order_release);
   port.looks_at_received.store(port.is_tunnel || mirrors != nullptr, std::memory_order_release);
   port.packet_in.store((config & kPortConfigNoPacketIn) == 0, std::memory_order_relaxed);
   port.live.store(!down && link, std::memory_order_relaxed);
@@ -139,7 +139,7 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
                         .current_speed = spec.speed_kbps,
                         .max_speed = spec.speed_kbps};
   refresh(entry);
-  cell(spec.number)->port.store(entry.port.get(), std::memory_order_release);
+  handle(spec.number)->port.store(entry.port.get(), std::memory_order_release);
   ports_.emplace(spec.number, std::move(entry));
   return {};
 }
@@ -147,7 +147,7 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
 Result<> PortTable::remove(PortNo number, std::shared_ptr<const Port>& gone) {
   const auto found = ports_.find(number);
   if (found == ports_.end()) return fail("port {}: not there", number);
-  cell(number)->port.store(nullptr, std::memory_order_release);
+  handle(number)->port.store(nullptr, std::memory_order_release);
   gone = std::move(found->second.port);
   ports_.erase(found);
   return {};
@@ -240,14 +240,14 @@ std::pair<Lsi*, PortNo> PortTable::peer(PortNo number) const {
   return {found->second.peer, found->second.port->peer_port.load(std::memory_order_relaxed)};
 }
 
-void PortTable::credit(PortNo in, PortNo out, uint64_t packets, uint64_t octets) {
+void PortTable::account(PortNo in, PortNo out, uint64_t packets, uint64_t octets) {
   if (const auto found = ports_.find(in); found != ports_.end()) {
-    found->second.credited.rx_packets += packets;
-    found->second.credited.rx_bytes += octets;
+    found->second.accounted.rx_packets += packets;
+    found->second.accounted.rx_bytes += octets;
   }
   if (const auto found = ports_.find(out); found != ports_.end()) {
-    found->second.credited.tx_packets += packets;
-    found->second.credited.tx_bytes += octets;
+    found->second.accounted.tx_packets += packets;
+    found->second.accounted.tx_bytes += octets;
   }
 }
 
@@ -321,10 +321,10 @@ OfResult<std::vector<PortStats>> PortTable::stats(PortNo number, uint64_t now, u
     PortStats stats;
     stats.number = port_number;
     stats.duration = to_duration(now - entry.created, hz);
-    stats.rx_packets = entry.credited.rx_packets;
-    stats.rx_bytes = entry.credited.rx_bytes;
-    stats.tx_packets = entry.credited.tx_packets;
-    stats.tx_bytes = entry.credited.tx_bytes;
+    stats.rx_packets = entry.accounted.rx_packets;
+    stats.rx_bytes = entry.accounted.rx_bytes;
+    stats.tx_packets = entry.accounted.tx_packets;
+    stats.tx_bytes = entry.accounted.tx_bytes;
     for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
       const PortCounts& counts = entry.port->counts[worker];
       stats.rx_packets += read(counts.rx_packets);

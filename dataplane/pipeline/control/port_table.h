@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 #include "pipeline/control/lsi.h"
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/terms/stats.h"
 
 namespace headrace::pipeline {
@@ -20,8 +20,8 @@ class PortTable {
   PortTable() = default;
   ~PortTable();
 
-  /// The cell of a number; made at first mention.
-  PortCell* cell(PortNo number);
+  /// The handle of a number; made at first mention.
+  PortHandle* handle(PortNo number);
 
   Result<> add(const PortSpec& spec, bool patch, uint64_t now);
   /// Takes the port out and hands over what workers may still be reading.
@@ -65,7 +65,7 @@ class PortTable {
   OfResult<> configure(const PortMod& mod);
 
   /// Counts packets that came in by one port and left by another without a worker's seeing them.
-  void credit(PortNo in, PortNo out, uint64_t packets, uint64_t octets);
+  void account(PortNo in, PortNo out, uint64_t packets, uint64_t octets);
   [[nodiscard]] PortEnd end(PortNo number) const;
   [[nodiscard]] std::optional<PortDesc> desc(PortNo number) const;
   [[nodiscard]] std::vector<PortDesc> descs() const;
@@ -84,12 +84,12 @@ class PortTable {
     bool gets_copies{false};    ///< see MirrorRole
     bool io_knows_link{false};  ///< see PortSpec
     uint64_t created{0};
-    PortCounts credited{};  ///< what workers did not see
+    PortCounts accounted{};  ///< what workers did not see
   };
 
   static void refresh(Entry& entry);
 
-  std::map<PortNo, std::unique_ptr<PortCell>> cells_;
+  std::map<PortNo, std::unique_ptr<PortHandle>> handles_;
   std::map<PortNo, Entry> ports_;
 };
 

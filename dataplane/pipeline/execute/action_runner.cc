@@ -166,8 +166,8 @@ void ActionRunner::run_set(const BurstContext& burst, PacketView view, ActionSet
 }
 
 void ActionRunner::output(const BurstContext& burst, PacketView view,
-                          const PortCell& cell) noexcept {
-  const Port* port = cell.port.load(std::memory_order_acquire);
+                          const PortHandle& handle) noexcept {
+  const Port* port = handle.port.load(std::memory_order_acquire);
   any_output_ = true;
   DropReason refusal = DropReason::port_missing;
   if (port != nullptr) {
@@ -186,7 +186,7 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
     tx_.push(port, view.packet, burst.depth + 1, *burst.worker);
     return;
   }
-  if (port.detour.load(std::memory_order_relaxed) == Detour::mirror) [[unlikely]] {
+  if (port.tx_hook.load(std::memory_order_relaxed) == TxHook::mirror) [[unlikely]] {
     mirror_sent(burst, view.packet, port);
   }
   const TunnelEgress* tunnel = port.egress_tunnel.load(std::memory_order_acquire);
@@ -205,7 +205,7 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
     tx_.free(view.packet);
     return;
   }
-  const FarEnd far_end = far_end_of(*view.values);
+  const RemoteEndpoint remote_endpoint = remote_endpoint_of(*view.values);
   const PuntInfo info{.lsi_id = burst.program->lsi_id,
                       .in_port = port.number,
                       .in_phy_port = port.number,
@@ -213,14 +213,14 @@ void ActionRunner::send(const BurstContext& burst, PacketView view, const Port& 
                       .reason = PuntReason::underlay,
                       .max_len = 0,
                       .cookie = 0,
-                      .metadata = far_end[0],
-                      .tunnel_id = far_end[1]};
+                      .metadata = remote_endpoint[0],
+                      .tunnel_id = remote_endpoint[1]};
   if (!punts_.punt(view.packet, info)) tx_.free(view.packet);
 }
 
 void ActionRunner::tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept {
   rte_mbuf* made = rte_pktmbuf_copy(packet, packet->pool, 0, UINT32_MAX);
-  if (made == nullptr) return;  // neighbours are asked again
+  if (made == nullptr) return;  // neighbors are asked again
   const PuntInfo info{.lsi_id = burst.program->lsi_id,
                       .in_port = kPortLocal,
                       .in_phy_port = kPortLocal,

@@ -21,7 +21,7 @@ struct Mirror;
 /// One packet and what is known of it. A packet and its fields are always in step.
 struct PacketView {
   rte_mbuf* packet;
-  match::FieldValues* values;
+  match::FlowKey* values;
   packet::ParsedPacket* parsed;
 };
 
@@ -94,7 +94,7 @@ class ActionRunner {
   void punt(const BurstContext& burst, PacketView view, const RuleBody& rule, PuntReason reason,
             uint16_t max_len) noexcept;
   /// Sends the packet itself out of a port, or drops it for the reason that forbids it.
-  void output(const BurstContext& burst, PacketView view, const PortCell& cell) noexcept;
+  void output(const BurstContext& burst, PacketView view, const PortHandle& handle) noexcept;
   /// Sends the packet itself to a port that may be sent to, encapsulated if it is a tunnel.
   void send(const BurstContext& burst, PacketView view, const Port& port) noexcept;
   /// Gives copies of a packet that comes in or leaves by the port `at` to those of `mirrors` that
@@ -103,7 +103,7 @@ class ActionRunner {
               std::span<const std::shared_ptr<const Mirror>> mirrors) noexcept;
   /// The same for the mirrors of what leaves by a port.
   void mirror_sent(const BurstContext& burst, rte_mbuf* packet, const Port& port) noexcept;
-  /// Tells the control thread of a packet that is about neighbours, a copy of it.
+  /// Tells the control thread of a packet that is about neighbors, a copy of it.
   void tell_of_neighbor(const BurstContext& burst, rte_mbuf* packet) noexcept;
 
  private:
@@ -120,7 +120,7 @@ class ActionRunner {
   /// Sends a mirror's copy, with the tag that its VLAN has at the port.
   void send_mirrored(const BurstContext& burst, rte_mbuf* packet, const Mirror& mirror,
                      const Port& port, uint16_t vlan) noexcept;
-  void group(const BurstContext& burst, PacketView view, const GroupCell& cell,
+  void group(const BurstContext& burst, PacketView view, const GroupHandle& handle,
              const RuleBody& rule, bool consume, unsigned nesting) noexcept;
   void run_bucket(const BurstContext& burst, PacketView view, const BucketProgram& bucket,
                   const RuleBody& rule, bool consume, unsigned nesting) noexcept;
@@ -151,7 +151,7 @@ inline constexpr unsigned kSelectTickShift = 29;
 /// that flows which differ in nothing else spread too.
 [[nodiscard]] uint64_t select_hash(const rte_mbuf* packet, uint64_t flow_hash64) noexcept;
 /// The flow's number's lower half, which a tunnel shows as its source port: were it the same half,
-/// all packets of a bucket would look alike.
+/// all packets of a bucket would look homogeneous.
 [[nodiscard]] inline uint32_t entropy_of(uint64_t flow_hash64) {
   return static_cast<uint32_t>(flow_hash64);
 }
@@ -159,7 +159,7 @@ inline constexpr unsigned kSelectTickShift = 29;
 /// True if something can go out there now (section 5.6.1, fast failover).
 [[nodiscard]] bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept;
 
-/// The place on a select group's wheel for a flow, its bucket alive; nothing if none is.
+/// The place on a select group's bucket_table for a flow, its bucket alive; nothing if none is.
 [[nodiscard]] const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noexcept;
 
 /// The same of a stateful group, which remembers.

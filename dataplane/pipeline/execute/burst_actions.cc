@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the shapes that need more than the rule's own line (meters, groups, tunnels), on all of
-// a burst's packets that hit them: step by step for all, so that their cache misses overlap.
+// Rules of the fast-path classes that need more than the rule's own line (meters, groups, tunnels),
+// on all of a burst's packets that hit them: step by step for all, so that their cache misses
+// overlap.
 #include <rte_prefetch.h>
 
 #include "match/fields/extract.h"
@@ -13,14 +14,14 @@
 namespace headrace::pipeline {
 
 /// Packets that go on to a table, noted together while it is the same one.
-class Executor::Context::Departures {
+class Executor::Context::NextTableBatch {
  public:
-  explicit Departures(Context& context) : context_(context) {}
-  ~Departures() {
+  explicit NextTableBatch(Context& context) : context_(context) {}
+  ~NextTableBatch() {
     if (members_ != 0) context_.wait_at(table_, members_);
   }
-  Departures(const Departures&) = delete;
-  Departures& operator=(const Departures&) = delete;
+  NextTableBatch(const NextTableBatch&) = delete;
+  NextTableBatch& operator=(const NextTableBatch&) = delete;
 
   void add(uint8_t i, uint8_t table) {
     if (table != table_) [[unlikely]] {
@@ -49,7 +50,7 @@ void Executor::Context::run_meters(std::span<const uint8_t> active,
   for (size_t j = 0; j < positions.size(); ++j) {
     if (meters[j] != nullptr) rte_prefetch0(&burst.counts[meters[j]->counter]);
   }
-  Departures onward(*this);
+  NextTableBatch onward(*this);
   for (size_t j = 0; j < positions.size(); ++j) {
     const uint8_t k = positions[j];
     const uint8_t i = active[k];
@@ -58,7 +59,7 @@ void Executor::Context::run_meters(std::span<const uint8_t> active,
       onward.add(i, all_rules[rules[k]].next_table);
     }
     if (values[i].ip_dscp != dscp) [[unlikely]] {
-      forget_facts();
+      forget_burst_metadata();
     }
   }
 }
@@ -67,7 +68,7 @@ void Executor::Context::run_meters(std::span<const uint8_t> active,
 void Executor::Context::run_pops(std::span<const uint8_t> active,
                                  std::span<const uint8_t> positions) noexcept {
   PacketSet popped = 0;
-  Departures onward(*this);
+  NextTableBatch onward(*this);
   for (uint8_t k : positions) {
     const Rule& rule = burst.program->rules[rules[k]];
     const uint8_t i = active[k];
@@ -86,7 +87,7 @@ void Executor::Context::run_pops(std::span<const uint8_t> active,
 
 /// Parses packets whose headers have changed; what else is known of them stays.
 void Executor::Context::parse_again(PacketSet members) noexcept {
-  forget_facts();
+  forget_burst_metadata();
   if (members != first_packets(count) || burst.parse_depth == packet::Depth::full) {
     for (PacketSet rest = members; rest != 0; rest &= rest - 1) {
       const auto i = static_cast<size_t>(__builtin_ctz(rest));
@@ -141,7 +142,7 @@ void Executor::Context::run_selects(std::span<const uint8_t> active,
   for (const Chosen& each : std::span(chosen.data(), n_chosen)) {
     const uint8_t i = active[each.k];
     const Rule& rule = each.bucket->rule;
-    if (rule.shape != RuleShape::forward ||
+    if (rule.fast_path != FastPathClass::forward ||
         ((rule.edits & kEditTtl) != 0 &&
          ttl_expires(rte_pktmbuf_mtod(packets[i], const uint8_t*), parsed[i]))) [[unlikely]] {
       run_rule(i, all_rules[rules[each.k]]);
@@ -177,7 +178,7 @@ void Executor::Context::run_pushes(std::span<const uint8_t> active,
 
 /// Edits packets and sends them. TTLs last.
 void Executor::Context::deliver(std::span<const Delivery> deliveries) noexcept {
-  const PortCell* cell = nullptr;
+  const PortHandle* handle = nullptr;
   const Port* port = nullptr;
   DropReason refusal = DropReason::none;
   // Packets for one port in a row leave together.
@@ -193,14 +194,14 @@ void Executor::Context::deliver(std::span<const Delivery> deliveries) noexcept {
     if ((rule.edits & kEditTunnel) != 0 && !push_tunnel(each)) [[unlikely]] {
       continue;
     }
-    if (rule.out != cell) [[unlikely]] {
+    if (rule.out != handle) [[unlikely]] {
       if (n_run != 0) {
         tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
       }
       n_run = 0;
       run_bytes = 0;
-      cell = rule.out;
-      port = cell->port.load(std::memory_order_acquire);
+      handle = rule.out;
+      port = handle->port.load(std::memory_order_acquire);
       refusal = refusal_of(port);
     }
     if (refusal != DropReason::none) [[unlikely]] {

@@ -35,7 +35,7 @@ inline constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
 /// The positions at which `rules` holds `rule`.
 [[nodiscard]] PacketSet positions_of(const std::array<uint32_t, kBurst>& rules,
                                      uint32_t rule) noexcept;
-/// Its portable twin.
+/// Its portable variant.
 [[nodiscard]] inline PacketSet positions_of_portable(const std::array<uint32_t, kBurst>& rules,
                                                      uint32_t rule) noexcept {
   PacketSet found = 0;
@@ -43,7 +43,7 @@ inline constexpr std::array<uint8_t, kBurst> kIdentity = make_identity();
   return found;
 }
 
-/// A packet on its way out, as a rule of the forward shape says.
+/// A packet on its way out, as a rule of the forward class says.
 struct Delivery {
   const Rule* rule;
   uint64_t hash;  ///< flow_hash64(), before any edit
@@ -51,8 +51,8 @@ struct Delivery {
 };
 
 /// An executor's insides: shared by executor.cc, burst_actions.cc and patches.cc, nobody else's.
-struct Executor::Context final : DepartureWatcher {
-  class Departures;
+struct Executor::Context final : TxObserver {
+  class NextTableBatch;
 
   Context(unsigned worker, PuntQueue& punts)
       : worker(worker), tx(worker, *this), runner(worker, punts, tx) {}
@@ -73,7 +73,7 @@ struct Executor::Context final : DepartureWatcher {
   void drop_by(const Rule& rule, uint8_t i) noexcept;
   [[nodiscard]] uint64_t bytes_of(std::span<const uint8_t> active,
                                   PacketSet members) const noexcept;
-  [[nodiscard]] bool drop_strangers(std::span<const uint8_t> active) noexcept;
+  [[nodiscard]] bool drop_misses(std::span<const uint8_t> active) noexcept;
   /// The following take packets by their positions in `active`, counted already.
   void run_meters(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
   void run_pops(std::span<const uint8_t> active, std::span<const uint8_t> positions) noexcept;
@@ -82,7 +82,7 @@ struct Executor::Context final : DepartureWatcher {
   void deliver(std::span<const Delivery> deliveries) noexcept;
   bool push_tunnel(const Delivery& delivery) noexcept;
   void parse_again(PacketSet members) noexcept;
-  void run_alike(const ForwardBurst& alike) noexcept;
+  void run_homogeneous(const ForwardBurst& homogeneous) noexcept;
   void run_mixed(std::span<const uint8_t> active, bool sets) noexcept;
   [[nodiscard]] DropReason refusal_of(const Port* port) const noexcept {
     return port == nullptr         ? DropReason::port_missing
@@ -104,7 +104,7 @@ struct Executor::Context final : DepartureWatcher {
     lengths[i] = now;
   }
   /// Headers or values of packets that go on have changed.
-  void forget_facts() noexcept { facts = {}; }
+  void forget_burst_metadata() noexcept { burst_metadata = {}; }
   void wait_at(uint8_t table, PacketSet members) noexcept {
     waiting[table] |= members;
     tables_waiting[table / 64] |= uint64_t{1} << (table % 64);
@@ -122,14 +122,14 @@ struct Executor::Context final : DepartureWatcher {
   size_t count{0};
   uint64_t burst_bytes{0};  ///< of all its packets, as they are now
   rte_mbuf* const* packets{nullptr};
-  match::BurstFacts facts;  ///< as the packets are now
-  PacketSet with_set{0};    ///< whose action set is not empty
-  PacketSet had_output{0};  ///< that went somewhere already
+  match::BurstMetadata burst_metadata;  ///< as the packets are now
+  PacketSet with_set{0};                ///< whose action set is not empty
+  PacketSet had_output{0};              ///< that went somewhere already
   std::array<uint64_t, 4> tables_waiting{};
   alignas(64) std::array<uint32_t, kBurst> rules;  ///< by position in `active`
   alignas(64) std::array<uint32_t, kBurst> lengths;
   alignas(64) std::array<packet::ParsedPacket, kBurst> parsed;
-  alignas(64) std::array<match::FieldValues, kBurst> values;
+  alignas(64) std::array<match::FlowKey, kBurst> values;
   std::array<PacketSet, 256> waiting{};
   std::array<ActionSet, kBurst> sets;
   PatchBurst patch;

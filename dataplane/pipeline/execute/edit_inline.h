@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The edits of the forward shape, inlined where packets pass.
+// The edits of the forward class, inlined where packets pass.
 #pragma once
 
 #include <cstdint>

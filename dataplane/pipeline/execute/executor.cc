@@ -44,7 +44,8 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
     count = reassemble(*program.defragmenter, burst_packets);
     if (count == 0) return;
   }
-  facts = program.extract({packets, count}, {number, number}, values.data(), parsed.data());
+  burst_metadata =
+      program.extract({packets, count}, {number, number}, values.data(), parsed.data());
   if (in_port != nullptr && in_port->looks_at_received.load(std::memory_order_relaxed))
       [[unlikely]] {
     look_at_received(*in_port, arrived);
@@ -69,7 +70,7 @@ void Executor::Context::run_burst(const LsiProgram& program, const Port* in_port
 void Executor::Context::look_at_received(const Port& in_port, bool arrived) noexcept {
   if (in_port.is_tunnel) {
     take_tunnel_fields({packets, count}, values.data(), burst.parse_depth);
-    facts.differ = match::kAllWords;
+    burst_metadata.differ = match::kAllWords;
   }
   const PortMirrors* mirrors = in_port.mirrors.load(std::memory_order_acquire);
   if (mirrors == nullptr) return;
@@ -128,7 +129,7 @@ void Executor::Context::run_members(uint8_t table, std::span<const uint8_t> acti
   if (compiled == nullptr) {
     std::fill_n(rules.begin(), n, kNoRule);
   } else {
-    compiled->lookup(values.data(), active, rules.data(), facts.differ);
+    compiled->lookup(values.data(), active, rules.data(), burst_metadata.differ);
   }
   const uint64_t looked_up = timed ? rte_rdtsc() : 0;
   uint32_t missed = 0;
@@ -157,40 +158,41 @@ void Executor::Context::run_one(const Rule& rule, std::span<const uint8_t> activ
                                 PacketSet members, uint64_t bytes) noexcept {
   add(burst.counts[rule.counter], active.size(), bytes);
   if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
-  if (rule.shape == RuleShape::go) {
+  if (rule.fast_path == FastPathClass::go) {
     wait_at(rule.next_table, members);
-  } else if (rule.shape == RuleShape::meter) {
+  } else if (rule.fast_path == FastPathClass::meter) {
     run_meters(active, {kIdentity.data(), active.size()});
-  } else if (rule.shape == RuleShape::pop) {
+  } else if (rule.fast_path == FastPathClass::pop) {
     run_pops(active, {kIdentity.data(), active.size()});
   } else if ((with_set & members) != 0) {
     for (uint8_t i : active) run_rule(i, rule);
-  } else if (rule.shape == RuleShape::select) {
+  } else if (rule.fast_path == FastPathClass::select) {
     run_selects(active, {kIdentity.data(), active.size()});
-  } else if (rule.shape == RuleShape::forward && (rule.edits & kEditTunnel) != 0) {
+  } else if (rule.fast_path == FastPathClass::forward && (rule.edits & kEditTunnel) != 0) {
     run_pushes(active, {kIdentity.data(), active.size()});
-  } else if (rule.shape == RuleShape::forward) {
-    run_alike({burst.program->rules, rules.data(), active, packets, parsed.data(), lengths.data(),
-               nullptr, facts});
-  } else if (rule.shape == RuleShape::drop) {
+  } else if (rule.fast_path == FastPathClass::forward) {
+    run_homogeneous({burst.program->rules, rules.data(), active, packets, parsed.data(),
+                     lengths.data(), nullptr, burst_metadata});
+  } else if (rule.fast_path == FastPathClass::drop) {
     for (uint8_t i : active) drop_by(rule, i);
   } else {
     for (uint8_t i : active) run_rule(i, rule);
   }
 }
 
-/// Sends packets whose rules are alike: see forward.h.
-void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
-  const Port* port = alike.all_rules[alike.rules[0]].out->port.load(std::memory_order_acquire);
+/// Sends packets whose rules are homogeneous: see forward.h.
+void Executor::Context::run_homogeneous(const ForwardBurst& homogeneous) noexcept {
+  const Port* port =
+      homogeneous.all_rules[homogeneous.rules[0]].out->port.load(std::memory_order_acquire);
   const DropReason refusal = refusal_of(port);
   std::array<rte_mbuf*, kBurst> leaving;
-  const Forwarded done = forward_alike(alike, leaving.data());
+  const Forwarded done = forward_homogeneous(homogeneous, leaving.data());
   if (refusal != DropReason::none) [[unlikely]] {
     for (size_t k = 0; k < done.count; ++k) runner.drop(burst, leaving[k], refusal);
   } else if (port->is_tunnel) [[unlikely]] {
     size_t next = 0;
-    for (size_t k = 0; k < alike.active.size(); ++k) {
-      const uint8_t i = alike.active[k];
+    for (size_t k = 0; k < homogeneous.active.size(); ++k) {
+      const uint8_t i = homogeneous.active[k];
       if ((done.expired >> k & 1) != 0) continue;
       runner.send(burst, {leaving[next++], &values[i], &parsed[i]}, *port);
     }
@@ -199,7 +201,7 @@ void Executor::Context::run_alike(const ForwardBurst& alike) noexcept {
   }
   for (uint32_t rest = done.expired; rest != 0; rest &= rest - 1) {
     const auto k = static_cast<size_t>(__builtin_ctz(rest));
-    run_rule(alike.active[k], alike.all_rules[alike.rules[k]]);
+    run_rule(homogeneous.active[k], homogeneous.all_rules[homogeneous.rules[k]]);
   }
 }
 
@@ -212,7 +214,7 @@ void Executor::Context::run_rule(uint8_t i, const Rule& rule) noexcept {
     runner.drop(burst, view.packet, DropReason::table_miss);
     return;
   }
-  forget_facts();
+  forget_burst_metadata();
   if (body.meter != nullptr &&
       !runner.meter(burst, view, body.meter->meter.load(std::memory_order_acquire))) {
     return;

@@ -117,8 +117,8 @@ Case l2(size_t macs, size_t flows) {
 }
 
 /// 100 exact flows, and one packet in a hundred that is of none: nobody's, from anywhere.
-Case strangers(size_t one_in) {
-  Case made{one_in == 0 ? "100 exact flows, no stranger"
+Case misses(size_t one_in) {
+  Case made{one_in == 0 ? "100 exact flows, no miss"
                         : fmt::format("100 exact flows, 1 packet in {} dropped", one_in),
             {},
             {}};
@@ -131,9 +131,9 @@ Case strangers(size_t one_in) {
   }
   std::mt19937 random(7);
   for (uint32_t i = 0; i < 16'384; ++i) {
-    const bool stranger = one_in != 0 && i % one_in == 0;
+    const bool miss = one_in != 0 && i % one_in == 0;
     FrameSpec spec;
-    spec.ip_src = stranger ? 0x0c000000 + random() % 0xffffff : 0x0b000000 + i % kFlows;
+    spec.ip_src = miss ? 0x0c000000 + random() % 0xffffff : 0x0b000000 + i % kFlows;
     made.frames.push_back(frame(spec));
   }
   return made;
@@ -144,19 +144,19 @@ struct Prefix {
   unsigned length;
 };
 
-/// The router: MAC, then prefixes, each with a neighbour of its own.
+/// The router: MAC, then prefixes, each with a neighbor of its own.
 Case l3(std::string name, const std::vector<Prefix>& prefixes, size_t flows) {
   Case made{std::move(name), {}, {}};
   made.flows.push_back(add_flow(
       0, 10, make_match({{Field::in_port, 1}, {Field::eth_dst, kRouterMac}}), {GotoTable{1}}));
-  uint64_t neighbour = 0;
+  uint64_t neighbor = 0;
   for (const Prefix& prefix : prefixes) {
     const uint64_t mask = 0xffffffffull << (32 - prefix.length) & 0xffffffff;
     made.flows.push_back(
         add_flow(1, static_cast<uint16_t>(prefix.length),
                  make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, prefix.address, mask}}),
                  {ApplyActions{{set_field(Field::eth_src, 0x02000000aa00),
-                                set_field(Field::eth_dst, 0x020000bb0000 + neighbour++),
+                                set_field(Field::eth_dst, 0x020000bb0000 + neighbor++),
                                 SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
   }
   std::mt19937 random(7);
@@ -435,8 +435,8 @@ int run(bool json, unsigned milliseconds, const std::string& only) {
        }},
       bridge(100),
       bridge(10'000),
-      {"100 exact flows, no stranger", [] { return strangers(0); }},
-      {"100 exact flows, 1 packet in 100 dropped", [] { return strangers(100); }},
+      {"100 exact flows, no miss", [] { return misses(0); }},
+      {"100 exact flows, 1 packet in 100 dropped", [] { return misses(100); }},
       routes("x /24", slash24s, 1, 1),
       routes("x /24", slash24s, 100, 100),
       routes("x /24", slash24s, 2000, 10'000),

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bursts through programs: splitting, patches, groups, meters, packet-out, and the books kept.
+// Bursts through programs: splitting, patches, groups, meters, packet-out, and the counters kept.
 #include "pipeline/execute/executor.h"
 
 #include <gmock/gmock.h>

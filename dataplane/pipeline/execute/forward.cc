@@ -10,9 +10,9 @@
 namespace headrace::pipeline {
 namespace {
 
-/// The members that decide whether rules are alike, as one number.
+/// The members that decide whether rules are homogeneous, as one number.
 inline uint32_t kind_of(const Rule& rule) {
-  static_assert(offsetof(Rule, shape) == 0 && offsetof(Rule, next_table) == 1);
+  static_assert(offsetof(Rule, fast_path) == 0 && offsetof(Rule, next_table) == 1);
   static_assert(offsetof(Rule, edits) == 2 && offsetof(Rule, track_idle) == 3);
   uint32_t kind;
   std::memcpy(&kind, &rule, sizeof kind);
@@ -114,11 +114,11 @@ Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
   const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
 #if HEADRACE_HAS_AVX512
   if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512) {
-    if (burst.facts.ttl_lasts) {
+    if (burst.burst_metadata.ttl_lasts) {
       return (edits & kEditL2) != 0 ? forward_avx512<true, counted, true>(burst, leaving)
                                     : forward_avx512<false, counted, true>(burst, leaving);
     }
-    if (burst.facts.plain_ipv4 || all_plain_ipv4(burst)) {
+    if (burst.burst_metadata.plain_ipv4 || all_plain_ipv4(burst)) {
       return (edits & kEditL2) != 0 ? forward_avx512<true, counted, false>(burst, leaving)
                                     : forward_avx512<false, counted, false>(burst, leaving);
     }
@@ -138,14 +138,14 @@ Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
 
 }  // namespace
 
-bool alike(const ForwardBurst& burst) noexcept {
+bool is_homogeneous(const ForwardBurst& burst) noexcept {
   const Rule& first = burst.all_rules[burst.rules[0]];
-  if (first.shape != RuleShape::forward || first.track_idle != 0 ||
+  if (first.fast_path != FastPathClass::forward || first.track_idle != 0 ||
       (first.edits & kEditTunnel) != 0) {
     return false;
   }
   const uint32_t kind = kind_of(first);
-  const PortCell* out = first.out;
+  const PortHandle* out = first.out;
   uint32_t kinds = 0;
   uintptr_t outs = 0;
   // Independent loads: the rules' cache misses overlap.
@@ -157,7 +157,7 @@ bool alike(const ForwardBurst& burst) noexcept {
   return kinds == 0 && outs == 0;
 }
 
-Forwarded forward_alike(const ForwardBurst& burst, rte_mbuf** leaving) noexcept {
+Forwarded forward_homogeneous(const ForwardBurst& burst, rte_mbuf** leaving) noexcept {
   return burst.counts != nullptr ? forward<true>(burst, leaving) : forward<false>(burst, leaving);
 }
 

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules of the forward shape, all alike, on many packets: where a switch spends its time.
+// Rules of the forward class, homogeneous, on many packets: where a switch spends its time.
 //
-// Rules are alike if they make the same kinds of edits and send to the same port. What they write
-// (which MAC addresses) and what they count may differ: the routes of a table whose neighbours are
-// behind one port are alike. So the loop over the packets decides nothing per packet but whether a
-// TTL expires.
+// Rules are homogeneous if they make the same kinds of edits and send to the same port. What they
+// write (which MAC addresses) and what they count may differ: the routes of a table whose neighbors
+// are behind one port are homogeneous. So the loop over the packets decides nothing per packet but
+// whether a TTL expires.
 //
-// Two twins: one of portable code for all frames, one for AVX-512 that serves a burst of untagged
-// IPv4 frames. There TTL, checksum and both MAC addresses lie in the first 32 bytes of the frame,
-// which change in one register.
+// Two variants: one of portable code for all frames, one for AVX-512 that serves a burst of
+// untagged IPv4 frames. There TTL, checksum and both MAC addresses lie in the first 32 bytes of the
+// frame, which change in one register.
 //
 // Thread safety: pure functions of their arguments; counts are the calling worker's own.
 #pragma once
@@ -34,7 +34,7 @@ struct ForwardBurst {
   const packet::ParsedPacket* parsed;
   const uint32_t* lengths;  ///< of the packets
   Count* counts;            ///< by the rules' counter; null: counted already
-  match::BurstFacts facts{};
+  match::BurstMetadata burst_metadata{};
 };
 
 /// What became of them.
@@ -45,10 +45,10 @@ struct Forwarded {
 };
 
 /// True if the rules of all packets are alike, in the sense above, and none notes its use.
-[[nodiscard]] bool alike(const ForwardBurst& burst) noexcept;
+[[nodiscard]] bool is_homogeneous(const ForwardBurst& burst) noexcept;
 
 /// Counts the packets, edits them as their rules say, and puts those that may leave into `leaving`
-/// (room for all) in order. The rules must be alike.
-[[nodiscard]] Forwarded forward_alike(const ForwardBurst& burst, rte_mbuf** leaving) noexcept;
+/// (room for all) in order. The rules must be homogeneous.
+[[nodiscard]] Forwarded forward_homogeneous(const ForwardBurst& burst, rte_mbuf** leaving) noexcept;
 
 }  // namespace headrace::pipeline

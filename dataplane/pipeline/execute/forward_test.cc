@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bursts of rules alike: both twins do the same edits, and the right ones.
+// Homogeneous bursts: both variants do the same edits, and the right ones.
 #include "pipeline/execute/forward.h"
 
 #include <gtest/gtest.h>
@@ -46,9 +46,9 @@ class ForwardTest : public testing::Test {
  protected:
   ForwardTest() {
     for (size_t i = 0; i < kRules; ++i) {
-      rules_[i].shape = RuleShape::forward;
+      rules_[i].fast_path = FastPathClass::forward;
       rules_[i].counter = static_cast<CounterIndex>(i);
-      rules_[i].out = &cell_;
+      rules_[i].out = &handle_;
       for (size_t at = 0; at < 12; ++at) {
         rules_[i].l2_value[at] = static_cast<uint8_t>(16 * i + at);
         rules_[i].l2_mask[at] = 0xff;
@@ -68,18 +68,18 @@ class ForwardTest : public testing::Test {
       packets[i] = made.back()->mbuf();
       lengths[i] = packets[i]->pkt_len;
     }
-    std::array<match::FieldValues, kBurst> values;
+    std::array<match::FlowKey, kBurst> values;
     std::array<packet::ParsedPacket, kBurst> parsed;
-    const match::BurstFacts facts = match::extractor_for(packet::Depth::l3)(
+    const match::BurstMetadata burst_metadata = match::extractor_for(packet::Depth::l3)(
         {packets.data(), frames.size()}, {1, 1}, values.data(), parsed.data());
     Result result;
     std::array<rte_mbuf*, kBurst> leaving;
     const ForwardBurst burst{rules_.data(),        hit.data(),    active,
                              packets.data(),       parsed.data(), lengths.data(),
-                             result.counts.data(), facts};
-    lasting_ += facts.ttl_lasts ? 1 : 0;
-    EXPECT_TRUE(alike(burst));
-    result.done = forward_alike(burst, leaving.data());
+                             result.counts.data(), burst_metadata};
+    lasting_ += burst_metadata.ttl_lasts ? 1 : 0;
+    EXPECT_TRUE(is_homogeneous(burst));
+    result.done = forward_homogeneous(burst, leaving.data());
     for (size_t i = 0; i < result.done.count; ++i) {
       const auto found = std::find(packets.begin(), packets.end(), leaving[i]);
       result.leaving.push_back(static_cast<size_t>(found - packets.begin()));
@@ -95,7 +95,7 @@ class ForwardTest : public testing::Test {
     for (Rule& rule : rules_) rule.edits = edits;
   }
 
-  PortCell cell_;
+  PortHandle handle_;
   std::array<Rule, kRules> rules_{};
   size_t lasting_{0};  ///< bursts known to have no TTL that expires
 };
@@ -152,16 +152,16 @@ TEST_F(ForwardTest, RulesOfOtherKindsOrPortsAreNotAlike) {
   const std::vector<uint8_t> active = {0, 1};
   const std::vector<uint32_t> hit = {0, 1};
   const ForwardBurst burst{rules_.data(), hit.data(), active, nullptr, nullptr, nullptr, nullptr};
-  EXPECT_TRUE(alike(burst));
+  EXPECT_TRUE(is_homogeneous(burst));
   rules_[1].edits = kEditTtl;
-  EXPECT_FALSE(alike(burst));
+  EXPECT_FALSE(is_homogeneous(burst));
   rules_[1].edits = 0;
-  PortCell other;
+  PortHandle other;
   rules_[1].out = &other;
-  EXPECT_FALSE(alike(burst));
-  rules_[1].out = &cell_;
+  EXPECT_FALSE(is_homogeneous(burst));
+  rules_[1].out = &handle_;
   rules_[0].track_idle = rules_[1].track_idle = 1;
-  EXPECT_FALSE(alike(burst));
+  EXPECT_FALSE(is_homogeneous(burst));
 }
 
 }  // namespace

@@ -62,16 +62,16 @@ bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept {
 }
 
 const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noexcept {
-  const size_t places = group.wheel.size();
+  const size_t places = group.bucket_table.size();
   if (places == 0) return nullptr;
   size_t place = uint64_t{hash} * places >> 32;
-  const BucketProgram* bucket = &group.buckets[group.wheel[place]];
+  const BucketProgram* bucket = &group.buckets[group.bucket_table[place]];
   if (!group.watched || is_live(*bucket, 0)) [[likely]]
     return bucket;
   // Flows of a dead bucket spread over the living ones; the others' flows stay where they are.
   for (size_t tried = 0; tried < places; ++tried) {
     hash = static_cast<uint32_t>(mix(hash, tried + 1));
-    bucket = &group.buckets[group.wheel[uint64_t{hash} * places >> 32]];
+    bucket = &group.buckets[group.bucket_table[uint64_t{hash} * places >> 32]];
     if (is_live(*bucket, 0)) return bucket;
   }
   for (const BucketProgram& any : group.buckets) {
@@ -111,10 +111,10 @@ const BucketProgram* ActionRunner::choose(const GroupProgram& group, uint64_t ha
   return nullptr;
 }
 
-void ActionRunner::group(const BurstContext& burst, PacketView view, const GroupCell& cell,
+void ActionRunner::group(const BurstContext& burst, PacketView view, const GroupHandle& handle,
                          const RuleBody& rule, bool consume, unsigned nesting) noexcept {
   any_output_ = true;
-  const GroupProgram* group = cell.group.load(std::memory_order_acquire);
+  const GroupProgram* group = handle.group.load(std::memory_order_acquire);
   DropReason refusal = DropReason::none;
   const BucketProgram* bucket = nullptr;
   if (group == nullptr) {
@@ -163,7 +163,7 @@ void ActionRunner::run_bucket(const BurstContext& burst, PacketView view,
   // The bucket works on a packet of its own; the fields are its own, too.
   rte_mbuf* packet = copy(burst, view.packet);
   if (packet == nullptr) return;
-  match::FieldValues values = *view.values;
+  match::FlowKey values = *view.values;
   packet::ParsedPacket parsed = *view.parsed;
   if (run_ops(burst, {packet, &values, &parsed}, bucket.ops, rule, true, nesting + 1) ==
       Outcome::kept) {

@@ -35,8 +35,8 @@ void ActionRunner::mirror(const BurstContext& burst, rte_mbuf* packet, const Por
     }
     if (vlan == mirror.output_vlan || is_reserved_group(rte_pktmbuf_mtod(packet, const uint8_t*)))
       continue;
-    for (const PortCell* cell : mirror.carriers) {
-      const Port* port = cell->port.load(std::memory_order_acquire);
+    for (const PortHandle* handle : mirror.carriers) {
+      const Port* port = handle->port.load(std::memory_order_acquire);
       if (port == nullptr || port == burst.in_port) continue;
       send_mirrored(burst, packet, mirror, *port, mirror.output_vlan);
     }
@@ -75,7 +75,7 @@ void ActionRunner::send_mirrored(const BurstContext& burst, rte_mbuf* packet, co
     return;
   }
   packet::ParsedPacket parsed = packet::parse(packet::frame_of(made), burst.parse_depth);
-  match::FieldValues no_fields{};
+  match::FlowKey no_fields{};
   if (then != now.vid_if_present() &&
       retag(made, parsed, burst.parse_depth, now, then) != DropReason::none) {
     undelivered();

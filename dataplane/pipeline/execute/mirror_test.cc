@@ -6,7 +6,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "pipeline/control/sole_path.h"
+#include "pipeline/control/point_to_point_path.h"
 #include "pipeline/program/action_program.h"
 #include "pipeline/testing/test_support.h"
 
@@ -229,28 +229,30 @@ TEST_F(MirrorTest, SeesPatchesInBothLsis) {
   EXPECT_THAT(sw.take(3), ElementsAre(frame(), frame(10)));
   EXPECT_THAT(outer_3.sent, ElementsAre(frame(), frame(10)));
   EXPECT_THAT(outer_2.sent, ElementsAre(frame(), frame(10)));
-  EXPECT_THAT(SolePaths().find(sw.lsi, 1).reason, "port p9 is mirrored");
+  EXPECT_THAT(PointToPointPaths().find(sw.lsi, 1).reason, "port p9 is mirrored");
 }
 
 TEST_F(MirrorTest, KeepsAPairOfPortsOnTheSwitch) {
   ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 20, make_match({{Field::in_port, 4}}),
                                        {ApplyActions{{OutputAction{.port = 5}}}})));
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason, "");
   const std::string sender = sw.lsi.port_desc(4)->name;
   const std::string receiver = sw.lsi.port_desc(5)->name;
   set({to_port(3, {4})});
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "port " + sender + " is mirrored");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason, "port " + sender + " is mirrored");
   set({to_port(3, {}, {5})});
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "port " + receiver + " is mirrored");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason, "port " + receiver + " is mirrored");
   set({to_port(5, {1})});
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "port " + receiver + " is the output of a mirror");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason,
+            "port " + receiver + " is the output of a mirror");
   MirrorConfig config = to_port(0, {1});
   config.output_port.reset();
   config.output_vlan = 99;
   set({config});
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "mirrors' copies go to " + receiver + " too");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason,
+            "mirrors' copies go to " + receiver + " too");
   set({to_port(3, {1}, {2})});
-  EXPECT_EQ(SolePaths().find(sw.lsi, 4).reason, "");
+  EXPECT_EQ(PointToPointPaths().find(sw.lsi, 4).reason, "");
 }
 
 TEST_F(MirrorTest, RefusesMoreThanItHasMarksFor) {

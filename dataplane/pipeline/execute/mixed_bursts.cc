@@ -2,9 +2,9 @@
 // Bursts whose packets hit several rules of a table.
 //
 // One packet in a hundred of another kind makes every third burst a mixed one, and nobody can
-// choose what strangers send. So the many among which they came keep the short ways that they had
+// choose what misses send. So the many among which they came keep the short ways that they had
 // alone: a burst of two rules is parted into two that are uniform, and those that rules only drop
-// are put aside from routes that are alike.
+// are put aside from routes that are homogeneous.
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
@@ -75,13 +75,14 @@ void Executor::Context::run_many(std::span<const uint8_t> active, PacketSet memb
   const Rule* all_rules = burst.program->rules;
   const bool sets = (with_set & members) != 0;
   if (!sets) {
-    const ForwardBurst packets_and_rules{all_rules,     rules.data(),   active,       packets,
-                                         parsed.data(), lengths.data(), burst.counts, facts};
-    if (!missed && alike(packets_and_rules)) {
-      run_alike(packets_and_rules);
+    const ForwardBurst packets_and_rules{all_rules,    rules.data(),  active,
+                                         packets,      parsed.data(), lengths.data(),
+                                         burst.counts, burst_metadata};
+    if (!missed && is_homogeneous(packets_and_rules)) {
+      run_homogeneous(packets_and_rules);
       return;
     }
-    if (drop_strangers(active)) return;
+    if (drop_misses(active)) return;
   }
   for (size_t k = 0; k < active.size(); ++k) rte_prefetch0(&all_rules[rules[k]]);
   run_mixed(active, sets);
@@ -141,28 +142,29 @@ void Executor::Context::drop_by(const Rule& rule, uint8_t i) noexcept {
 }
 
 /// Drops the packets whose rules do nothing else, and deals with the rest, if there are such and
-/// the rest is alike; else false, and nothing is done.
-bool Executor::Context::drop_strangers(std::span<const uint8_t> active) noexcept {
+/// the rest is homogeneous; else false, and nothing is done.
+bool Executor::Context::drop_misses(std::span<const uint8_t> active) noexcept {
   const Rule* all_rules = burst.program->rules;
   const size_t count_here = active.size();
   std::array<uint8_t, kBurst> kept;
   std::array<uint32_t, kBurst> kept_rules;
-  PacketSet strangers = 0;
+  PacketSet misses = 0;
   size_t n = 0;
-  // Without a branch on what a packet is: strangers may come at any place.
+  // Without a branch on what a packet is: misses may come at any place.
   for (size_t k = 0; k < count_here; ++k) {
-    const bool stranger = all_rules[rules[k]].shape == RuleShape::drop;
-    strangers |= PacketSet{stranger} << k;
+    const bool miss = all_rules[rules[k]].fast_path == FastPathClass::drop;
+    misses |= PacketSet{miss} << k;
     kept[n] = active[k];
     kept_rules[n] = rules[k];
-    n += stranger ? 0 : 1;
+    n += miss ? 0 : 1;
   }
-  if (strangers == 0) return false;
+  if (misses == 0) return false;
   const std::span<const uint8_t> rest(kept.data(), n);
-  const ForwardBurst packets_and_rules{all_rules,     kept_rules.data(), rest,         packets,
-                                       parsed.data(), lengths.data(),    burst.counts, facts};
-  if (n != 0 && !alike(packets_and_rules)) return false;
-  for (PacketSet left = strangers; left != 0; left &= left - 1) {
+  const ForwardBurst packets_and_rules{all_rules,    kept_rules.data(), rest,
+                                       packets,      parsed.data(),     lengths.data(),
+                                       burst.counts, burst_metadata};
+  if (n != 0 && !is_homogeneous(packets_and_rules)) return false;
+  for (PacketSet left = misses; left != 0; left &= left - 1) {
     const auto k = static_cast<size_t>(__builtin_ctz(left));
     const uint8_t i = active[k];
     const Rule& rule = all_rules[rules[k]];
@@ -170,16 +172,17 @@ bool Executor::Context::drop_strangers(std::span<const uint8_t> active) noexcept
     if (rule.track_idle != 0) burst.program->counters->note_use(rule.counter, tick);
     drop_by(rule, i);
   }
-  if (n != 0) run_alike(packets_and_rules);
+  if (n != 0) run_homogeneous(packets_and_rules);
   return true;
 }
 
-/// Deals with rules of any shapes, in one loop with its state in registers: counts, rewrites,
-/// decrements and sends packets of the forward shape, and notes others for the loops behind it.
+/// Deals with rules of any fast-path classes, in one loop with its state in registers: counts,
+/// rewrites, decrements and sends packets of the forward class, and notes others for the loops
+/// behind it.
 void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) noexcept {
   const Rule* all_rules = burst.program->rules;
   Count* counts = burst.counts;
-  const PortCell* cell = nullptr;
+  const PortHandle* handle = nullptr;
   const Port* port = nullptr;
   DropReason refusal = DropReason::none;
   bool alone = false;  // packets for the port can't just be sent together
@@ -187,7 +190,8 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
   std::array<rte_mbuf*, kBurst> run;
   size_t n_run = 0;
   uint64_t run_bytes = 0;
-  // Packets of other shapes, by position in `active`, while what they need is on its way.
+  // Packets of other fast-path classes, by position in `active`, while what they need is on its
+  // way.
   Positions metered;
   Positions popped;
   Positions grouped;
@@ -198,18 +202,18 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
     const Rule* rule = &all_rules[rules[k]];
     add(counts[rule->counter], 1, lengths[i]);
     if (rule->track_idle != 0) burst.program->counters->note_use(rule->counter, tick);
-    if (rule->shape != RuleShape::forward || sets || (rule->edits & kEditTunnel) != 0) {
-      if (rule->shape == RuleShape::go) {
+    if (rule->fast_path != FastPathClass::forward || sets || (rule->edits & kEditTunnel) != 0) {
+      if (rule->fast_path == FastPathClass::go) {
         wait_at(rule->next_table, PacketSet{1} << i);
-      } else if (rule->shape == RuleShape::meter) {
+      } else if (rule->fast_path == FastPathClass::meter) {
         rte_prefetch0(rule->meter);
         metered.add(k);
-      } else if (rule->shape == RuleShape::pop) {
+      } else if (rule->fast_path == FastPathClass::pop) {
         popped.add(k);
-      } else if (rule->shape == RuleShape::select && !sets) {
+      } else if (rule->fast_path == FastPathClass::select && !sets) {
         rte_prefetch0(rule->group);
         grouped.add(k);
-      } else if (rule->shape == RuleShape::forward && !sets) {
+      } else if (rule->fast_path == FastPathClass::forward && !sets) {
         rte_prefetch0(rule->tunnel);
         pushed.add(k);
       } else {
@@ -228,14 +232,14 @@ void Executor::Context::run_mixed(std::span<const uint8_t> active, bool sets) no
       packet::dec_nw_ttl(packet, parsed[i]);
     }
     rewrite_l2(frame, *rule);
-    if (rule->out != cell) [[unlikely]] {
+    if (rule->out != handle) [[unlikely]] {
       if (n_run != 0) {
         tx.push_many(*port, {run.data(), n_run}, run_bytes, burst.depth + 1, *burst.worker);
       }
       n_run = 0;
       run_bytes = 0;
-      cell = rule->out;
-      port = cell->port.load(std::memory_order_acquire);
+      handle = rule->out;
+      port = handle->port.load(std::memory_order_acquire);
       refusal = refusal_of(port);
       alone = refusal != DropReason::none || port->is_tunnel;
     }

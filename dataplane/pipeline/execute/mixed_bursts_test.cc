@@ -97,13 +97,13 @@ class MixedBursts : public testing::Test {
   TestSwitch sw_{2};
 };
 
-TEST_F(MixedBursts, OneStrangerAtAnyPlace) {
+TEST_F(MixedBursts, OneMissAtAnyPlace) {
   allow(1);
-  for (const uint16_t stranger : {0, 99}) {
+  for (const uint16_t miss : {0, 99}) {
     for (size_t n = 2; n <= kBurst; ++n) {
       for (size_t at = 0; at < n; ++at) {
         std::vector<uint16_t> ports(n, 1);
-        ports[at] = stranger;
+        ports[at] = miss;
         check(ports, 1);
       }
     }
@@ -126,7 +126,7 @@ TEST_F(MixedBursts, AnyMixOfFewRules) {
   }
 }
 
-TEST_F(MixedBursts, StrangersAmongManyRules) {
+TEST_F(MixedBursts, MissesAmongManyRules) {
   constexpr uint16_t kRules = 60;
   allow(kRules);
   std::mt19937 random(4);

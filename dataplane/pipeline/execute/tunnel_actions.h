@@ -24,7 +24,7 @@ namespace headrace::pipeline {
 [[nodiscard]] DropReason pop_tunnel(const PacketView& view, packet::TunnelKind kind,
                                     packet::Depth depth) noexcept;
 
-/// The addresses of an outer header, as the last words of FieldValues hold them.
+/// The addresses of an outer header, as the last words of FlowKey hold them.
 struct OuterAddresses {
   uint64_t ipv4{0};                    ///< source and destination, raw
   std::array<uint8_t, 2 * 16> ipv6{};  ///< likewise
@@ -40,12 +40,12 @@ struct OuterAddresses {
     return found;
   }
 
-  void store(match::FieldValues& values) const noexcept {
+  void store(match::FlowKey& values) const noexcept {
     std::memcpy(reinterpret_cast<uint8_t*>(&values) + match::kTunnelAddressWord * 8, this,
                 sizeof *this);
   }
 };
-static_assert(match::kTunnelAddressWord * 8 + sizeof(OuterAddresses) == sizeof(match::FieldValues));
+static_assert(match::kTunnelAddressWord * 8 + sizeof(OuterAddresses) == sizeof(match::FlowKey));
 static_assert(offsetof(packet::Ipv4Header, dst) == offsetof(packet::Ipv4Header, src) + 4);
 static_assert(offsetof(packet::Ipv6Header, dst) == offsetof(packet::Ipv6Header, src) + 16);
 

@@ -45,7 +45,7 @@ bool is_neighbor_discovery(const uint8_t* frame, const packet::ParsedPacket& par
 }
 
 /// Gives the outer header the source that the packet's fields name, if they do.
-void set_source(rte_mbuf* packet, bool ipv6, const match::FieldValues& values) {
+void set_source(rte_mbuf* packet, bool ipv6, const match::FlowKey& values) {
   const auto parse = [packet] {
     return packet::parse(packet::frame_of(packet), packet::Depth::l4);
   };
@@ -69,7 +69,7 @@ bool enable_tunnel_fields() {
   return g_fields_at >= 0;
 }
 
-void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values,
+void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FlowKey* values,
                         packet::Depth depth) noexcept {
   for (size_t i = 0; i < packets.size(); ++i) {
     const auto* fields = RTE_MBUF_DYNFIELD(packets[i], g_fields_at, const TunnelFields*);
@@ -88,7 +88,7 @@ void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* 
 // --- egress ------------------------------------------------------------------------------------
 
 DropReason TunnelEgress::push(rte_mbuf* packet, const packet::ParsedPacket& parsed,
-                              const match::FieldValues& values,
+                              const match::FlowKey& values,
                               bool tunnel_fields_known) const noexcept {
   const packet::TunnelHeader* header = fixed.get();
   if (remote_from_flow) {
@@ -113,16 +113,16 @@ DropReason TunnelEgress::push(rte_mbuf* packet, const packet::ParsedPacket& pars
   return drop_reason(result);
 }
 
-FarEnd far_end_of(const match::FieldValues& values) noexcept {
-  FarEnd far_end{};
-  auto* octets = reinterpret_cast<uint8_t*>(far_end.data());
+RemoteEndpoint remote_endpoint_of(const match::FlowKey& values) noexcept {
+  RemoteEndpoint remote_endpoint{};
+  auto* octets = reinterpret_cast<uint8_t*>(remote_endpoint.data());
   if (values.tun_dst != 0) {
     octets[10] = octets[11] = 0xff;
     packet::store_raw32(octets + 12, values.tun_dst);
   } else {
     std::memcpy(octets, values.tun_ipv6_dst, sizeof values.tun_ipv6_dst);
   }
-  return far_end;
+  return remote_endpoint;
 }
 
 // --- ingress -----------------------------------------------------------------------------------

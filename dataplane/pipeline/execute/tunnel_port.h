@@ -6,7 +6,7 @@
 // that the underlay's tables say where it leaves. What the underlay's tables output to LOCAL is
 // looked at before the host gets it: a packet of a tunnel is decapsulated and comes in by the
 // tunnel port of its LSI, all in the same burst; anything else goes on to the host. No kernel table
-// takes part: addresses and neighbours are the control thread's (runtime/switch/tunnels.h).
+// takes part: addresses and neighbors are the control thread's (runtime/switch/tunnels.h).
 //
 // TunnelEgress and TunnelIngress are immutable; the control thread publishes new ones and frees old
 // ones after a grace period.
@@ -53,15 +53,15 @@ struct TunnelEgress {
   bool local_from_flow{false};
   uint32_t max_frame{UINT32_MAX};  ///< octets that the underlay takes, without FCS
 
-  /// Encapsulates; none: done. tunnel_unresolved with `remote_from_flow`: the packet's far_end_of()
-  /// is to be resolved.
+  /// Encapsulates; none: done. tunnel_unresolved with `remote_from_flow`: the packet's
+  /// remote_endpoint_of() is to be resolved.
   [[nodiscard]] DropReason push(rte_mbuf* packet, const packet::ParsedPacket& parsed,
-                                const match::FieldValues& values,
+                                const match::FlowKey& values,
                                 bool tunnel_fields_known) const noexcept;
 };
 
 /// The outer destination that a packet's fields name.
-[[nodiscard]] FarEnd far_end_of(const match::FieldValues& values) noexcept;
+[[nodiscard]] RemoteEndpoint remote_endpoint_of(const match::FlowKey& values) noexcept;
 
 /// What a received tunnel packet is looked up by; a part that a tunnel leaves open is zero.
 struct TunnelKey {
@@ -132,7 +132,7 @@ class TunnelIngress {
 
 /// Moves a decapsulated packet's tunnel id and, if packets are parsed to `depth` full, its
 /// addresses to its field values.
-void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FieldValues* values,
+void take_tunnel_fields(std::span<rte_mbuf* const> packets, match::FlowKey* values,
                         packet::Depth depth) noexcept;
 
 }  // namespace headrace::pipeline

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "packet/bytes.h"
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/testing/test_support.h"
 
 namespace headrace::pipeline::test {
@@ -57,7 +57,7 @@ class TunnelEgressTest : public ::testing::Test {
   }
 
   /// Sends a packet with these fields; what leaves, or the empty frame.
-  Bytes push(const match::FieldValues& values, bool known = true) {
+  Bytes push(const match::FlowKey& values, bool known = true) {
     rte_mbuf* packet = make_packet(make_frame({}));
     reason = egress.push(packet, parse(packet), values, known);
     const Bytes sent = reason == DropReason::none ? bytes_of(packet) : Bytes{};
@@ -69,13 +69,13 @@ class TunnelEgressTest : public ::testing::Test {
   DropReason reason{};
 };
 
-void name_remote(match::FieldValues& values, const TunnelAddress& ipv4, const TunnelAddress& ipv6) {
+void name_remote(match::FlowKey& values, const TunnelAddress& ipv4, const TunnelAddress& ipv6) {
   values.tun_dst = raw(ipv4);
   std::memcpy(values.tun_ipv6_dst, ipv6.data(), ipv6.size());
 }
 
 TEST_F(TunnelEgressTest, TheFarEndDecidesTheVersion) {
-  match::FieldValues values;
+  match::FlowKey values;
   name_remote(values, kNone, kRemote6);
   Bytes sent = push(values);
   ASSERT_EQ(sent.size(), 60u + 14 + 40 + 8 + 8);
@@ -90,24 +90,24 @@ TEST_F(TunnelEgressTest, TheFarEndDecidesTheVersion) {
 }
 
 TEST_F(TunnelEgressTest, AFarEndThatIsNotKnownIsNamed) {
-  match::FieldValues values;
+  match::FlowKey values;
   const TunnelAddress other{0xfd, 0, 0, 8};
   name_remote(values, kNone, other);
   EXPECT_TRUE(push(values).empty());
   EXPECT_EQ(reason, DropReason::tunnel_unresolved);
-  const FarEnd six = far_end_of(values);
+  const RemoteEndpoint six = remote_endpoint_of(values);
   expect_address(reinterpret_cast<const uint8_t*>(six.data()), other);
 
   name_remote(values, {10, 0, 0, 9}, other);
   EXPECT_TRUE(push(values).empty());
   EXPECT_EQ(reason, DropReason::tunnel_unresolved);
-  const FarEnd four = far_end_of(values);
+  const RemoteEndpoint four = remote_endpoint_of(values);
   expect_address(reinterpret_cast<const uint8_t*>(four.data()),
                  {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 10, 0, 0, 9});
 }
 
 TEST_F(TunnelEgressTest, NoFarEndIsADropOfItsOwn) {
-  match::FieldValues values;
+  match::FlowKey values;
   EXPECT_TRUE(push(values).empty());
   EXPECT_EQ(reason, DropReason::tunnel_no_remote);
   name_remote(values, kRemote4, kRemote6);
@@ -118,7 +118,7 @@ TEST_F(TunnelEgressTest, NoFarEndIsADropOfItsOwn) {
 TEST_F(TunnelEgressTest, TheSourceOfTheVersionIsTaken) {
   egress.local_from_flow = true;
   const TunnelAddress source{0xfd, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0x99};
-  match::FieldValues values;
+  match::FlowKey values;
   name_remote(values, kNone, kRemote6);
   std::memcpy(values.tun_ipv6_src, source.data(), source.size());
   expect_address(&push(values)[14 + 8], source);
@@ -170,7 +170,7 @@ TEST_F(TunnelIngressTest, AddressesComeWithThePacket) {
         const TunnelIngress::Verdict verdict = tunnels.classify(packet);
         ASSERT_EQ(verdict.what, TunnelIngress::Verdict::What::tunnel);
         EXPECT_EQ(verdict.inlet, inlet.get());
-        match::FieldValues values;
+        match::FlowKey values;
         std::memset(static_cast<void*>(&values), 0xa5, sizeof values);
         take_tunnel_fields({&packet, 1}, &values, packet::Depth::full);
         const bool has_id = kind != TunnelKind::gre || !layer3;
@@ -193,7 +193,7 @@ TEST_F(TunnelIngressTest, ShallowPipelinesGetTheIdAlone) {
   const TunnelIngress tunnels(sw.lsi, {any_tunnel(TunnelKind::vxlan)});
   rte_mbuf* packet = encapsulated(spec_of(TunnelKind::vxlan, true), make_frame({}));
   ASSERT_EQ(tunnels.classify(packet).what, TunnelIngress::Verdict::What::tunnel);
-  match::FieldValues values;
+  match::FlowKey values;
   take_tunnel_fields({&packet, 1}, &values, packet::Depth::l4);
   EXPECT_EQ(packet::swap64(values.tunnel_id), 77u);
   expect_address(values.tun_ipv6_src, kNone);

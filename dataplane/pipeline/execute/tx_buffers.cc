@@ -5,9 +5,9 @@
 
 namespace headrace::pipeline {
 
-void TxBuffers::push_aside(const Port& port, Detour detour, rte_mbuf* packet, unsigned depth,
+void TxBuffers::push_aside(const Port& port, TxHook tx_hook, rte_mbuf* packet, unsigned depth,
                            WorkerCounts& counts) noexcept {
-  if (detour == Detour::mirror) [[unlikely]] {
+  if (tx_hook == TxHook::mirror) [[unlikely]] {
     // A tunnel's packets were seen before they were encapsulated.
     if (!port.is_tunnel) watcher_.leaving(port, packet);
     if (port.io.load(std::memory_order_relaxed) != nullptr &&

@@ -14,7 +14,7 @@
 #include <memory>
 #include <span>
 
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/port_io.h"
 
@@ -29,32 +29,32 @@ struct PatchBurst {
 };
 
 /// Sees packets before they leave by a port whose packets are mirrored.
-class DepartureWatcher {
+class TxObserver {
  public:
   virtual void leaving(const Port& port, rte_mbuf* packet) noexcept = 0;
 
  protected:
-  ~DepartureWatcher() = default;
+  ~TxObserver() = default;
 };
 
 class TxBuffers {
  public:
   /// `watcher` must outlive this.
-  TxBuffers(unsigned worker, DepartureWatcher& watcher) : worker_(worker), watcher_(watcher) {}
+  TxBuffers(unsigned worker, TxObserver& watcher) : worker_(worker), watcher_(watcher) {}
   TxBuffers(const TxBuffers&) = delete;
   TxBuffers& operator=(const TxBuffers&) = delete;
 
   /// Queues `packet` for a port that may be sent to.
   void push(const Port& port, rte_mbuf* packet, unsigned depth, WorkerCounts& counts) noexcept {
-    const Detour detour = port.detour.load(std::memory_order_relaxed);
-    if (detour != Detour::none) [[unlikely]] {
-      push_aside(port, detour, packet, depth, counts);
+    const TxHook tx_hook = port.tx_hook.load(std::memory_order_relaxed);
+    if (tx_hook != TxHook::none) [[unlikely]] {
+      push_aside(port, tx_hook, packet, depth, counts);
       return;
     }
     push_device(port, packet, counts);
   }
 
-  /// The same, past any detour: the port has a data path of its own.
+  /// The same, past any tx_hook: the port has a data path of its own.
   void push_device(const Port& port, rte_mbuf* packet, WorkerCounts& counts) noexcept {
     Buffer& buffer = buffers_[port.egress];
     if (buffer.count == 0) {
@@ -74,7 +74,7 @@ class TxBuffers {
   /// waits: a few packets fewer are no reason to copy the others, and all that follow in the round.
   void push_many(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes, unsigned depth,
                  WorkerCounts& counts) noexcept {
-    if (port.detour.load(std::memory_order_relaxed) != Detour::none) [[unlikely]] {
+    if (port.tx_hook.load(std::memory_order_relaxed) != TxHook::none) [[unlikely]] {
       for (rte_mbuf* packet : packets) push(port, packet, depth, counts);
     } else if (packets.size() >= kStraight && buffers_[port.egress].count == 0) {
       send(port, packets, bytes, counts);
@@ -118,7 +118,7 @@ class TxBuffers {
   /// So many packets are worth a call of their own to the device.
   static constexpr size_t kStraight = kBurst * 3 / 4;
 
-  void push_aside(const Port& port, Detour detour, rte_mbuf* packet, unsigned depth,
+  void push_aside(const Port& port, TxHook tx_hook, rte_mbuf* packet, unsigned depth,
                   WorkerCounts& counts) noexcept;
   void gather(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
               WorkerCounts& counts) noexcept;
@@ -133,7 +133,7 @@ class TxBuffers {
   void free_gathered() noexcept;
 
   unsigned worker_;
-  DepartureWatcher& watcher_;
+  TxObserver& watcher_;
   uint32_t n_waiting_{0};
   uint32_t n_to_free_{0};
   size_t patch_head_{0};

@@ -9,7 +9,7 @@
 
 #include "packet/bytes.h"
 #include "packet/edit.h"
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/terms/drop_reason.h"
 
 namespace headrace::pipeline {

@@ -14,8 +14,8 @@
 
 namespace headrace::pipeline {
 
-struct PortCell;
-struct GroupCell;
+struct PortHandle;
+struct GroupHandle;
 
 enum class OpCode : uint8_t {
   output,             ///< port
@@ -70,8 +70,8 @@ struct Op {
   uint32_t argument{0};
   std::array<uint8_t, 16> bytes{};  ///< network order, as OXM carries the field
   union {
-    const PortCell* port{nullptr};
-    const GroupCell* group;
+    const PortHandle* port{nullptr};
+    const GroupHandle* group;
     match::SetField set;
   };
   std::shared_ptr<const packet::TunnelHeader> tunnel{};

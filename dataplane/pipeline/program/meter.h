@@ -21,7 +21,7 @@
 #include <memory>
 #include <vector>
 
-#include "pipeline/program/cells.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/terms/flow_types.h"
 
 namespace headrace::pipeline {

@@ -19,7 +19,7 @@
 
 namespace headrace::pipeline {
 
-struct PortCell;
+struct PortHandle;
 
 /// One worker's share of what a mirror has sent.
 struct alignas(64) MirrorCount {
@@ -34,10 +34,10 @@ struct Mirror {
   uint32_t bit{0};   ///< its own in a packet's mark
   uint32_t same{0};  ///< with those of the mirrors that have the same output: none gets it twice
   std::optional<MirrorConfig::VlanSet> vlans{};  ///< none: any
-  const PortCell* output{nullptr};               ///< null: by VLAN
+  const PortHandle* output{nullptr};             ///< null: by VLAN
   uint16_t output_vlan{0};
-  std::vector<const PortCell*> carriers;  ///< of output_vlan
-  uint32_t max_length{UINT32_MAX};        ///< octets
+  std::vector<const PortHandle*> carriers;  ///< of output_vlan
+  uint32_t max_length{UINT32_MAX};          ///< octets
   std::shared_ptr<MirrorCounts> counts{};
 };
 

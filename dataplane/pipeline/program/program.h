@@ -12,7 +12,7 @@
 //   classifier's entry is pointed to it.
 // * Classifiers take inserts and erases beside readers (one writer). A change that a classifier
 //   can't take in place makes a new one, in a new TableProgram, in a new LsiProgram.
-// * Ports, groups and meters stand behind cells (cells.h).
+// * Ports, groups and meters stand behind handles (handles.h).
 // * Counters are the workers' own (counters.h).
 //
 // Rule 0 of every LSI is no flow: it is what a packet gets that matches nothing in a table without
@@ -27,8 +27,8 @@
 
 #include "match/fields/extract.h"
 #include "match/table/compiled_table.h"
-#include "pipeline/program/cells.h"
 #include "pipeline/program/counters.h"
+#include "pipeline/program/handles.h"
 #include "pipeline/program/rule.h"
 
 namespace headrace::pipeline {

@@ -12,13 +12,13 @@
 namespace headrace::pipeline {
 
 /// Why a packet goes to the controller; values of ofp_packet_in_reason. `underlay` is for the
-/// switch itself: neighbours of tunnels (in_port LOCAL: what one said; else: the far end that
+/// switch itself: neighbors of tunnels (in_port LOCAL: what one said; else: the far end that
 /// `metadata` and `tunnel_id` hold is to be resolved).
 enum class PuntReason : uint8_t { no_match = 0, action = 1, invalid_ttl = 2, underlay = 255 };
 
 /// An outer destination: the raw octets of an IPv6 address, or of an IPv4 address mapped to one
 /// (RFC 4291, 2.5.5.2).
-using FarEnd = std::array<uint64_t, 2>;
+using RemoteEndpoint = std::array<uint64_t, 2>;
 
 /// What the packet-in says beside the packet itself.
 struct PuntInfo {

@@ -44,7 +44,7 @@ SetFieldAction choose_set_tunnel_address(const Choose& choose, Field ipv4, Field
   return set_field(chosen.field, chosen.value);
 }
 
-/// Fields of ARP, ICMP, SCTP, IPv6 and its neighbour discovery.
+/// Fields of ARP, ICMP, SCTP, IPv6 and its neighbor discovery.
 SetFieldAction choose_rare_set_field(const Choose& choose) {
   switch (choose(17)) {
     case 0:
@@ -211,7 +211,8 @@ Action choose_output(const Choose& choose, size_t n_groups) {
 
 ActionList choose_actions(const Choose& choose, size_t n_groups, size_t most) {
   ActionList actions;
-  // The shape of a router's rule, often, and of a gateway's: they have paths of their own.
+  // The fast-path class of a router's rule, often, and of a gateway's: they have paths of their
+  // own.
   if (choose(3) == 0) {
     actions = {set_field(Field::eth_src, choose_mac(choose)),
                set_field(Field::eth_dst, choose_mac(choose))};
@@ -411,7 +412,7 @@ void make_rare_ipv4(const Choose& choose, Bytes& frame) {
   packet::store_raw16(&frame[kIp + 10], packet::checksum({&frame[kIp], length}));
 }
 
-/// An IPv6 packet with a few extension headers, and UDP or neighbour discovery.
+/// An IPv6 packet with a few extension headers, and UDP or neighbor discovery.
 Bytes make_ipv6_frame(const Choose& choose, const Bytes& ethernet) {
   Bytes frame(ethernet.begin(), ethernet.begin() + 12);
   const auto add = [&](std::initializer_list<int> bytes) {

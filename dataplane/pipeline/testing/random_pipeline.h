@@ -22,8 +22,8 @@ struct RandomPipeline {
   std::vector<FlowMod> flows;
 };
 
-/// Groups of all types, then up to four tables: each of a shape of its own, so that all classifiers
-/// occur. Where several flows match a packet their priorities differ.
+/// Groups of all types, then up to four tables: each of a fast-path class of its own, so that all
+/// classifiers occur. Where several flows match a packet their priorities differ.
 RandomPipeline make_pipeline(const Choose& choose);
 
 /// Another set of instructions for a flow of that table.

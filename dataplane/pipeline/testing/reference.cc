@@ -33,7 +33,7 @@ struct Reference::Packet {
 
   PortNo in_port;
   rte_mbuf* mbuf;
-  match::FieldValues values{};
+  match::FlowKey values{};
   packet::ParsedPacket parsed;
 };
 
@@ -233,7 +233,7 @@ bool Reference::pop_tunnel(Packet& packet, packet::TunnelKind kind) {
   const Bytes outer = bytes_of(packet.mbuf);
   if (!packet::pop_tunnel(packet.mbuf, found)) return false;
   packet.values.tunnel_id = __builtin_bswap64(found.id);
-  match::FieldValues& values = packet.values;
+  match::FlowKey& values = packet.values;
   values.tun_src = values.tun_dst = 0;
   std::memset(values.tun_ipv6_src, 0, 16);
   std::memset(values.tun_ipv6_dst, 0, 16);
@@ -310,10 +310,11 @@ void Reference::run_group(const Packet& packet, uint32_t group_id, const Flow& f
       run_bucket(0);
       break;
     case GroupMod::Type::select: {
-      const std::vector<uint16_t> wheel = make_wheel(group.mod.buckets);
+      const std::vector<uint16_t> bucket_table = make_bucket_table(group.mod.buckets);
       const uint64_t flow = flow_hash64(packet.mbuf, packet.parsed);
       const auto hash = static_cast<uint32_t>(select_hash(packet.mbuf, flow) >> 32);
-      if (!wheel.empty()) run_bucket(wheel[uint64_t{hash} * wheel.size() >> 32]);
+      if (!bucket_table.empty())
+        run_bucket(bucket_table[uint64_t{hash} * bucket_table.size() >> 32]);
       break;
     }
     case GroupMod::Type::fast_failover:

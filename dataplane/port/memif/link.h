@@ -2,7 +2,7 @@
 // A connection's data path: the shared memory and the rings in it, as workers use them.
 //
 // Copy mode: every frame is copied once, by us when we receive and when we send. The peer may be
-// hostile or mad, and may write to all of the memory at any time. So whatever is read from it is
+// hostile or faulty, and may write to all of the memory at any time. So whatever is read from it is
 // read once, into a local, and then checked: indices against the ring's size, places and lengths
 // against the regions. Our own indices are never read back, and where the buffers are ours (we are
 // the client) their places are computed, not read. The worst that a peer can do is to send itself

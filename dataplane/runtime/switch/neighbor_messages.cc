@@ -60,7 +60,7 @@ std::vector<uint8_t> make_arp(const uint8_t* to, const MacAddress& mac, uint16_t
   return frame;
 }
 
-// --- neighbour discovery -----------------------------------------------------------------------
+// --- neighbor discovery -----------------------------------------------------------------------
 
 /// RFC 4861, 7.1: what was forwarded is invalid.
 constexpr uint8_t kHopLimit = 255;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The messages by which neighbours find each other, read and written: ARP (RFC 826) for IPv4,
-// neighbour solicitations and advertisements (RFC 4861, 4.3 and 4.4) for IPv6.
+// The messages by which neighbors find each other, read and written: ARP (RFC 826) for IPv4,
+// neighbor solicitations and advertisements (RFC 4861, 4.3 and 4.4) for IPv6.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace headrace::runtime {
 
-/// What an ARP packet or a message of neighbour discovery says.
+/// What an ARP packet or a message of neighbor discovery says.
 struct NeighborMessage {
   port::IpAddress of;                       ///< whose address it tells; unspecified: nobody's
   std::optional<pipeline::MacAddress> mac;  ///< that address, if it is told

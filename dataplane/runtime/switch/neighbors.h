@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Who has which address on the underlays of tunnels: the book of next hops, filled from ARP and
-// neighbour discovery (runtime/switch/neighbor_messages.h).
+// neighbor discovery (runtime/switch/neighbor_messages.h).
 //
 // Control thread only. Requests are paced: one per second and address; an answer is asked for again
 // after kFresh, and forgotten after kStale without one.
@@ -29,7 +29,7 @@ class Neighbors {
   /// Notes that `ip` is needed; true if it is time to ask for it (and takes it as asked).
   bool should_ask(uint32_t underlay, const port::IpAddress& ip, Clock::time_point now);
 
-  /// Takes in what a neighbour said; true if an address that is needed became known or changed.
+  /// Takes in what a neighbor said; true if an address that is needed became known or changed.
   bool learn(uint32_t underlay, const NeighborMessage& message, Clock::time_point now);
 
   /// Forgets what nobody confirmed.

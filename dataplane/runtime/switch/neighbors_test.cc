@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ARP and neighbour discovery: what is asked is understood and answered, and what is invalid is
+// ARP and neighbor discovery: what is asked is understood and answered, and what is invalid is
 // learnt from by nobody.
 #include "runtime/switch/neighbors.h"
 

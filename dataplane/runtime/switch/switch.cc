@@ -331,7 +331,7 @@ void Switch::schedule_housekeeping() {
       lsi->lsi().expire();
       lsi->watch_controllers();
     }
-    links_.settle();  // often enough that positions of rings do not wrap unseen
+    links_.account();  // often enough that positions of rings do not wrap unseen
     poll_links();
     tunnels_.tick();
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();

@@ -17,7 +17,7 @@
 
 #include "ovsdb/switch_control.h"
 #include "runtime/switch/buffer_pools.h"
-#include "runtime/switch/link_keeper.h"
+#include "runtime/switch/direct_link_manager.h"
 #include "runtime/switch/switch_lsi.h"
 #include "runtime/switch/tunnels.h"
 #include "runtime/workers/qsbr.h"
@@ -105,7 +105,7 @@ class Switch final : public ovsdb::SwitchControl {
   WorkerPool workers_;
   std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>> lsis_;
   Tunnels tunnels_{lsis_};
-  LinkKeeper links_{io_, lsis_};
+  DirectLinkManager links_{io_, lsis_};
   uint32_t next_id_{1};
   std::function<void()> status_changed_;
   asio::posix::stream_descriptor punt_event_;

@@ -67,10 +67,10 @@ std::vector<KernelAddress> kernel_addresses() {
 }
 
 /// The far end that workers could not send to.
-IpAddress address_of(const pipeline::FarEnd& far_end) {
+IpAddress address_of(const pipeline::RemoteEndpoint& remote_endpoint) {
   constexpr size_t kMapped = 12;  // RFC 4291, 2.5.5.2
   constexpr std::array<uint8_t, kMapped> kPrefix{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
-  const auto* octets = reinterpret_cast<const uint8_t*>(far_end.data());
+  const auto* octets = reinterpret_cast<const uint8_t*>(remote_endpoint.data());
   IpAddress address;
   address.ipv6 = std::memcmp(octets, kPrefix.data(), kMapped) != 0;
   const size_t skip = address.ipv6 ? 0 : kMapped;
@@ -160,7 +160,7 @@ void Tunnels::ask(SwitchLsi& underlay, const Route& route, const IpAddress& next
   const std::vector<uint8_t> request =
       neighbor_request(route.mac, *route.locals[next_hop.ipv6 ? 1 : 0], next_hop);
   if (!underlay.packet_out(pipeline::kPortLocal, std::move(*through), request)) {
-    log::warn("{}: a request for a neighbour could not be sent", underlay.config().name);
+    log::warn("{}: a request for a neighbor could not be sent", underlay.config().name);
   }
 }
 

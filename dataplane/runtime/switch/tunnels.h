@@ -7,7 +7,7 @@
 // finds it by the kernel's routes); else, with a local_ip, the port's own bridge. The outer source
 // is local_ip, or that interface's address; a port that sends over both IP versions has one of
 // each, of the same bridge. The outer MAC addresses are the bridge's own and the next hop's: of
-// options:remote_mac, or found by ARP or neighbour discovery through the underlay.
+// options:remote_mac, or found by ARP or neighbor discovery through the underlay.
 //
 // Control thread only. refresh() is called after every change of bridges and ports, and tick() a
 // few times per second.
@@ -36,7 +36,7 @@ class Tunnels {
 
   /// Bridges or ports were added or are about to go: publishes everything anew.
   void refresh();
-  /// Asks for neighbours, forgets old ones, and publishes what has changed.
+  /// Asks for neighbors, forgets old ones, and publishes what has changed.
   void tick();
   /// A packet that workers sent up with PuntReason::underlay.
   void punted(const pipeline::PuntInfo& info, std::span<const uint8_t> packet);

@@ -219,7 +219,7 @@ void Basestation::leave_tunnel(rte_mbuf* packet, Output& output) noexcept {
     return;
   }
   if (!bearer->has_mac) {
-    output.drop(packet, DropReason::no_neighbour);
+    output.drop(packet, DropReason::no_neighbor);
     return;
   }
   auto& ethernet = ethernet_of(packet);

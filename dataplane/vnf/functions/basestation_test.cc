@@ -173,7 +173,7 @@ TEST_F(BasestationTest, DropsReplaysForgeriesAndStrangers) {
   process(kRadio, {from_user(1)});
   const auto sealed = sealed_by_gateway({to_user(1), to_user(2), to_user(1)});
   EXPECT_THAT(process(kCore, {sealed[0], sealed[1]}), SizeIs(1));
-  EXPECT_EQ(drops(DropReason::no_neighbour), 1U) << "user 2 was never heard of";
+  EXPECT_EQ(drops(DropReason::no_neighbor), 1U) << "user 2 was never heard of";
   EXPECT_THAT(process(kCore, {sealed[0]}), IsEmpty());
   EXPECT_EQ(drops(DropReason::replayed), 1U);
   Bytes forged = sealed[2];

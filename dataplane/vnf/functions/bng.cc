@@ -227,7 +227,7 @@ void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
     return;
   }
   if (!subscriber->has_mac) {
-    output.drop(packet, DropReason::no_neighbour);
+    output.drop(packet, DropReason::no_neighbor);
     return;
   }
   if (!hop(packet, output)) return;

@@ -96,7 +96,7 @@ TEST_F(BngTest, BringsAnAnswerBackToWhoItIsFor) {
 
 TEST_F(BngTest, KeepsSubscribersApart) {
   process(kAccess, {tagged(upstream(), 100, 8)});
-  EXPECT_THAT(process(kAccess, {tagged(upstream("100.64.0.12"), 100, 8),  // a neighbour's address
+  EXPECT_THAT(process(kAccess, {tagged(upstream("100.64.0.12"), 100, 8),  // a neighbor's address
                                 tagged(upstream(), 100, 50),              // nobody's tags
                                 tagged(upstream(), 200, 8)}),
               IsEmpty());
@@ -107,7 +107,7 @@ TEST_F(BngTest, KeepsSubscribersApart) {
               IsEmpty());
   EXPECT_EQ(drops(DropReason::denied), 6U);
   EXPECT_THAT(process(kCore, {downstream(101 << 12 | 7, "100.64.1.10")}), IsEmpty());
-  EXPECT_EQ(drops(DropReason::no_neighbour), 1U) << "it hasn't sent anything yet";
+  EXPECT_EQ(drops(DropReason::no_neighbor), 1U) << "it hasn't sent anything yet";
 }
 
 TEST_F(BngTest, AnswersArpForTheGatewayWithinTheTags) {

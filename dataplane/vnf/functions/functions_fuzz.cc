@@ -28,7 +28,7 @@ namespace {
 
 constexpr uint64_t kTscHz = 1'000'000;
 constexpr uint32_t kBuffers = 2047;
-/// Packets that a function may keep: queues, and packets that wait for a neighbour.
+/// Packets that a function may keep: queues, and packets that wait for a neighbor.
 constexpr unsigned kMostKept = 1024;
 
 struct Subject {
@@ -50,8 +50,8 @@ constexpr std::array kSubjects = {
         {"port": "1", "address": "2001:db8:b::1/64"}],
         "routes": [{"prefix": "20.0.0.0/8", "via": "10.0.1.2"},
                    {"prefix": "2001:db8:100::/48", "via": "2001:db8:b::2"}],
-        "neighbours": [{"address": "10.0.1.2", "mac": "02:00:00:00:00:12"}],
-        "neighbour_capacity": 64})"},
+        "neighbors": [{"address": "10.0.1.2", "mac": "02:00:00:00:00:12"}],
+        "neighbor_capacity": 64})"},
     Subject{"nat", R"({"inside": "0", "outside": "1", "public": ["203.0.113.1"],
         "ports": [1024, 1055], "max_mappings": 64})"},
     Subject{"firewall", R"({"rules": [{"action": "allow", "from": "0", "proto": "tcp"},

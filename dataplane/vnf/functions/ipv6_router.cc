@@ -33,23 +33,23 @@ const Ipv6Interface* Ipv6RouterConfig::interface_on(uint16_t port) const {
 Result<std::unique_ptr<Ipv6Router>> Ipv6Router::make(const Ipv6RouterConfig& config,
                                                      const FunctionContext& context) {
   using Kind = Adjacency::Kind;
-  auto neighbours = Ipv6NeighbourTable::make(config.neighbour_capacity);
-  if (!neighbours) return tl::unexpected(neighbours.error());
-  auto& table = **neighbours;
-  for (const auto& fixed : config.neighbours) {
-    auto& neighbour = table[table.find_or_add({fixed.address, fixed.port}, fixed.port)];
-    neighbour.state = Ipv6Neighbour::State::fixed;
-    neighbour.mac = fixed.mac;
+  auto neighbors = Ipv6NeighborTable::make(config.neighbor_capacity);
+  if (!neighbors) return tl::unexpected(neighbors.error());
+  auto& table = **neighbors;
+  for (const auto& fixed : config.neighbors) {
+    auto& neighbor = table[table.find_or_add({fixed.address, fixed.port}, fixed.port)];
+    neighbor.state = Ipv6Neighbor::State::fixed;
+    neighbor.mac = fixed.mac;
   }
   std::vector<Adjacency> adjacencies{{}, {.kind = Kind::local}};
   std::vector<Ipv6FibRoute> routes;
-  std::map<uint32_t, uint32_t> by_neighbour;
+  std::map<uint32_t, uint32_t> by_neighbor;
   for (const auto& route : config.routes) {
     const uint32_t index = table.find_or_add({route.via, route.port}, route.port);
     table[index].pinned = true;
-    const auto [it, fresh] = by_neighbour.emplace(index, static_cast<uint32_t>(adjacencies.size()));
+    const auto [it, fresh] = by_neighbor.emplace(index, static_cast<uint32_t>(adjacencies.size()));
     if (fresh) {
-      adjacencies.push_back({.kind = Kind::gateway, .port = route.port, .neighbour = index});
+      adjacencies.push_back({.kind = Kind::gateway, .port = route.port, .neighbor = index});
     }
     routes.push_back({route.prefix, it->second});
   }
@@ -64,16 +64,15 @@ Result<std::unique_ptr<Ipv6Router>> Ipv6Router::make(const Ipv6RouterConfig& con
   auto fib = Ipv6Fib::make(routes);
   if (!fib) return tl::unexpected(fib.error());
   return std::unique_ptr<Ipv6Router>(new Ipv6Router(config, std::move(adjacencies), *std::move(fib),
-                                                    *std::move(neighbours), context));
+                                                    *std::move(neighbors), context));
 }
 
 Ipv6Router::Ipv6Router(Ipv6RouterConfig config, std::vector<Adjacency> adjacencies, Ipv6Fib fib,
-                       std::unique_ptr<Ipv6NeighbourTable> neighbours,
-                       const FunctionContext& context)
+                       std::unique_ptr<Ipv6NeighborTable> neighbors, const FunctionContext& context)
     : config_(std::move(config)),
       adjacencies_(std::move(adjacencies)),
       fib_(std::move(fib)),
-      neighbours_(std::move(neighbours)),
+      neighbors_(std::move(neighbors)),
       pool_(context.pool),
       second_(context.tsc_hz),
       icmp_limit_(config_.icmp_errors_per_s, context.tsc_hz) {
@@ -119,7 +118,7 @@ bool Ipv6Router::admit(uint16_t port, rte_mbuf* packet, uint64_t now, Output& ou
   if (is_multicast(dst)) {
     // A router without multicast routing listens to solicitations only.
     if (config_.interface_on(port) == nullptr ||
-        !handle_neighbour_message(port, packet, now, output)) {
+        !handle_neighbor_message(port, packet, now, output)) {
       output.drop(packet, DropReason::not_for_us);
     }
     return false;
@@ -163,7 +162,7 @@ void Ipv6Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& ad
     --ip.hop_limit;
     forwarded_.add(1);
     if (adjacency.kind == Kind::gateway) {
-      send_on_link(adjacency.neighbour, packet, now, output);
+      send_on_link(adjacency.neighbor, packet, now, output);
     } else {
       send_to_host(adjacency.port, to_address(ip.dst), packet, now, output);
     }
@@ -172,8 +171,8 @@ void Ipv6Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& ad
 
 void Ipv6Router::send_to_host(uint16_t port, const Ipv6Address& host, rte_mbuf* packet,
                               uint64_t now, Output& output) noexcept {
-  const uint32_t index = neighbours_->find_or_add({host, port}, port);
-  if (index == Ipv6NeighbourTable::kNone) {
+  const uint32_t index = neighbors_->find_or_add({host, port}, port);
+  if (index == Ipv6NeighborTable::kNone) {
     output.drop(packet, DropReason::table_full);
     return;
   }
@@ -182,23 +181,22 @@ void Ipv6Router::send_to_host(uint16_t port, const Ipv6Address& host, rte_mbuf* 
 
 void Ipv6Router::send_on_link(uint32_t index, rte_mbuf* packet, uint64_t now,
                               Output& output) noexcept {
-  Ipv6Neighbour& neighbour = (*neighbours_)[index];
-  if (neighbour.has_mac()) {
-    transmit(neighbour, packet, output);
+  Ipv6Neighbor& neighbor = (*neighbors_)[index];
+  if (neighbor.has_mac()) {
+    transmit(neighbor, packet, output);
     return;
   }
-  if (rte_mbuf* oldest = Ipv6NeighbourTable::enqueue(neighbour, packet); oldest != nullptr) {
-    output.drop(oldest, DropReason::no_neighbour);
+  if (rte_mbuf* oldest = Ipv6NeighborTable::enqueue(neighbor, packet); oldest != nullptr) {
+    output.drop(oldest, DropReason::no_neighbor);
   }
-  if (neighbour.requests == 0) solicit(neighbour, now, output);
+  if (neighbor.requests == 0) solicit(neighbor, now, output);
 }
 
-void Ipv6Router::transmit(const Ipv6Neighbour& neighbour, rte_mbuf* packet,
-                          Output& output) noexcept {
+void Ipv6Router::transmit(const Ipv6Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept {
   auto& ethernet = ethernet_of(packet);
-  std::memcpy(ethernet.dst, neighbour.mac.data(), sizeof ethernet.dst);
-  std::memcpy(ethernet.src, port_macs_[neighbour.port].data(), sizeof ethernet.src);
-  output.send(neighbour.port, packet);
+  std::memcpy(ethernet.dst, neighbor.mac.data(), sizeof ethernet.dst);
+  std::memcpy(ethernet.src, port_macs_[neighbor.port].data(), sizeof ethernet.src);
+  output.send(neighbor.port, packet);
 }
 
 /// A packet of the router's own: nothing about it may cause another. `port` is where a link-local
@@ -215,16 +213,16 @@ void Ipv6Router::send_own(uint16_t port, rte_mbuf* packet, uint64_t now, Output&
   if (adjacency.kind == Adjacency::Kind::connected) {
     send_to_host(adjacency.port, dst, packet, now, output);
   } else if (adjacency.kind == Adjacency::Kind::gateway) {
-    send_on_link(adjacency.neighbour, packet, now, output);
+    send_on_link(adjacency.neighbor, packet, now, output);
   } else {
     output.drop(packet, DropReason::no_route);
   }
 }
 
-/// A packet for the router itself: neighbour discovery, echo; all else is refused.
+/// A packet for the router itself: neighbor discovery, echo; all else is refused.
 void Ipv6Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   delivered_.add(1);
-  if (handle_neighbour_message(port, packet, now, output)) return;
+  if (handle_neighbor_message(port, packet, now, output)) return;
   const auto dst = to_address(ipv6_of(packet).dst);
   const auto* towards = config_.interface_towards(dst);
   if (answer_echo_v6(packet, is_link_local(dst) || towards == nullptr ? dst : towards->address)) {
@@ -261,9 +259,9 @@ void Ipv6Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t c
 
 /// RFC 4861, 7.2. A solicitation for us is answered, and its sender learnt; an advertisement
 /// updates whom we know. False, and nothing done, for other packets and invalid messages.
-bool Ipv6Router::handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint64_t now,
-                                          Output& output) noexcept {
-  const auto message = read_neighbour_message(packet);
+bool Ipv6Router::handle_neighbor_message(uint16_t port, rte_mbuf* packet, uint64_t now,
+                                         Output& output) noexcept {
+  const auto message = read_neighbor_message(packet);
   if (!message) return false;
   const auto* towards = config_.interface_towards(message->sender);
   const bool on_link =
@@ -273,9 +271,9 @@ bool Ipv6Router::handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint6
       return false;
     }
     if (message->link_address && !is_own(port, message->sender)) {
-      const uint32_t index = neighbours_->find_or_add({message->sender, port}, port);
-      if (index != Ipv6NeighbourTable::kNone) {
-        learn((*neighbours_)[index], *message->link_address, now, output);
+      const uint32_t index = neighbors_->find_or_add({message->sender, port}, port);
+      if (index != Ipv6NeighborTable::kNone) {
+        learn((*neighbors_)[index], *message->link_address, now, output);
       }
     }
     const MacAddress asker = message->link_address.value_or([&] {
@@ -284,8 +282,8 @@ bool Ipv6Router::handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint6
       return mac;
     }());
     rte_mbuf* answer =
-        make_neighbour_advertisement(pool_, {.mac = port_macs_[port], .address = message->target},
-                                     message->sender, asker.data());
+        make_neighbor_advertisement(pool_, {.mac = port_macs_[port], .address = message->target},
+                                    message->sender, asker.data());
     if (answer == nullptr) {
       output.count_drop(DropReason::no_buffer);
     } else {
@@ -293,9 +291,9 @@ bool Ipv6Router::handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint6
       output.send(port, answer);
     }
   } else {
-    const uint32_t index = neighbours_->find({message->target, port});
-    if (index != Ipv6NeighbourTable::kNone && message->link_address) {
-      Ipv6Neighbour& known = (*neighbours_)[index];
+    const uint32_t index = neighbors_->find({message->target, port});
+    if (index != Ipv6NeighborTable::kNone && message->link_address) {
+      Ipv6Neighbor& known = (*neighbors_)[index];
       if (message->override || !known.has_mac() || known.mac == *message->link_address) {
         learn(known, *message->link_address, now, output);
       }
@@ -305,81 +303,81 @@ bool Ipv6Router::handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint6
   return true;
 }
 
-void Ipv6Router::learn(Ipv6Neighbour& neighbour, const MacAddress& mac, uint64_t now,
+void Ipv6Router::learn(Ipv6Neighbor& neighbor, const MacAddress& mac, uint64_t now,
                        Output& output) noexcept {
-  if (neighbour.state == Ipv6Neighbour::State::fixed) return;
-  neighbour.mac = mac;
-  neighbour.state = Ipv6Neighbour::State::reachable;
-  neighbour.requests = 0;
-  neighbour.deadline = now + config_.neighbour_timeout_s * second_;
-  for (uint8_t i = 0; i < neighbour.queued; ++i) transmit(neighbour, neighbour.queue[i], output);
-  neighbour.queued = 0;
+  if (neighbor.state == Ipv6Neighbor::State::fixed) return;
+  neighbor.mac = mac;
+  neighbor.state = Ipv6Neighbor::State::reachable;
+  neighbor.requests = 0;
+  neighbor.deadline = now + config_.neighbor_timeout_s * second_;
+  for (uint8_t i = 0; i < neighbor.queued; ++i) transmit(neighbor, neighbor.queue[i], output);
+  neighbor.queued = 0;
 }
 
-void Ipv6Router::solicit(Ipv6Neighbour& neighbour, uint64_t now, Output& output) noexcept {
-  ++neighbour.requests;
-  neighbour.deadline = now + second_;
-  const auto& target = neighbour.address.octets;
+void Ipv6Router::solicit(Ipv6Neighbor& neighbor, uint64_t now, Output& output) noexcept {
+  ++neighbor.requests;
+  neighbor.deadline = now + second_;
+  const auto& target = neighbor.address.octets;
   const auto* interface = config_.interface_towards(target);
-  const auto& own = is_link_local(target) || interface == nullptr ? link_locals_[neighbour.port]
+  const auto& own = is_link_local(target) || interface == nullptr ? link_locals_[neighbor.port]
                                                                   : interface->address;
-  rte_mbuf* frame = make_neighbour_solicitation(
-      pool_, {.mac = port_macs_[neighbour.port], .address = own}, target);
+  rte_mbuf* frame =
+      make_neighbor_solicitation(pool_, {.mac = port_macs_[neighbor.port], .address = own}, target);
   if (frame == nullptr) {
     output.count_drop(DropReason::no_buffer);
     return;
   }
   solicitations_.add(1);
-  output.send(neighbour.port, frame);
+  output.send(neighbor.port, frame);
 }
 
-/// What a neighbour's deadline brings: another solicitation, or the end of its reachability.
+/// What a neighbor's deadline brings: another solicitation, or the end of its reachability.
 void Ipv6Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
-  Ipv6Neighbour& neighbour = (*neighbours_)[index];
-  if (neighbour.requests < Ipv6Neighbour::kRequests) {
-    solicit(neighbour, now, output);
+  Ipv6Neighbor& neighbor = (*neighbors_)[index];
+  if (neighbor.requests < Ipv6Neighbor::kRequests) {
+    solicit(neighbor, now, output);
     return;
   }
-  neighbour.state = Ipv6Neighbour::State::incomplete;
-  neighbour.requests = 0;
-  const uint8_t queued = std::exchange(neighbour.queued, uint8_t{0});
-  const auto waiting = neighbour.queue;
+  neighbor.state = Ipv6Neighbor::State::incomplete;
+  neighbor.requests = 0;
+  const uint8_t queued = std::exchange(neighbor.queued, uint8_t{0});
+  const auto waiting = neighbor.queue;
   for (uint8_t i = 0; i < queued; ++i) {
-    refuse(neighbour.port, waiting[i], kIcmpv6Unreachable, kIcmpv6AddressUnreachable, 0,
-           DropReason::no_neighbour, now, output);
+    refuse(neighbor.port, waiting[i], kIcmpv6Unreachable, kIcmpv6AddressUnreachable, 0,
+           DropReason::no_neighbor, now, output);
   }
-  // An error may have been queued for this very neighbour; then it is being asked for again.
-  if (neighbour.queued == 0 && neighbour.requests == 0 && !neighbour.pinned) {
-    neighbours_->remove(index);
+  // An error may have been queued for this very neighbor; then it is being asked for again.
+  if (neighbor.queued == 0 && neighbor.requests == 0 && !neighbor.pinned) {
+    neighbors_->remove(index);
   }
 }
 
 void Ipv6Router::tick(uint64_t now, Output& output) noexcept {
-  const auto used = neighbours_->used();
+  const auto used = neighbors_->used();
   for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
-    const Ipv6Neighbour& neighbour = (*neighbours_)[used[i]];
+    const Ipv6Neighbor& neighbor = (*neighbors_)[used[i]];
     const bool watched =
-        neighbour.state == Ipv6Neighbour::State::reachable ||
-        (neighbour.state == Ipv6Neighbour::State::incomplete && neighbour.requests > 0);
-    if (watched && now >= neighbour.deadline) time_out(used[i], now, output);
+        neighbor.state == Ipv6Neighbor::State::reachable ||
+        (neighbor.state == Ipv6Neighbor::State::incomplete && neighbor.requests > 0);
+    if (watched && now >= neighbor.deadline) time_out(used[i], now, output);
   }
 }
 
 void Ipv6Router::inherit(Ipv6Router& previous) noexcept {
-  auto& old = *previous.neighbours_;
+  auto& old = *previous.neighbors_;
   for (const uint32_t old_index : old.used()) {
-    Ipv6Neighbour& learnt = old[old_index];
+    Ipv6Neighbor& learnt = old[old_index];
     const auto& address = learnt.address.octets;
     const auto* interface = is_link_local(address) ? config_.interface_on(learnt.port)
                                                    : config_.interface_towards(address);
-    if (learnt.state == Ipv6Neighbour::State::fixed || interface == nullptr ||
+    if (learnt.state == Ipv6Neighbor::State::fixed || interface == nullptr ||
         interface->port != learnt.port) {
       continue;
     }
-    const uint32_t index = neighbours_->find_or_add(learnt.address, learnt.port);
-    if (index == Ipv6NeighbourTable::kNone) continue;
-    Ipv6Neighbour& heir = (*neighbours_)[index];
-    if (heir.state == Ipv6Neighbour::State::fixed) continue;
+    const uint32_t index = neighbors_->find_or_add(learnt.address, learnt.port);
+    if (index == Ipv6NeighborTable::kNone) continue;
+    Ipv6Neighbor& heir = (*neighbors_)[index];
+    if (heir.state == Ipv6Neighbor::State::fixed) continue;
     const bool pinned = heir.pinned;
     heir = learnt;
     heir.pinned = pinned;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The IPv6 half of `router` (router.h): forwarding, neighbour discovery, ICMPv6.
+// The IPv6 half of `router` (router.h): forwarding, neighbor discovery, ICMPv6.
 //
 // A router's address on a link is the one configured and, made from the port's MAC address, a
 // link-local one; it answers solicitations and echoes for both, and for the subnet-router anycast
@@ -15,7 +15,7 @@
 #include "vnf/function.h"
 #include "vnf/net/rate_limit.h"
 #include "vnf/state/ipv6_fib.h"
-#include "vnf/state/neighbours.h"
+#include "vnf/state/neighbors.h"
 
 namespace headrace::vnf {
 
@@ -32,7 +32,7 @@ struct Ipv6Route {
   uint16_t port;  ///< of the interface whose subnet holds `via`
 };
 
-struct Ipv6FixedNeighbour {
+struct Ipv6FixedNeighbor {
   Ipv6Address address;
   MacAddress mac;
   uint16_t port;
@@ -41,10 +41,10 @@ struct Ipv6FixedNeighbour {
 struct Ipv6RouterConfig {
   std::vector<Ipv6Interface> interfaces;
   std::vector<Ipv6Route> routes;
-  std::vector<Ipv6FixedNeighbour> neighbours;
-  uint32_t neighbour_timeout_s{300};
+  std::vector<Ipv6FixedNeighbor> neighbors;
+  uint32_t neighbor_timeout_s{300};
   uint32_t icmp_errors_per_s{1000};
-  uint32_t neighbour_capacity{4096};
+  uint32_t neighbor_capacity{4096};
   uint16_t mtu{1500};
 
   /// The interface whose subnet holds the address, or null.
@@ -62,7 +62,7 @@ class Ipv6Router {
 
   /// At most kChunk untagged frames with the type of IPv6; disposes of each.
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now, Output& output) noexcept;
-  /// Solicits again, and forgets neighbours.
+  /// Solicits again, and forgets neighbors.
   void tick(uint64_t now, Output& output) noexcept;
   void inherit(Ipv6Router& previous) noexcept;
   [[nodiscard]] nlohmann::json counters() const;
@@ -72,11 +72,11 @@ class Ipv6Router {
   struct Adjacency {
     enum class Kind : uint8_t { none, local, connected, gateway } kind{Kind::none};
     uint16_t port{0};
-    uint32_t neighbour{0};  ///< of a gateway
+    uint32_t neighbor{0};  ///< of a gateway
   };
 
   Ipv6Router(Ipv6RouterConfig config, std::vector<Adjacency> adjacencies, Ipv6Fib fib,
-             std::unique_ptr<Ipv6NeighbourTable> neighbours, const FunctionContext& context);
+             std::unique_ptr<Ipv6NeighborTable> neighbors, const FunctionContext& context);
 
   /// True if the packet is to be looked up; else it is dealt with.
   bool admit(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
@@ -84,18 +84,17 @@ class Ipv6Router {
   void forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
                Output& output) noexcept;
   void deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
-  bool handle_neighbour_message(uint16_t port, rte_mbuf* packet, uint64_t now,
-                                Output& output) noexcept;
+  bool handle_neighbor_message(uint16_t port, rte_mbuf* packet, uint64_t now,
+                               Output& output) noexcept;
   void send_own(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
-  void send_on_link(uint32_t neighbour, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
+  void send_on_link(uint32_t neighbor, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   void send_to_host(uint16_t port, const Ipv6Address& host, rte_mbuf* packet, uint64_t now,
                     Output& output) noexcept;
-  void transmit(const Ipv6Neighbour& neighbour, rte_mbuf* packet, Output& output) noexcept;
+  void transmit(const Ipv6Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept;
   void refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, uint32_t word,
               DropReason reason, uint64_t now, Output& output) noexcept;
-  void learn(Ipv6Neighbour& neighbour, const MacAddress& mac, uint64_t now,
-             Output& output) noexcept;
-  void solicit(Ipv6Neighbour& neighbour, uint64_t now, Output& output) noexcept;
+  void learn(Ipv6Neighbor& neighbor, const MacAddress& mac, uint64_t now, Output& output) noexcept;
+  void solicit(Ipv6Neighbor& neighbor, uint64_t now, Output& output) noexcept;
   void time_out(uint32_t index, uint64_t now, Output& output) noexcept;
 
   Ipv6RouterConfig config_;
@@ -103,7 +102,7 @@ class Ipv6Router {
   std::vector<Ipv6Address> link_locals_;  ///< by port
   std::vector<Adjacency> adjacencies_;    ///< by the FIB's next hop
   Ipv6Fib fib_;
-  std::unique_ptr<Ipv6NeighbourTable> neighbours_;
+  std::unique_ptr<Ipv6NeighborTable> neighbors_;
   rte_mempool* pool_;
   uint64_t second_;  ///< TSC cycles
   RateLimit icmp_limit_;

@@ -27,7 +27,7 @@ constexpr const char* kConfig = R"({
   "routes": [{"prefix": "2001:db8:100::/40", "via": "2001:db8:1::2"},
              {"prefix": "2001:db8:100:5::/64", "via": "2001:db8:1::3"},
              {"prefix": "2001:db8:100:5::80/121", "via": "2001:db8:1::2"}],
-  "neighbours": [{"address": "2001:db8:1::2", "mac": "02:aa:00:00:00:02"},
+  "neighbors": [{"address": "2001:db8:1::2", "mac": "02:aa:00:00:00:02"},
                  {"address": "2001:db8::9", "mac": "02:09:09:09:09:09"}],
   "mtu": 1280, "arp_timeout_s": 60, "icmp_errors_per_s": 10})";
 
@@ -160,9 +160,9 @@ TEST_F(Ipv6RouterTest, GivesUpAfterThreeSolicitationsAndSaysSo) {
     EXPECT_THAT(tick(), ElementsAre(SentPacket{1, asks("2001:db8:1::77", 0x77)}));
   }
   advance(1.1);
-  EXPECT_EQ(drops(DropReason::no_neighbour), 0U);
+  EXPECT_EQ(drops(DropReason::no_neighbor), 0U);
   tick();
-  EXPECT_EQ(drops(DropReason::no_neighbour), 1U);
+  EXPECT_EQ(drops(DropReason::no_neighbor), 1U);
   EXPECT_EQ(six()["icmp_errors_sent"], 1);
 }
 
@@ -319,14 +319,14 @@ TEST_F(Ipv6RouterTest, NamesMistakes) {
                      {"port": "1", "address": "2001:db8::/48"}],
       "routes": [{"prefix": "2001:db8::1/64", "via": "2001:db8::2"},
                  {"prefix": "::/0", "via": "3001::2"}],
-      "neighbours": [{"address": "2001:db8::g", "mac": "02:aa:00:00:00:02"}],
+      "neighbors": [{"address": "2001:db8::g", "mac": "02:aa:00:00:00:02"}],
       "mtu": 1279})"),
               ElementsAre(HasSubstr("interfaces[0].address: \"fe80::1/64\" is not a global"),
                           HasSubstr("interfaces[2].address: its subnet overlaps"),
                           HasSubstr("routes[0].prefix: \"2001:db8::1/64\" is not an IPv6 prefix"),
                           HasSubstr("routes[1].via: no interface"),
-                          HasSubstr("neighbours[0].address: \"2001:db8::g\" is not an IPv6"),
-                          HasSubstr("neighbours[0].address: no interface"),
+                          HasSubstr("neighbors[0].address: \"2001:db8::g\" is not an IPv6"),
+                          HasSubstr("neighbors[0].address: no interface"),
                           HasSubstr("mtu: IPv6 needs at least 1280")));
 }
 

@@ -15,7 +15,7 @@ class PassTest : public FunctionTest {};
 
 const Bytes kFrame{1, 1, 1, 1, 1, 1, 2, 2, 2, 2, 2, 2, 8, 0, 0x45};
 
-TEST_F(PassTest, ForwardsBetweenNeighboursUntouchedByDefault) {
+TEST_F(PassTest, ForwardsBetweenNeighborsUntouchedByDefault) {
   make("pass", "{}", 4);
   EXPECT_THAT(process(0, {kFrame}), ElementsAre(SentPacket{1, kFrame}));
   EXPECT_THAT(process(1, {kFrame}), ElementsAre(SentPacket{0, kFrame}));

@@ -15,7 +15,7 @@
 #include "vnf/net/ipv4_frame.h"
 #include "vnf/net/rate_limit.h"
 #include "vnf/state/ipv4_fib.h"
-#include "vnf/state/neighbours.h"
+#include "vnf/state/neighbors.h"
 
 namespace headrace::vnf {
 namespace {
@@ -26,11 +26,11 @@ struct Adjacency {
     none,       ///< no route
     local,      ///< one of the router's addresses
     broadcast,  ///< of a subnet: not forwarded (RFC 2644)
-    connected,  ///< the destination is the neighbour
-    gateway,    ///< `neighbour` is
+    connected,  ///< the destination is the neighbor
+    gateway,    ///< `neighbor` is
   } kind{Kind::none};
   uint16_t port{0};
-  uint32_t neighbour{0};
+  uint32_t neighbor{0};
 };
 
 /// The tables that a configuration is compiled to.
@@ -39,7 +39,7 @@ struct RouterTables {
   std::vector<MacAddress> port_macs;
   std::vector<Adjacency> adjacencies;  ///< by the FIB's next hop
   Ipv4Fib fib;
-  std::unique_ptr<NeighbourTable> neighbours;
+  std::unique_ptr<NeighborTable> neighbors;
   std::unique_ptr<Ipv6Router> six;  ///< null without IPv6
 };
 
@@ -78,12 +78,12 @@ class Router final : public Function {
   void send_own(rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   void hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
                  Output& output) noexcept;
-  void transmit(const Neighbour& neighbour, rte_mbuf* packet, Output& output) noexcept;
+  void transmit(const Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept;
   void refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, DropReason reason,
               uint64_t now, Output& output) noexcept;
   void handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
-  void learn(Neighbour& neighbour, const uint8_t* mac, uint64_t now, Output& output) noexcept;
-  void ask(Neighbour& neighbour, uint64_t now, Output& output) noexcept;
+  void learn(Neighbor& neighbor, const uint8_t* mac, uint64_t now, Output& output) noexcept;
+  void ask(Neighbor& neighbor, uint64_t now, Output& output) noexcept;
   void time_out(uint32_t index, uint64_t now, Output& output) noexcept;
 
   RouterTables t_;
@@ -162,33 +162,33 @@ void Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjace
   }
 }
 
-/// Sends by a gateway or connected adjacency; resolves the neighbour first if need be.
+/// Sends by a gateway or connected adjacency; resolves the neighbor first if need be.
 void Router::hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
                        Output& output) noexcept {
-  uint32_t index = adjacency.neighbour;
+  uint32_t index = adjacency.neighbor;
   if (adjacency.kind == Adjacency::Kind::connected) {
-    index = t_.neighbours->find_or_add(packet::swap32(ipv4_of(packet).dst), adjacency.port);
-    if (index == NeighbourTable::kNone) {
+    index = t_.neighbors->find_or_add(packet::swap32(ipv4_of(packet).dst), adjacency.port);
+    if (index == NeighborTable::kNone) {
       output.drop(packet, DropReason::table_full);
       return;
     }
   }
-  Neighbour& neighbour = (*t_.neighbours)[index];
-  if (neighbour.has_mac()) {
-    transmit(neighbour, packet, output);
+  Neighbor& neighbor = (*t_.neighbors)[index];
+  if (neighbor.has_mac()) {
+    transmit(neighbor, packet, output);
     return;
   }
-  if (rte_mbuf* oldest = NeighbourTable::enqueue(neighbour, packet); oldest != nullptr) {
-    output.drop(oldest, DropReason::no_neighbour);
+  if (rte_mbuf* oldest = NeighborTable::enqueue(neighbor, packet); oldest != nullptr) {
+    output.drop(oldest, DropReason::no_neighbor);
   }
-  if (neighbour.requests == 0) ask(neighbour, now, output);
+  if (neighbor.requests == 0) ask(neighbor, now, output);
 }
 
-void Router::transmit(const Neighbour& neighbour, rte_mbuf* packet, Output& output) noexcept {
+void Router::transmit(const Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept {
   auto& ethernet = ethernet_of(packet);
-  std::memcpy(ethernet.dst, neighbour.mac.data(), sizeof ethernet.dst);
-  std::memcpy(ethernet.src, t_.port_macs[neighbour.port].data(), sizeof ethernet.src);
-  output.send(neighbour.port, packet);
+  std::memcpy(ethernet.dst, neighbor.mac.data(), sizeof ethernet.dst);
+  std::memcpy(ethernet.src, t_.port_macs[neighbor.port].data(), sizeof ethernet.src);
+  output.send(neighbor.port, packet);
 }
 
 /// A packet of the router's own: as forward(), but nothing about it may cause another.
@@ -256,9 +256,9 @@ void Router::handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& o
   }
   const bool for_us = packet::swap32(arp->target_ip) == interface->address;
   const uint32_t index =
-      for_us ? t_.neighbours->find_or_add(sender, port) : t_.neighbours->find(sender);
-  if (index != NeighbourTable::kNone) {
-    learn((*t_.neighbours)[index], arp->sender_mac, now, output);
+      for_us ? t_.neighbors->find_or_add(sender, port) : t_.neighbors->find(sender);
+  if (index != NeighborTable::kNone) {
+    learn((*t_.neighbors)[index], arp->sender_mac, now, output);
   }
   if (!for_us || arp->operation != kArpRequest) {
     output.drop(packet, DropReason::discarded);
@@ -269,50 +269,48 @@ void Router::handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& o
   output.send(port, packet);
 }
 
-void Router::learn(Neighbour& neighbour, const uint8_t* mac, uint64_t now,
-                   Output& output) noexcept {
-  if (neighbour.state == Neighbour::State::fixed) return;
-  std::memcpy(neighbour.mac.data(), mac, neighbour.mac.size());
-  neighbour.state = Neighbour::State::reachable;
-  neighbour.requests = 0;
-  neighbour.deadline = now + t_.config.arp_timeout_s * second_;
-  for (uint8_t i = 0; i < neighbour.queued; ++i) transmit(neighbour, neighbour.queue[i], output);
-  neighbour.queued = 0;
+void Router::learn(Neighbor& neighbor, const uint8_t* mac, uint64_t now, Output& output) noexcept {
+  if (neighbor.state == Neighbor::State::fixed) return;
+  std::memcpy(neighbor.mac.data(), mac, neighbor.mac.size());
+  neighbor.state = Neighbor::State::reachable;
+  neighbor.requests = 0;
+  neighbor.deadline = now + t_.config.arp_timeout_s * second_;
+  for (uint8_t i = 0; i < neighbor.queued; ++i) transmit(neighbor, neighbor.queue[i], output);
+  neighbor.queued = 0;
 }
 
-void Router::ask(Neighbour& neighbour, uint64_t now, Output& output) noexcept {
-  ++neighbour.requests;
-  neighbour.deadline = now + second_;
-  const auto* interface = t_.config.interface_towards(neighbour.address);
-  rte_mbuf* request =
-      make_arp_request(pool_, {.mac = t_.port_macs[neighbour.port], .address = interface->address},
-                       neighbour.address);
+void Router::ask(Neighbor& neighbor, uint64_t now, Output& output) noexcept {
+  ++neighbor.requests;
+  neighbor.deadline = now + second_;
+  const auto* interface = t_.config.interface_towards(neighbor.address);
+  rte_mbuf* request = make_arp_request(
+      pool_, {.mac = t_.port_macs[neighbor.port], .address = interface->address}, neighbor.address);
   if (request == nullptr) {
     output.count_drop(DropReason::no_buffer);
     return;
   }
   arp_requests_.add(1);
-  output.send(neighbour.port, request);
+  output.send(neighbor.port, request);
 }
 
-/// What a neighbour's deadline brings: another request, or the end of its reachability.
+/// What a neighbor's deadline brings: another request, or the end of its reachability.
 void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
-  Neighbour& neighbour = (*t_.neighbours)[index];
-  if (neighbour.requests < Neighbour::kRequests) {
-    ask(neighbour, now, output);
+  Neighbor& neighbor = (*t_.neighbors)[index];
+  if (neighbor.requests < Neighbor::kRequests) {
+    ask(neighbor, now, output);
     return;
   }
-  neighbour.state = Neighbour::State::incomplete;
-  neighbour.requests = 0;
-  const uint8_t queued = std::exchange(neighbour.queued, uint8_t{0});
-  const auto waiting = neighbour.queue;
+  neighbor.state = Neighbor::State::incomplete;
+  neighbor.requests = 0;
+  const uint8_t queued = std::exchange(neighbor.queued, uint8_t{0});
+  const auto waiting = neighbor.queue;
   for (uint8_t i = 0; i < queued; ++i) {
-    refuse(neighbour.port, waiting[i], kIcmpUnreachable, kIcmpHostUnreachable,
-           DropReason::no_neighbour, now, output);
+    refuse(neighbor.port, waiting[i], kIcmpUnreachable, kIcmpHostUnreachable,
+           DropReason::no_neighbor, now, output);
   }
-  // An error may have been queued for this very neighbour; then it is being asked for again.
-  if (neighbour.queued == 0 && neighbour.requests == 0 && !neighbour.pinned) {
-    t_.neighbours->remove(index);
+  // An error may have been queued for this very neighbor; then it is being asked for again.
+  if (neighbor.queued == 0 && neighbor.requests == 0 && !neighbor.pinned) {
+    t_.neighbors->remove(index);
   }
 }
 
@@ -320,13 +318,12 @@ uint64_t Router::tick(uint64_t now, Output& output) noexcept {
   if (now < next_tick_) return 0;
   next_tick_ = now + second_ / 10;
   if (t_.six) t_.six->tick(now, output);
-  const auto used = t_.neighbours->used();
+  const auto used = t_.neighbors->used();
   for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
-    const Neighbour& neighbour = (*t_.neighbours)[used[i]];
-    const bool watched =
-        neighbour.state == Neighbour::State::reachable ||
-        (neighbour.state == Neighbour::State::incomplete && neighbour.requests > 0);
-    if (watched && now >= neighbour.deadline) time_out(used[i], now, output);
+    const Neighbor& neighbor = (*t_.neighbors)[used[i]];
+    const bool watched = neighbor.state == Neighbor::State::reachable ||
+                         (neighbor.state == Neighbor::State::incomplete && neighbor.requests > 0);
+    if (watched && now >= neighbor.deadline) time_out(used[i], now, output);
   }
   return 0;
 }
@@ -334,18 +331,18 @@ uint64_t Router::tick(uint64_t now, Output& output) noexcept {
 void Router::inherit(Function& previous) noexcept {
   auto& old_tables = static_cast<Router&>(previous).t_;
   if (t_.six && old_tables.six) t_.six->inherit(*old_tables.six);
-  auto& old = *old_tables.neighbours;
+  auto& old = *old_tables.neighbors;
   for (const uint32_t old_index : old.used()) {
-    Neighbour& learnt = old[old_index];
+    Neighbor& learnt = old[old_index];
     const auto* interface = t_.config.interface_towards(learnt.address);
-    if (learnt.state == Neighbour::State::fixed || interface == nullptr ||
+    if (learnt.state == Neighbor::State::fixed || interface == nullptr ||
         interface->port != learnt.port) {
       continue;
     }
-    const uint32_t index = t_.neighbours->find_or_add(learnt.address, learnt.port);
-    if (index == NeighbourTable::kNone) continue;
-    Neighbour& heir = (*t_.neighbours)[index];
-    if (heir.state == Neighbour::State::fixed) continue;
+    const uint32_t index = t_.neighbors->find_or_add(learnt.address, learnt.port);
+    if (index == NeighborTable::kNone) continue;
+    Neighbor& heir = (*t_.neighbors)[index];
+    if (heir.state == Neighbor::State::fixed) continue;
     const bool pinned = heir.pinned;
     heir = learnt;
     heir.pinned = pinned;
@@ -363,12 +360,12 @@ nlohmann::json Router::counters() const {
   return counters;
 }
 
-/// Fixed neighbours and gateways, which keep their indices.
-void add_neighbours(const RouterConfig& config, NeighbourTable& table) {
-  for (const auto& fixed : config.neighbours) {
-    auto& neighbour = table[table.find_or_add(fixed.address, fixed.port)];
-    neighbour.state = Neighbour::State::fixed;
-    neighbour.mac = fixed.mac;
+/// Fixed neighbors and gateways, which keep their indices.
+void add_neighbors(const RouterConfig& config, NeighborTable& table) {
+  for (const auto& fixed : config.neighbors) {
+    auto& neighbor = table[table.find_or_add(fixed.address, fixed.port)];
+    neighbor.state = Neighbor::State::fixed;
+    neighbor.mac = fixed.mac;
   }
   for (const auto& route : config.routes) {
     table[table.find_or_add(route.via, route.port)].pinned = true;
@@ -377,17 +374,17 @@ void add_neighbours(const RouterConfig& config, NeighbourTable& table) {
 
 Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& context) {
   using Kind = Adjacency::Kind;
-  auto neighbours = NeighbourTable::make(config.neighbour_capacity);
-  if (!neighbours) return tl::unexpected(neighbours.error());
-  add_neighbours(config, **neighbours);
+  auto neighbors = NeighborTable::make(config.neighbor_capacity);
+  if (!neighbors) return tl::unexpected(neighbors.error());
+  add_neighbors(config, **neighbors);
   std::vector<Adjacency> adjacencies{{}, {.kind = Kind::local}, {.kind = Kind::broadcast}};
   std::vector<Ipv4FibRoute> routes;
-  std::map<uint32_t, uint32_t> by_neighbour;
+  std::map<uint32_t, uint32_t> by_neighbor;
   for (const auto& route : config.routes) {
-    const uint32_t index = (*neighbours)->find(route.via);
-    const auto [it, fresh] = by_neighbour.emplace(index, static_cast<uint32_t>(adjacencies.size()));
+    const uint32_t index = (*neighbors)->find(route.via);
+    const auto [it, fresh] = by_neighbor.emplace(index, static_cast<uint32_t>(adjacencies.size()));
     if (fresh) {
-      adjacencies.push_back({.kind = Kind::gateway, .port = route.port, .neighbour = index});
+      adjacencies.push_back({.kind = Kind::gateway, .port = route.port, .neighbor = index});
     }
     routes.push_back({route.prefix, it->second});
   }
@@ -407,7 +404,7 @@ Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& 
                       .port_macs = {},
                       .adjacencies = std::move(adjacencies),
                       .fib = *std::move(fib),
-                      .neighbours = *std::move(neighbours),
+                      .neighbors = *std::move(neighbors),
                       .six = nullptr};
   for (const auto& port : context.ports) tables.port_macs.push_back(port.mac);
   if (!config.six.interfaces.empty()) {

@@ -77,11 +77,11 @@ void read_ipv6_route(ConfigReader& entry, Ipv6RouterConfig& six) {
   six.routes.push_back({.prefix = prefix.value_or(Ipv6Prefix{}), .via = via, .port = port});
 }
 
-void read_ipv6_neighbour(ConfigReader& entry, Ipv6RouterConfig& six) {
+void read_ipv6_neighbor(ConfigReader& entry, Ipv6RouterConfig& six) {
   const auto address = read_ipv6(entry, "address");
   const auto mac = entry.mac("mac");
   const auto port = port_towards(entry, "address", six, address);
-  six.neighbours.push_back({.address = address, .mac = mac, .port = port});
+  six.neighbors.push_back({.address = address, .mac = mac, .port = port});
 }
 
 void read_interface(ConfigReader& entry, const FunctionContext& context, RouterConfig& router) {
@@ -148,58 +148,58 @@ RouterConfig read_router(ConfigReader& config, const FunctionContext& context) {
     router.routes.push_back(route);
     entry.finish();
   }
-  for (auto& entry : config.children("neighbours")) {
+  for (auto& entry : config.children("neighbors")) {
     if (is_ipv6(entry, "address")) {
-      read_ipv6_neighbour(entry, router.six);
+      read_ipv6_neighbor(entry, router.six);
       entry.finish();
       continue;
     }
-    RouterNeighbour neighbour{.address = entry.ipv4("address"), .mac = entry.mac("mac"), .port = 0};
-    const auto* towards = router.interface_towards(neighbour.address);
+    RouterNeighbor neighbor{.address = entry.ipv4("address"), .mac = entry.mac("mac"), .port = 0};
+    const auto* towards = router.interface_towards(neighbor.address);
     if (towards == nullptr) {
       entry.complain("address", "no interface's subnet holds it");
     } else {
-      neighbour.port = towards->port;
+      neighbor.port = towards->port;
     }
-    router.neighbours.push_back(neighbour);
+    router.neighbors.push_back(neighbor);
     entry.finish();
   }
   router.arp_timeout_s = static_cast<uint32_t>(config.integer("arp_timeout_s", 1, 86400, 300));
   router.icmp_errors_per_s =
       static_cast<uint32_t>(config.integer("icmp_errors_per_s", 0, 1'000'000, 1000));
-  router.neighbour_capacity =
-      static_cast<uint32_t>(config.integer("neighbour_capacity", 16, 1 << 20, 4096));
+  router.neighbor_capacity =
+      static_cast<uint32_t>(config.integer("neighbor_capacity", 16, 1 << 20, 4096));
   router.mtu = static_cast<uint16_t>(config.integer("mtu", 68, 9600, 1500));
   constexpr uint16_t kLeastIpv6Mtu = 1280;  // RFC 8200, 5
   if (!router.six.interfaces.empty() && router.mtu < kLeastIpv6Mtu) {
     config.complain("mtu", fmt::format("IPv6 needs at least {}", kLeastIpv6Mtu));
   }
   router.six.mtu = router.mtu;
-  router.six.neighbour_timeout_s = router.arp_timeout_s;
+  router.six.neighbor_timeout_s = router.arp_timeout_s;
   router.six.icmp_errors_per_s = router.icmp_errors_per_s;
-  router.six.neighbour_capacity = router.neighbour_capacity;
-  if (router.six.neighbours.size() + router.six.routes.size() > router.neighbour_capacity / 2) {
+  router.six.neighbor_capacity = router.neighbor_capacity;
+  if (router.six.neighbors.size() + router.six.routes.size() > router.neighbor_capacity / 2) {
     std::set<Ipv6Address> distinct;
     for (const auto& route : router.six.routes) distinct.insert(route.via);
-    for (const auto& neighbour : router.six.neighbours) distinct.insert(neighbour.address);
-    if (distinct.size() > router.neighbour_capacity / 2) {
-      config.complain("neighbour_capacity",
-                      fmt::format("too small for {} gateways and neighbours of IPv6; at least "
+    for (const auto& neighbor : router.six.neighbors) distinct.insert(neighbor.address);
+    if (distinct.size() > router.neighbor_capacity / 2) {
+      config.complain("neighbor_capacity",
+                      fmt::format("too small for {} gateways and neighbors of IPv6; at least "
                                   "twice that",
                                   distinct.size()));
     }
   }
-  if (router.neighbours.size() + router.routes.size() > router.neighbour_capacity / 2) {
-    // Each gateway is a neighbour; half of the table stays for what is learnt.
+  if (router.neighbors.size() + router.routes.size() > router.neighbor_capacity / 2) {
+    // Each gateway is a neighbor; half of the table stays for what is learnt.
     std::vector<Ipv4Address> fixed;
     for (const auto& route : router.routes) fixed.push_back(route.via);
-    for (const auto& neighbour : router.neighbours) fixed.push_back(neighbour.address);
+    for (const auto& neighbor : router.neighbors) fixed.push_back(neighbor.address);
     std::sort(fixed.begin(), fixed.end());
     const auto distinct = std::unique(fixed.begin(), fixed.end()) - fixed.begin();
-    if (static_cast<size_t>(distinct) > router.neighbour_capacity / 2) {
+    if (static_cast<size_t>(distinct) > router.neighbor_capacity / 2) {
       config.complain(
-          "neighbour_capacity",
-          fmt::format("too small for {} gateways and neighbours; at least twice that", distinct));
+          "neighbor_capacity",
+          fmt::format("too small for {} gateways and neighbors; at least twice that", distinct));
     }
   }
   return router;

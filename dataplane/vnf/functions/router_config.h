@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator says of a router: addresses, routes, fixed neighbours, of IPv4 and of IPv6. An
+// What an operator says of a router: addresses, routes, fixed neighbors, of IPv4 and of IPv6. An
 // entry is of the family that its address has.
 #pragma once
 
@@ -23,7 +23,7 @@ struct RouterRoute {
   uint16_t port;  ///< of the interface whose subnet holds `via`
 };
 
-struct RouterNeighbour {
+struct RouterNeighbor {
   Ipv4Address address;
   MacAddress mac;
   uint16_t port;
@@ -32,10 +32,10 @@ struct RouterNeighbour {
 struct RouterConfig {
   std::vector<RouterInterface> interfaces;
   std::vector<RouterRoute> routes;
-  std::vector<RouterNeighbour> neighbours;
+  std::vector<RouterNeighbor> neighbors;
   uint32_t arp_timeout_s{300};
   uint32_t icmp_errors_per_s{1000};
-  uint32_t neighbour_capacity{4096};
+  uint32_t neighbor_capacity{4096};
   uint16_t mtu{1500};
   Ipv6RouterConfig six;  ///< without interfaces: no IPv6
 

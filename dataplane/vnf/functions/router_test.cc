@@ -23,7 +23,7 @@ constexpr const char* kConfig = R"({
   "routes": [{"prefix": "20.0.0.0/8", "via": "10.1.0.2"},
              {"prefix": "20.1.0.0/16", "via": "10.1.0.3"},
              {"prefix": "20.1.2.128/25", "via": "10.1.0.2"}],
-  "neighbours": [{"address": "10.1.0.2", "mac": "02:aa:00:00:00:02"},
+  "neighbors": [{"address": "10.1.0.2", "mac": "02:aa:00:00:00:02"},
                  {"address": "10.0.0.9", "mac": "02:09:09:09:09:09"}],
   "arp_timeout_s": 60, "icmp_errors_per_s": 10})";
 
@@ -89,7 +89,7 @@ TEST_F(RouterTest, GivesUpOnAHostAfterThreeRequestsAndSaysSo) {
   EXPECT_EQ(sent[0].port, 0);
   EXPECT_EQ(sent[0].bytes[34], 3) << "destination unreachable";
   EXPECT_EQ(sent[0].bytes[35], 1) << "host";
-  EXPECT_EQ(drops(DropReason::no_neighbour), 1U);
+  EXPECT_EQ(drops(DropReason::no_neighbor), 1U);
   advance(1.1);
   EXPECT_THAT(tick(), IsEmpty());
 }
@@ -97,13 +97,13 @@ TEST_F(RouterTest, GivesUpOnAHostAfterThreeRequestsAndSaysSo) {
 TEST_F(RouterTest, KeepsTheLatestPacketsWhileItWaits) {
   make("router", kConfig);
   process(0, std::vector<Bytes>(20, to("10.1.0.77")));
-  EXPECT_EQ(drops(DropReason::no_neighbour), 12U);
+  EXPECT_EQ(drops(DropReason::no_neighbor), 12U);
   EXPECT_EQ(process(1, {arp_frame(2, kHostMac, "10.1.0.77", port_mac(1), "10.1.0.1", port_mac(1))})
                 .size(),
             8U);
 }
 
-TEST_F(RouterTest, AsksAgainWhenANeighbourIsOldAndForgetsItWithoutAReply) {
+TEST_F(RouterTest, AsksAgainWhenANeighborIsOldAndForgetsItWithoutAReply) {
   make("router", kConfig);
   process(1, {arp_frame(1, kHostMac, "10.1.0.77", {}, "10.1.0.1", kBroadcast)});
   advance(61);

@@ -54,10 +54,10 @@ void set_checksum(rte_mbuf* frame) {
   icmp.checksum = icmpv6_checksum(ipv6_of(frame), message);
 }
 
-/// A neighbour message with one link-layer address option.
-rte_mbuf* make_neighbour_message(rte_mempool* pool, uint8_t type, const NdEnd& own,
-                                 const uint8_t* dst, const Ipv6Address& target, uint32_t flags,
-                                 uint8_t option) {
+/// A neighbor message with one link-layer address option.
+rte_mbuf* make_neighbor_message(rte_mempool* pool, uint8_t type, const NdEnd& own,
+                                const uint8_t* dst, const Ipv6Address& target, uint32_t flags,
+                                uint8_t option) {
   constexpr size_t kSize = sizeof(packet::NeighborDiscovery) + packet::kNdLinkAddressOption;
   rte_mbuf* frame = make_message(pool, own.address, dst, kSize, kOnLink);
   if (frame == nullptr) return nullptr;
@@ -137,7 +137,7 @@ bool answer_echo_v6(rte_mbuf* frame, const Ipv6Address& own) {
   return true;
 }
 
-std::optional<NeighbourMessage> read_neighbour_message(rte_mbuf* frame) {
+std::optional<NeighborMessage> read_neighbor_message(rte_mbuf* frame) {
   const auto& ip = ipv6_of(frame);
   const auto bytes = ipv6_payload_of(frame);
   if (ip.next_header != packet::kProtoIcmpv6 || bytes.size() < sizeof(packet::NeighborDiscovery) ||
@@ -148,12 +148,12 @@ std::optional<NeighbourMessage> read_neighbour_message(rte_mbuf* frame) {
   const bool solicitation = nd.icmp.type == packet::kIcmpv6NeighborSolicitation;
   if (!solicitation && nd.icmp.type != packet::kIcmpv6NeighborAdvertisement) return std::nullopt;
   const uint32_t flags = packet::swap32(nd.flags);
-  NeighbourMessage message{.solicitation = solicitation,
-                           .solicited = (flags & kSolicitedFlag) != 0,
-                           .override = (flags & kOverrideFlag) != 0,
-                           .sender = to_address(ip.src),
-                           .target = to_address(nd.target),
-                           .link_address = std::nullopt};
+  NeighborMessage message{.solicitation = solicitation,
+                          .solicited = (flags & kSolicitedFlag) != 0,
+                          .override = (flags & kOverrideFlag) != 0,
+                          .sender = to_address(ip.src),
+                          .target = to_address(nd.target),
+                          .link_address = std::nullopt};
   const auto option = solicitation ? packet::kNdSourceLinkAddress : packet::kNdTargetLinkAddress;
   if (ip.hop_limit != kOnLink || nd.icmp.code != 0 || is_multicast(message.target) ||
       icmpv6_checksum(ip, bytes) != 0 ||
@@ -169,25 +169,25 @@ std::optional<NeighbourMessage> read_neighbour_message(rte_mbuf* frame) {
   return message;
 }
 
-rte_mbuf* make_neighbour_solicitation(rte_mempool* pool, const NdEnd& own,
-                                      const Ipv6Address& target) {
+rte_mbuf* make_neighbor_solicitation(rte_mempool* pool, const NdEnd& own,
+                                     const Ipv6Address& target) {
   const auto group = solicited_node_of(target);
-  rte_mbuf* frame = make_neighbour_message(pool, packet::kIcmpv6NeighborSolicitation, own,
-                                           group.data(), target, 0, packet::kNdSourceLinkAddress);
+  rte_mbuf* frame = make_neighbor_message(pool, packet::kIcmpv6NeighborSolicitation, own,
+                                          group.data(), target, 0, packet::kNdSourceLinkAddress);
   if (frame == nullptr) return nullptr;
   const auto mac = multicast_mac_of(group);
   std::memcpy(ethernet_of(frame).dst, mac.data(), mac.size());
   return frame;
 }
 
-rte_mbuf* make_neighbour_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
-                                       const uint8_t* to_mac) {
+rte_mbuf* make_neighbor_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
+                                      const uint8_t* to_mac) {
   constexpr Ipv6Address kAllNodes{0xff, 0x02, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};
   const bool nameless = is_unspecified(to);
   const uint32_t flags = kRouterFlag | kOverrideFlag | (nameless ? 0 : kSolicitedFlag);
-  rte_mbuf* frame = make_neighbour_message(pool, packet::kIcmpv6NeighborAdvertisement, own,
-                                           nameless ? kAllNodes.data() : to.data(), own.address,
-                                           flags, packet::kNdTargetLinkAddress);
+  rte_mbuf* frame = make_neighbor_message(pool, packet::kIcmpv6NeighborAdvertisement, own,
+                                          nameless ? kAllNodes.data() : to.data(), own.address,
+                                          flags, packet::kNdTargetLinkAddress);
   if (frame == nullptr) return nullptr;
   const auto all = multicast_mac_of(kAllNodes);
   std::memcpy(ethernet_of(frame).dst, nameless ? all.data() : to_mac, all.size());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMPv6 (RFC 4443) and neighbour discovery (RFC 4861) as a router must speak them.
+// ICMPv6 (RFC 4443) and neighbor discovery (RFC 4861) as a router must speak them.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -37,8 +37,8 @@ rte_mbuf* make_icmpv6_error(rte_mempool* pool, rte_mbuf* about, const Ipv6Addres
 /// it is no whole echo request with a right checksum.
 bool answer_echo_v6(rte_mbuf* frame, const Ipv6Address& own);
 
-/// A neighbour solicitation or advertisement, found valid by RFC 4861, 7.1.
-struct NeighbourMessage {
+/// A neighbor solicitation or advertisement, found valid by RFC 4861, 7.1.
+struct NeighborMessage {
   bool solicitation;
   bool solicited;  ///< an advertisement's S flag
   bool override;   ///< an advertisement's O flag
@@ -48,20 +48,20 @@ struct NeighbourMessage {
 };
 
 /// Reads such a message; nothing if it is none or invalid.
-std::optional<NeighbourMessage> read_neighbour_message(rte_mbuf* frame);
+std::optional<NeighborMessage> read_neighbor_message(rte_mbuf* frame);
 
-/// One end as neighbour discovery names it.
+/// One end as neighbor discovery names it.
 struct NdEnd {
   MacAddress mac;
   Ipv6Address address;
 };
 
 /// A whole frame that solicits `target` on behalf of `own`; null if the pool is empty.
-rte_mbuf* make_neighbour_solicitation(rte_mempool* pool, const NdEnd& own,
-                                      const Ipv6Address& target);
+rte_mbuf* make_neighbor_solicitation(rte_mempool* pool, const NdEnd& own,
+                                     const Ipv6Address& target);
 /// A whole frame that says where `own` is, to `to`; to all nodes if the asker has no address yet
 /// (RFC 4861, 7.2.4). Null if the pool is empty.
-rte_mbuf* make_neighbour_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
-                                       const uint8_t* to_mac);
+rte_mbuf* make_neighbor_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
+                                      const uint8_t* to_mac);
 
 }  // namespace headrace::vnf

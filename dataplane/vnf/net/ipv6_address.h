@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPv6 addresses and prefixes, as operators write them (RFC 4291) and as neighbour discovery needs
+// IPv6 addresses and prefixes, as operators write them (RFC 4291) and as neighbor discovery needs
 // them.
 #pragma once
 

@@ -22,10 +22,10 @@ SEED = 20160704
 
 @dataclass(frozen=True)
 class Route:
-    """One prefix and the number of its neighbour."""
+    """One prefix and the number of its neighbor."""
 
     network: ipaddress.IPv4Network
-    neighbour: int
+    neighbor: int
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Overlay:
 
     address: str
     mac: str
-    neighbours: list[tuple[str, str]]  # IP and MAC addresses of the far ends
+    neighbors: list[tuple[str, str]]  # IP and MAC addresses of the far ends
     tunnel: int  # the tunnel port's number
     source_below: bool  # the source is a port of the bridge below, the sink of the bridge; or not
     rules: Callable[[], list[str]]
@@ -111,7 +111,7 @@ def l2(macs: int, flows: int, goal: float, published: Published) -> Case:
 
 
 def slash24_routes(count: int) -> list[Route]:
-    """`count` neighbouring /24 prefixes under 10/8, each to its own neighbour."""
+    """`count` neighboring /24 prefixes under 10/8, each to its own neighbor."""
     return [Route(ipaddress.IPv4Network((0x0A000000 + (i << 8), 24)), i) for i in range(count)]
 
 
@@ -127,7 +127,7 @@ def mixed_prefixes(count: int, shortest: int) -> list[tuple[int, int]]:
 
 
 def mixed_routes(count: int) -> list[Route]:
-    """`count` random prefixes of mixed lengths, /8 to /32, to 2000 neighbours."""
+    """`count` random prefixes of mixed lengths, /8 to /32, to 2000 neighbors."""
     return [
         Route(ipaddress.IPv4Network(prefix), i % 2000)
         for i, prefix in enumerate(mixed_prefixes(count, 8))
@@ -151,7 +151,7 @@ def routing_rules(routes: Sequence[Route], table: int) -> list[str]:
     return [
         f"table={table},priority={route.network.prefixlen},ip,nw_dst={route.network},"
         f"actions=set_field:{ROUTER_MAC}->eth_src,"
-        f"set_field:{frames.mac_text(0x20000 + route.neighbour)}->eth_dst,dec_ttl,output:{SINK}"
+        f"set_field:{frames.mac_text(0x20000 + route.neighbor)}->eth_dst,dec_ttl,output:{SINK}"
         for route in routes
     ]
 

@@ -41,7 +41,7 @@ FIRST_VNI = 5000
 
 OVS_EQUIVALENT = (
     "OVS pushes and pops VXLAN by a tunnel port only (remote_ip=flow, key=flow), ended in "
-    "userspace by a second bridge with the local address and by neighbours set by hand; its "
+    "userspace by a second bridge with the local address and by neighbors set by hand; its "
     "push:vxlan action (OpenFlow 1.5 encap/decap) knows Ethernet, NSH and MPLS, not VXLAN. Both "
     "select methods are tried: dp_hash recirculates, hash makes a megaflow per flow"
 )
@@ -112,7 +112,7 @@ def gateway_up(flows: int, goal: float) -> Case:
     overlay = Overlay(
         address=str(LOCAL_IP),
         mac=LOCAL_MAC,
-        neighbours=[(str(host.ip), host.mac) for host in _hosts()],
+        neighbors=[(str(host.ip), host.mac) for host in _hosts()],
         tunnel=TUNNEL,
         source_below=False,
         rules=rules,
@@ -177,7 +177,7 @@ def gateway_down(flows: int, goal: float) -> Case:
     overlay = Overlay(
         address=str(LOCAL_IP),
         mac=LOCAL_MAC,
-        neighbours=[],
+        neighbors=[],
         tunnel=TUNNEL,
         source_below=True,
         rules=lambda: _tenant_rules(0, f"in_port={TUNNEL},"),

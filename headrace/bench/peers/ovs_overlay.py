@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A tunnel as OVS-DPDK has it: a tunnel port, and a bridge below that ends the tunnel.
 
-Routes and neighbours come from the kernel's address of the bridge below and from `ovs-appctl
+Routes and neighbors come from the kernel's address of the bridge below and from `ovs-appctl
 tnl/neigh/set`, so that nothing has to be resolved while frames flow.
 """
 
@@ -77,7 +77,7 @@ def load(ovs: Tools, case: Case, overlay: Overlay) -> None:
         if time.monotonic() > deadline:
             raise TimeoutError(f"OVS has not seen the address of {BELOW}")
         time.sleep(0.05)
-    for ip, mac in overlay.neighbours:
+    for ip, mac in overlay.neighbors:
         ovs.tool("ovs-appctl", "-t", control, "tnl/neigh/set", BELOW, ip, mac)
     for bridge, rules in (("br0", overlay.rules), (BELOW, overlay.rules_below)):
         ovs.ofctl_on(bridge, "del-flows")

@@ -106,7 +106,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
         f"it take turns; core {WORKER_CORE}: the worker, in which source and sink run too; "
         "only the measured system runs, the others are stopped",
         "windows": {"repeats": plan.repeats, "seconds": plan.window_s},
-        "ratios": "median of the ratios of neighbouring windows",
+        "ratios": "median of the ratios of neighboring windows",
     }
 
 

@@ -343,7 +343,7 @@ class L3fwd(System):
             raise Missing("DPDK's l3fwd example is not installed (Debian package dpdk-doc)")
         folder = self.rundir / "l3fwd"
         if not folder.exists():
-            # The example includes headers from its neighbour `common`.
+            # The example includes headers from its neighbor `common`.
             shutil.copytree(L3FWD_SOURCE.parent / "common", self.rundir / "common")
             shutil.copytree(L3FWD_SOURCE, folder)
             main = folder / "main.c"

@@ -137,7 +137,7 @@ def ipv6(length: int) -> Bytes:
 
 
 def both_ports(**members: Any) -> list[dict[str, Any]]:
-    """A neighbour at each port: its MAC address and the given members by port."""
+    """A neighbor at each port: its MAC address and the given members by port."""
     return [{"mac": PEER[port], **members[port]} for port in ("a", "b")]
 
 
@@ -146,7 +146,7 @@ ROUTER: dict[str, Any] = {
         {"port": "a", "address": "192.0.2.1/30"},
         {"port": "b", "address": "192.0.2.5/30"},
     ],
-    "neighbours": both_ports(a={"address": "192.0.2.2"}, b={"address": "192.0.2.6"}),
+    "neighbors": both_ports(a={"address": "192.0.2.2"}, b={"address": "192.0.2.6"}),
     "routes": [
         {"prefix": "10.0.0.0/8", "via": "192.0.2.2"},
         *({"prefix": f"20.{n // 256}.{n % 256}.0/24", "via": "192.0.2.6"} for n in range(FLOWS)),
@@ -158,7 +158,7 @@ ROUTER6: dict[str, Any] = {
         {"port": "a", "address": "2001:db8:a::1/64"},
         {"port": "b", "address": "2001:db8:b::1/64"},
     ],
-    "neighbours": [{"address": "2001:db8:b::2", "mac": PEER["b"]}],
+    "neighbors": [{"address": "2001:db8:b::2", "mac": PEER["b"]}],
     "routes": [
         {"prefix": f"2001:db8:100:{n:x}::/64", "via": "2001:db8:b::2"} for n in range(FLOWS)
     ],

@@ -88,7 +88,7 @@ struct PathLeg {
 };
 
 /// Where all that a port's peer sends ends up.
-struct SolePath {
+struct PointToPointPath {
   std::vector<PathLeg> legs;  ///< from the port to the device port at the other end
   std::string reason;         ///< why it is no direct link; empty: it is one
 
@@ -96,16 +96,16 @@ struct SolePath {
 };
 
 /// A search over LSIs that do not change meanwhile: what was learned of one is used again.
-class SolePaths {
+class PointToPointPaths {
  public:
   /// The way of all that comes in by port `from` of `lsi`, a device port.
-  [[nodiscard]] SolePath find(Lsi& lsi, PortNo from);
+  [[nodiscard]] PointToPointPath find(Lsi& lsi, PortNo from);
 
  private:
   const LsiPaths& paths_of(const Lsi& lsi);
-  void follow(Lsi& lsi, PortNo from, SolePath& path);
+  void follow(Lsi& lsi, PortNo from, PointToPointPath& path);
   /// Says so if anything but the path's own packets could arrive at its end.
-  void check_sources(SolePath& path);
+  void check_sources(PointToPointPath& path);
 
   std::map<const Lsi*, std::unique_ptr<LsiPaths>> known_;
 };

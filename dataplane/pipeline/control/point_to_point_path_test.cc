@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which rules make a pair of ports a direct link, and what is said of those that do not.
-#include "pipeline/control/sole_path.h"
+#include "pipeline/control/point_to_point_path.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ InstructionList output(PortNo port) {
   return {ApplyActions{{OutputAction{port}}}};
 }
 
-class SolePathTest : public testing::Test {
+class PointToPointPathTest : public testing::Test {
  protected:
   void add(uint8_t table, uint16_t priority, const match::Match& match,
            const InstructionList& instructions) {
@@ -34,15 +34,15 @@ class SolePathTest : public testing::Test {
   }
   /// A's packets all go to B, and nothing else is there.
   void link() { add(0, 10, from_port(kA), output(kB)); }
-  SolePath path() { return SolePaths().find(sw_.lsi, kA); }
+  PointToPointPath path() { return PointToPointPaths().find(sw_.lsi, kA); }
   std::string reason() { return path().reason; }
 
   TestSwitch sw_{4};
 };
 
-TEST_F(SolePathTest, IsOneRuleForAPort) {
+TEST_F(PointToPointPathTest, IsOneRuleForAPort) {
   link();
-  const SolePath found = path();
+  const PointToPointPath found = path();
   EXPECT_EQ(found.reason, "");
   ASSERT_THAT(found.legs, SizeIs(1));
   EXPECT_EQ(found.legs[0].out, kB);
@@ -50,11 +50,11 @@ TEST_F(SolePathTest, IsOneRuleForAPort) {
   EXPECT_EQ(found.legs[0].rules[0]->priority, 10);
 }
 
-TEST_F(SolePathTest, IsARuleInEachOfSeveralTablesAndAnActionSet) {
+TEST_F(PointToPointPathTest, IsARuleInEachOfSeveralTablesAndAnActionSet) {
   add(0, 10, from_port(kA), {WriteActions{{OutputAction{3}}}, GotoTable{2}});
   add(2, 7, from_port(kA), {WriteActions{{OutputAction{kB}}}, WriteMetadata{1, 1}, GotoTable{5}});
   add(5, 0, match::Match{}, {});
-  const SolePath found = path();
+  const PointToPointPath found = path();
   EXPECT_EQ(found.reason, "");
   ASSERT_THAT(found.legs, SizeIs(1));
   EXPECT_EQ(found.legs[0].out, kB);
@@ -64,7 +64,7 @@ TEST_F(SolePathTest, IsARuleInEachOfSeveralTablesAndAnActionSet) {
   EXPECT_EQ(reason(), "packets of port p3 may go to p2 too");
 }
 
-TEST_F(SolePathTest, IgnoresRulesThatItsPacketsNeverMeet) {
+TEST_F(PointToPointPathTest, IgnoresRulesThatItsPacketsNeverMeet) {
   link();
   add(0, 9, match::Match{}, {ApplyActions{{OutputAction{kPortController}}}});
   add(0, 20, from_port(3), output(4));
@@ -72,7 +72,7 @@ TEST_F(SolePathTest, IgnoresRulesThatItsPacketsNeverMeet) {
   EXPECT_EQ(reason(), "");
 }
 
-TEST_F(SolePathTest, SaysWhatKeepsAPairOnTheSwitch) {
+TEST_F(PointToPointPathTest, SaysWhatKeepsAPairOnTheSwitch) {
   struct Case {
     InstructionList instructions;
     std::string says;
@@ -106,7 +106,7 @@ TEST_F(SolePathTest, SaysWhatKeepsAPairOnTheSwitch) {
   }
 }
 
-TEST_F(SolePathTest, NeedsARuleForAllOfAPort) {
+TEST_F(PointToPointPathTest, NeedsARuleForAllOfAPort) {
   EXPECT_THAT(reason(), HasSubstr("no rule takes its packets"));
   add(0, 10, make_match({{Field::in_port, kA}, {Field::eth_type, 0x0800}}), output(kB));
   EXPECT_THAT(reason(), HasSubstr("no rule takes all"));
@@ -114,7 +114,7 @@ TEST_F(SolePathTest, NeedsARuleForAllOfAPort) {
   EXPECT_THAT(reason(), HasSubstr("priority 10: a rule narrower than the port"));
 }
 
-TEST_F(SolePathTest, AnIdleTimeoutNeedsTheSwitchAHardOneDoesNot) {
+TEST_F(PointToPointPathTest, AnIdleTimeoutNeedsTheSwitchAHardOneDoesNot) {
   FlowMod mod = add_flow(0, 10, from_port(kA), output(kB));
   mod.hard_timeout = 60;
   ASSERT_TRUE(sw_.lsi.flow_mod(mod));
@@ -124,7 +124,7 @@ TEST_F(SolePathTest, AnIdleTimeoutNeedsTheSwitchAHardOneDoesNot) {
   EXPECT_THAT(reason(), HasSubstr("idle timeout"));
 }
 
-TEST_F(SolePathTest, SeesOtherSources) {
+TEST_F(PointToPointPathTest, SeesOtherSources) {
   link();
   const auto says = HasSubstr("packets of port p3 may go to p2 too");
   const std::vector<InstructionList> others = {
@@ -145,7 +145,7 @@ TEST_F(SolePathTest, SeesOtherSources) {
   EXPECT_THAT(reason(), says);
 }
 
-TEST_F(SolePathTest, ObeysPortConfiguration) {
+TEST_F(PointToPointPathTest, ObeysPortConfiguration) {
   link();
   const auto configure = [this](PortNo port, uint32_t config) {
     return sw_.lsi.port_mod({port, sw_.lsi.port_desc(port)->mac, config, config | 0x65})
@@ -160,7 +160,7 @@ TEST_F(SolePathTest, ObeysPortConfiguration) {
   EXPECT_EQ(reason(), "");
 }
 
-TEST_F(SolePathTest, LeadsThroughPatches) {
+TEST_F(PointToPointPathTest, LeadsThroughPatches) {
   TestSwitch other(2, 1);
   ASSERT_TRUE(sw_.lsi.add_patch({.number = 8, .name = "up"}));
   ASSERT_TRUE(other.lsi.add_patch({.number = 9, .name = "down"}));
@@ -168,7 +168,7 @@ TEST_F(SolePathTest, LeadsThroughPatches) {
   EXPECT_THAT(reason(), HasSubstr("patch up leads nowhere"));
   ASSERT_TRUE(Lsi::connect(sw_.lsi, 8, other.lsi, 9));
   ASSERT_TRUE(other.lsi.flow_mod(add_flow(0, 10, from_port(9), output(1))));
-  const SolePath found = path();
+  const PointToPointPath found = path();
   EXPECT_EQ(found.reason, "");
   ASSERT_THAT(found.legs, SizeIs(2));
   EXPECT_EQ(found.legs[1].lsi, &other.lsi);
@@ -181,7 +181,7 @@ TEST_F(SolePathTest, LeadsThroughPatches) {
   other.lsi.disconnect(9);
 }
 
-TEST_F(SolePathTest, EndsWherePatchesGoInACircle) {
+TEST_F(PointToPointPathTest, EndsWherePatchesGoInACircle) {
   ASSERT_TRUE(sw_.lsi.add_patch({.number = 8, .name = "x"}));
   ASSERT_TRUE(sw_.lsi.add_patch({.number = 9, .name = "y"}));
   ASSERT_TRUE(Lsi::connect(sw_.lsi, 8, sw_.lsi, 9));
@@ -190,7 +190,7 @@ TEST_F(SolePathTest, EndsWherePatchesGoInACircle) {
   EXPECT_THAT(reason(), HasSubstr("circle"));
 }
 
-TEST_F(SolePathTest, GivesUpOnLsisOfVeryManyRules) {
+TEST_F(PointToPointPathTest, GivesUpOnLsisOfVeryManyRules) {
   link();
   std::vector<BundleItem> items;
   for (uint32_t i = 0; i <= kMaxPathRules; ++i) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/control/sole_path.h"
+#include "pipeline/control/point_to_point_path.h"
 
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ namespace headrace::pipeline {
 namespace {
 
 /// A port's bit of the word in which in_port is.
-constexpr size_t kPortWord = offsetof(match::FieldValues, in_port) / 8;
+constexpr size_t kPortWord = offsetof(match::FlowKey, in_port) / 8;
 
 /// The port whose packets alone the match can fit; nothing: any port's.
 std::optional<PortNo> port_of(const match::Match& match) {
@@ -253,20 +253,20 @@ bool LsiPaths::may_reach(PortNo in_port, PortNo out) const {
 
 // --- LSI after LSI -----------------------------------------------------------------------------
 
-const LsiPaths& SolePaths::paths_of(const Lsi& lsi) {
+const LsiPaths& PointToPointPaths::paths_of(const Lsi& lsi) {
   std::unique_ptr<LsiPaths>& paths = known_[&lsi];
   if (paths == nullptr) paths = lsi.paths();
   return *paths;
 }
 
-SolePath SolePaths::find(Lsi& lsi, PortNo from) {
-  SolePath path;
+PointToPointPath PointToPointPaths::find(Lsi& lsi, PortNo from) {
+  PointToPointPath path;
   follow(lsi, from, path);
   if (path.found()) check_sources(path);
   return path;
 }
 
-void SolePaths::follow(Lsi& first, PortNo from, SolePath& path) {
+void PointToPointPaths::follow(Lsi& first, PortNo from, PointToPointPath& path) {
   Lsi* lsi = &first;
   PortNo in = from;
   for (unsigned crossed = 0; crossed <= kMaxPatchDepth; ++crossed) {
@@ -313,7 +313,7 @@ void SolePaths::follow(Lsi& first, PortNo from, SolePath& path) {
   path.reason = "patches in a circle";
 }
 
-void SolePaths::check_sources(SolePath& path) {
+void PointToPointPaths::check_sources(PointToPointPath& path) {
   for (const PathLeg& leg : path.legs) {
     const LsiPaths& paths = paths_of(*leg.lsi);
     if (const PortEnd exit = leg.lsi->port_end(leg.out); exit.gets_copies) {

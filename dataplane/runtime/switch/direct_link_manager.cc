@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "runtime/switch/link_keeper.h"
+#include "runtime/switch/direct_link_manager.h"
 
 #include <algorithm>
 #include <asio/post.hpp>
@@ -15,11 +15,12 @@ constexpr std::chrono::milliseconds kPatience{2};
 
 }  // namespace
 
-LinkKeeper::LinkKeeper(asio::io_context& io, const Lsis& lsis) : io_(io), lsis_(lsis), timer_(io) {}
+DirectLinkManager::DirectLinkManager(asio::io_context& io, const Lsis& lsis)
+    : io_(io), lsis_(lsis), timer_(io) {}
 
-LinkKeeper::~LinkKeeper() = default;
+DirectLinkManager::~DirectLinkManager() = default;
 
-void LinkKeeper::changed() {
+void DirectLinkManager::changed() {
   if (look_scheduled_) return;
   look_scheduled_ = true;
   asio::post(io_, [this, alive = std::weak_ptr<bool>(alive_)] {
@@ -29,19 +30,20 @@ void LinkKeeper::changed() {
   });
 }
 
-void LinkKeeper::settle() {
+void DirectLinkManager::account() {
   for (auto& [from, link] : links_) {
     const shm::DirectTraffic traffic = link.to->take_direct_traffic();
     if (traffic.packets == 0 && traffic.octets == 0) continue;
     traffic_[from].packets += traffic.packets;
     traffic_[from].octets += traffic.octets;
     for (const pipeline::PathLeg& leg : link.legs) {
-      leg.lsi->credit(leg, traffic.packets, traffic.octets);
+      leg.lsi->account(leg, traffic.packets, traffic.octets);
     }
   }
 }
 
-const SwitchPort* LinkKeeper::port_at(const pipeline::Lsi& lsi, pipeline::PortNo number) const {
+const SwitchPort* DirectLinkManager::port_at(const pipeline::Lsi& lsi,
+                                             pipeline::PortNo number) const {
   for (const auto& [name, candidate] : lsis_) {
     if (&candidate->lsi() != &lsi) continue;
     for (const auto& [port_name, port] : candidate->ports()) {
@@ -51,10 +53,11 @@ const SwitchPort* LinkKeeper::port_at(const pipeline::Lsi& lsi, pipeline::PortNo
   return nullptr;
 }
 
-LinkKeeper::Verdict LinkKeeper::judge(pipeline::SolePaths& search, const SwitchLsi& lsi,
-                                      const SwitchPort& port) const {
+DirectLinkManager::Verdict DirectLinkManager::judge(pipeline::PointToPointPaths& search,
+                                                    const SwitchLsi& lsi,
+                                                    const SwitchPort& port) const {
   const End& from = *port.device->direct_end();
-  pipeline::SolePath path = search.find(lsi.lsi(), port.spec.number);
+  pipeline::PointToPointPath path = search.find(lsi.lsi(), port.spec.number);
   const auto refuse = [](std::string reason) { return Verdict{.reason = std::move(reason)}; };
   if (!path.found()) return refuse(std::move(path.reason));
   const pipeline::PathLeg& last = path.legs.back();
@@ -73,9 +76,9 @@ LinkKeeper::Verdict LinkKeeper::judge(pipeline::SolePaths& search, const SwitchL
   return {.to = to, .to_name = name, .legs = std::move(path.legs), .reason = {}};
 }
 
-void LinkKeeper::look() {
-  settle();
-  pipeline::SolePaths search;
+void DirectLinkManager::look() {
+  account();
+  pipeline::PointToPointPaths search;
   verdicts_.clear();
   for (const auto& [lsi_name, lsi] : lsis_) {
     for (const auto& [name, port] : lsi->ports()) {
@@ -94,23 +97,23 @@ void LinkKeeper::look() {
   advance();
 }
 
-void LinkKeeper::end(End& from, Link& link) {
+void DirectLinkManager::end(End& from, Link& link) {
   if (link.ending) return;
   link.ending = true;
   from.send_to(nullptr);
 }
 
-bool LinkKeeper::is_used(const End& to) const {
+bool DirectLinkManager::is_used(const End& to) const {
   return std::ranges::any_of(links_, [&to](const auto& link) { return link.second.to == &to; });
 }
 
-void LinkKeeper::advance() {
+void DirectLinkManager::advance() {
   bool waiting = false;
   const auto is_off = [](const auto& entry) {
     return entry.second.ending && entry.first->link_state() == shm::LinkState::off;
   };
   if (std::ranges::any_of(links_, is_off)) {
-    settle();
+    account();
     std::erase_if(links_, is_off);
   }
   for (const auto& [from, verdict] : verdicts_) {
@@ -136,10 +139,10 @@ void LinkKeeper::advance() {
   });
 }
 
-void LinkKeeper::forget(const SwitchPort& port) {
+void DirectLinkManager::forget(const SwitchPort& port) {
   End* gone = port.device ? port.device->direct_end() : nullptr;
   if (gone == nullptr) return;
-  settle();
+  account();
   for (auto& [from, link] : links_) {
     if (from == gone || link.to == gone) end(*from, link);
   }
@@ -151,8 +154,8 @@ void LinkKeeper::forget(const SwitchPort& port) {
   changed();
 }
 
-void LinkKeeper::forget(const pipeline::Lsi& lsi) {
-  settle();
+void DirectLinkManager::forget(const pipeline::Lsi& lsi) {
+  account();
   const auto leads_through = [&lsi](const pipeline::PathLeg& leg) { return leg.lsi == &lsi; };
   for (auto& [from, link] : links_) {
     if (std::erase_if(link.legs, leads_through) > 0) end(*from, link);
@@ -163,8 +166,8 @@ void LinkKeeper::forget(const pipeline::Lsi& lsi) {
   changed();
 }
 
-std::vector<LinkReport> LinkKeeper::report() {
-  settle();
+std::vector<LinkReport> DirectLinkManager::report() {
+  account();
   std::vector<LinkReport> reports;
   for (const auto& [lsi_name, lsi] : lsis_) {
     for (const auto& [name, port] : lsi->ports()) {

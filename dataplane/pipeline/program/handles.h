@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cells: what compiled rules refer to ports, groups and meters by.
+// RCU handles: what compiled rules refer to ports, groups and meters by.
 //
 // A rule outlives changes of what it points to: a port may come and go, a group be given other
-// buckets. So a rule refers to a cell, which stands for a number and lives as long as its LSI; and
-// the cell holds the present port, group or meter, or null. The control thread swaps the pointer
-// and reclaims the old object after a grace period; no rule is touched.
+// buckets. So a rule refers to a handle, which stands for a number and lives as long as its LSI;
+// and the handle holds the present port, group or meter, or null. The control thread swaps the
+// pointer and reclaims the old object after a grace period; no rule is touched.
 #pragma once
 
 #include <atomic>
@@ -25,12 +25,12 @@ namespace headrace::pipeline {
 class Defragmenter;
 class PublishedProgram;
 class TunnelIngress;
-struct GroupCell;
+struct GroupHandle;
 struct PortMirrors;
 struct TunnelEgress;
 
 /// What becomes of packets on their way out of a port.
-enum class Detour : uint8_t {
+enum class TxHook : uint8_t {
   none,    ///< they go to its device
   patch,   ///< to the patch queue: a patch, a tunnel, or a LOCAL port where tunnels end
   mirror,  ///< mirrors are asked first, then one of the above
@@ -43,7 +43,7 @@ struct Port {
   uint32_t egress{0};  ///< its transmit buffer in every executor; unique in the process
   std::atomic<PortIo*> io{nullptr};  ///< null: a patch or a tunnel
   uint16_t n_tx_queues{1};
-  std::atomic<Detour> detour{Detour::none};
+  std::atomic<TxHook> tx_hook{TxHook::none};
   bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
   /// Received packets are looked at before the tables: by tunnels or mirrors.
   std::atomic<bool> looks_at_received{false};
@@ -74,7 +74,7 @@ struct Port {
   std::shared_ptr<const TunnelIngress> ingress_owner{};
 };
 
-struct PortCell {
+struct PortHandle {
   PortNo number{0};
   std::atomic<const Port*> port{nullptr};
 };
@@ -83,13 +83,14 @@ inline constexpr uint16_t kNoBucket = 0xffff;
 
 /// A bucket of a group.
 struct BucketProgram {
-  /// What it counts under and, if its shape is forward, all that it does; else it is general.
+  /// What it counts under and, if its fast-path class is forward, all that it does; else it is
+  /// general.
   Rule rule{};
   std::vector<Op> ops;  ///< an action set, in its order of execution
   uint16_t weight{0};
-  const PortCell* watch_port{nullptr};    ///< null: none
-  const GroupCell* watch_group{nullptr};  ///< null: none
-  uint16_t id{0};                         ///< stays while the group has a bucket with these actions
+  const PortHandle* watch_port{nullptr};    ///< null: none
+  const GroupHandle* watch_group{nullptr};  ///< null: none
+  uint16_t id{0};  ///< stays while the group has a bucket with these actions
 };
 
 struct GroupProgram {
@@ -98,21 +99,21 @@ struct GroupProgram {
   CounterIndex counter{0};
   std::vector<BucketProgram> buckets;
   /// Of a select group: bucket indices in proportion to the weights; the flow hash picks.
-  std::vector<uint16_t> wheel;
+  std::vector<uint16_t> bucket_table;
   /// Of a stateful select group: what its flows were given, by BucketProgram::id; shared with the
   /// programs before and after this one.
   std::shared_ptr<SelectMemory> memory{};
   std::vector<uint16_t> index_of_id{};  ///< kNoBucket: no such bucket any more
 };
 
-struct GroupCell {
+struct GroupHandle {
   uint32_t id{0};
   std::atomic<const GroupProgram*> group{nullptr};
 };
 
 struct MeterProgram;
 
-struct MeterCell {
+struct MeterHandle {
   uint32_t id{0};
   std::atomic<const MeterProgram*> meter{nullptr};
 };

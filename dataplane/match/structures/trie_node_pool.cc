@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "match/structures/ply_arena.h"
+#include "match/structures/trie_node_pool.h"
 
 #include <sys/mman.h>
 
@@ -13,47 +13,47 @@
 namespace headrace::match {
 namespace {
 
-constexpr size_t kReserved = size_t{PlyArena::kLimit} * sizeof(Ply);
-constexpr uint32_t kFirstCommit = 64;                              // 64 KiB
-constexpr uint32_t kLargestCommit = 32 * kHugePage / sizeof(Ply);  // 64 MiB
+constexpr size_t kReserved = size_t{TrieNodePool::kLimit} * sizeof(Node);
+constexpr uint32_t kFirstCommit = 64;                               // 64 KiB
+constexpr uint32_t kLargestCommit = 32 * kHugePage / sizeof(Node);  // 64 MiB
 
 }  // namespace
 
-PlyArena::PlyArena() {
+TrieNodePool::TrieNodePool() {
   void* reserved =
       mmap(nullptr, kReserved, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (reserved == MAP_FAILED) throw std::bad_alloc();
-  base_ = static_cast<Ply*>(reserved);
+  base_ = static_cast<Node*>(reserved);
   madvise(reserved, kReserved, MADV_HUGEPAGE);
   if (!commit(kFirstCommit)) throw std::bad_alloc();
   base_[0].fill(0);  // a prefetch of memory that was never written ends in the page walker
 }
 
-PlyArena::~PlyArena() {
+TrieNodePool::~TrieNodePool() {
   munmap(base_, kReserved);
 }
 
-bool PlyArena::has_room(size_t count) const {
+bool TrieNodePool::has_room(size_t count) const {
   return count <= free_.size() + (kLimit - used_);
 }
 
-bool PlyArena::commit(uint32_t count) {
-  if (mprotect(base_ + committed_, size_t{count} * sizeof(Ply), PROT_READ | PROT_WRITE) != 0) {
+bool TrieNodePool::commit(uint32_t count) {
+  if (mprotect(base_ + committed_, size_t{count} * sizeof(Node), PROT_READ | PROT_WRITE) != 0) {
     return false;
   }
   committed_ += count;
   return true;
 }
 
-bool PlyArena::copy(const PlyArena& other) {
+bool TrieNodePool::copy(const TrieNodePool& other) {
   assert(used_ == 0);
   if (committed_ < other.committed_ && !commit(other.committed_ - committed_)) return false;
-  std::memcpy(base_, other.base_, size_t{other.used_} * sizeof(Ply));
+  std::memcpy(base_, other.base_, size_t{other.used_} * sizeof(Node));
   used_ = other.used_;
   return true;
 }
 
-uint32_t PlyArena::take() {
+uint32_t TrieNodePool::take() {
   assert(has_room(1));
   if (!free_.empty()) {
     const uint32_t number = free_.back();

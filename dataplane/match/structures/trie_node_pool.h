@@ -14,27 +14,27 @@
 namespace headrace::match {
 
 /// One node: an entry per value of the octet that it branches on.
-using Ply = std::array<uint32_t, 256>;
-static_assert(sizeof(Ply) == 1024);
+using Node = std::array<uint32_t, 256>;
+static_assert(sizeof(Node) == 1024);
 
-class PlyArena {
+class TrieNodePool {
  public:
   /// At most this many nodes in a table: 4 GiB.
   static constexpr uint32_t kLimit = uint32_t{4} << 20;
 
   /// Throws std::bad_alloc without address space.
-  PlyArena();
-  PlyArena(const PlyArena&) = delete;
-  PlyArena& operator=(const PlyArena&) = delete;
-  ~PlyArena();
+  TrieNodePool();
+  TrieNodePool(const TrieNodePool&) = delete;
+  TrieNodePool& operator=(const TrieNodePool&) = delete;
+  ~TrieNodePool();
 
   /// Node 0 may be read even before it is taken.
-  [[nodiscard]] Ply* base() const { return base_; }
-  [[nodiscard]] Ply& operator[](uint32_t number) const { return base_[number]; }
+  [[nodiscard]] Node* base() const { return base_; }
+  [[nodiscard]] Node& operator[](uint32_t number) const { return base_[number]; }
 
   /// Takes the nodes that `other` has, with what they hold; while it has none itself. False without
   /// memory for them.
-  [[nodiscard]] bool copy(const PlyArena& other);
+  [[nodiscard]] bool copy(const TrieNodePool& other);
   /// Nodes that were ever taken: those with lower numbers.
   [[nodiscard]] uint32_t used() const { return used_; }
 
@@ -45,12 +45,12 @@ class PlyArena {
   /// Gives a node back, to be used again at once.
   void give(uint32_t number) { free_.push_back(number); }
 
-  [[nodiscard]] size_t memory_bytes() const { return size_t{committed_} * sizeof(Ply); }
+  [[nodiscard]] size_t memory_bytes() const { return size_t{committed_} * sizeof(Node); }
 
  private:
   bool commit(uint32_t count);
 
-  Ply* base_{nullptr};
+  Node* base_{nullptr};
   uint32_t committed_{0};
   uint32_t used_{0};
   std::vector<uint32_t> free_;

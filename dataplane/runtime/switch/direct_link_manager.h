@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Keeps direct links in step with the flow tables: shared-memory ports that the rules join to
-// nothing else (pipeline/control/sole_path.h) are joined past the switch (shm/direct_link.h).
+// nothing else (pipeline/control/point_to_point_path.h) are joined past the switch
+// (shm/direct_link.h).
 //
 // When anything changes that a link depends on, all is looked at anew, once, after the handler that
 // made the change (a whole read of flow-mods is one look). A link that the new rules do not allow
@@ -8,7 +9,7 @@
 // what it sends until then still goes by the old link, and arrives in order. A link is made only
 // after the last one of either port is off.
 //
-// What went directly is credited to rules, tables and ports before any of them is read or changed.
+// What went directly is accounted to rules, tables and ports before any of them is read or changed.
 //
 // Thread safety: control thread only.
 #pragma once
@@ -22,7 +23,7 @@
 #include <vector>
 
 #include "pipeline/control/lsi.h"
-#include "pipeline/control/sole_path.h"
+#include "pipeline/control/point_to_point_path.h"
 #include "port/direct_end.h"
 #include "runtime/switch/switch_lsi.h"
 
@@ -40,18 +41,18 @@ struct LinkReport {
   uint64_t octets{0};
 };
 
-class LinkKeeper final : public pipeline::PathWatcher {
+class DirectLinkManager final : public pipeline::PathWatcher {
  public:
   using Lsis = std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>;
 
   /// Both must outlive it.
-  LinkKeeper(asio::io_context& io, const Lsis& lsis);
-  ~LinkKeeper() override;
-  LinkKeeper(const LinkKeeper&) = delete;
-  LinkKeeper& operator=(const LinkKeeper&) = delete;
+  DirectLinkManager(asio::io_context& io, const Lsis& lsis);
+  ~DirectLinkManager() override;
+  DirectLinkManager(const DirectLinkManager&) = delete;
+  DirectLinkManager& operator=(const DirectLinkManager&) = delete;
 
   // pipeline::PathWatcher:
-  void settle() override;
+  void account() override;
   void changed() override;
 
   /// Before a port or an LSI goes: what is known of it is forgotten, and its links end.
@@ -66,7 +67,7 @@ class LinkKeeper final : public pipeline::PathWatcher {
   struct Link {
     End* to;
     std::string to_name;
-    std::vector<pipeline::PathLeg> legs;  ///< what its packets are credited to
+    std::vector<pipeline::PathLeg> legs;  ///< what its packets are accounted to
     bool ending{false};
   };
   /// What is to become of a port.
@@ -78,7 +79,7 @@ class LinkKeeper final : public pipeline::PathWatcher {
   };
 
   void look();
-  [[nodiscard]] Verdict judge(pipeline::SolePaths& search, const SwitchLsi& lsi,
+  [[nodiscard]] Verdict judge(pipeline::PointToPointPaths& search, const SwitchLsi& lsi,
                               const SwitchPort& port) const;
   [[nodiscard]] const SwitchPort* port_at(const pipeline::Lsi& lsi, pipeline::PortNo number) const;
   void advance();

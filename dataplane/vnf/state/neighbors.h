@@ -4,7 +4,7 @@
 // For IPv4 by address; for IPv6 by address and port, since link-local addresses are each link's
 // own.
 //
-// A neighbour is incomplete (asked for by ARP or neighbour discovery), reachable (until its time is
+// A neighbor is incomplete (asked for by ARP or neighbor discovery), reachable (until its time is
 // up, then asked again), or fixed (by configuration). While it is incomplete a few packets wait for
 // it (RFC 1122, 2.3.2.2 wants at least the latest). Three requests a second apart without a reply
 // make it unreachable: what waits is handed back, for an ICMP error.
@@ -37,7 +37,7 @@ struct alignas(8) Ipv6OnLink {
 static_assert(sizeof(Ipv6OnLink) == 24);
 
 template <typename Address>
-struct BasicNeighbour {
+struct BasicNeighbor {
   static constexpr uint8_t kQueue = 8;     ///< packets that wait
   static constexpr uint8_t kRequests = 3;  ///< before it counts as unreachable
 
@@ -56,47 +56,47 @@ struct BasicNeighbour {
 };
 
 template <typename Address>
-class BasicNeighbourTable {
+class BasicNeighborTable {
  public:
-  using Neighbour = BasicNeighbour<Address>;
+  using Neighbor = BasicNeighbor<Address>;
 
   static constexpr uint32_t kNone = UINT32_MAX;
 
-  /// Room for `capacity` neighbours.
-  static Result<std::unique_ptr<BasicNeighbourTable>> make(uint32_t capacity);
+  /// Room for `capacity` neighbors.
+  static Result<std::unique_ptr<BasicNeighborTable>> make(uint32_t capacity);
   /// Frees the packets that still wait.
-  ~BasicNeighbourTable();
-  BasicNeighbourTable(const BasicNeighbourTable&) = delete;
-  BasicNeighbourTable& operator=(const BasicNeighbourTable&) = delete;
+  ~BasicNeighborTable();
+  BasicNeighborTable(const BasicNeighborTable&) = delete;
+  BasicNeighborTable& operator=(const BasicNeighborTable&) = delete;
 
   /// The index of an address, or kNone.
   [[nodiscard]] uint32_t find(const Address& address) const noexcept;
   /// The index of an address, made incomplete if it is new; kNone if the table is full.
   uint32_t find_or_add(const Address& address, uint16_t port) noexcept;
-  Neighbour& operator[](uint32_t index) noexcept { return entries_[index]; }
+  Neighbor& operator[](uint32_t index) noexcept { return entries_[index]; }
 
   /// Lets a packet wait. The oldest gives way if the queue is full, and is returned.
-  [[nodiscard]] static rte_mbuf* enqueue(Neighbour& neighbour, rte_mbuf* packet) noexcept;
+  [[nodiscard]] static rte_mbuf* enqueue(Neighbor& neighbor, rte_mbuf* packet) noexcept;
 
-  /// Indices of all neighbours in use, in no order.
+  /// Indices of all neighbors in use, in no order.
   [[nodiscard]] std::span<const uint32_t> used() const noexcept { return used_; }
-  /// Forgets a neighbour; its queue must be empty. Its index may be in used() until the call ends.
+  /// Forgets a neighbor; its queue must be empty. Its index may be in used() until the call ends.
   void remove(uint32_t index) noexcept;
 
  private:
   struct Free {
     void operator()(rte_hash* hash) const { rte_hash_free(hash); }
   };
-  explicit BasicNeighbourTable(rte_hash* hash, uint32_t capacity);
+  explicit BasicNeighborTable(rte_hash* hash, uint32_t capacity);
 
   std::unique_ptr<rte_hash, Free> hash_;
-  std::vector<Neighbour> entries_;  ///< by the hash's position
+  std::vector<Neighbor> entries_;  ///< by the hash's position
   std::vector<uint32_t> used_;
 };
 
-using Neighbour = BasicNeighbour<Ipv4Address>;
-using NeighbourTable = BasicNeighbourTable<Ipv4Address>;
-using Ipv6Neighbour = BasicNeighbour<Ipv6OnLink>;
-using Ipv6NeighbourTable = BasicNeighbourTable<Ipv6OnLink>;
+using Neighbor = BasicNeighbor<Ipv4Address>;
+using NeighborTable = BasicNeighborTable<Ipv4Address>;
+using Ipv6Neighbor = BasicNeighbor<Ipv6OnLink>;
+using Ipv6NeighborTable = BasicNeighborTable<Ipv6OnLink>;
 
 }  // namespace headrace::vnf
