@@ -24,10 +24,10 @@ test: lint check-deps test-cpp test-asan test-py
 setup:
 	@bash setup/prepare.sh
 
-## make build        the C++ programs into build/ and the headrace command into .venv/bin
+## make build        the C++ programs into build/ (not their tests) and the headrace command into .venv/bin
 build: setup
 	@[ -f $(BUILD)/build.ninja ] || CXX='$(COMPILER)' meson setup $(BUILD)
-	@meson compile -C $(BUILD)
+	@ninja -C $(BUILD) programs
 
 ## make lint         formatters, linters, types
 lint: setup
@@ -40,6 +40,7 @@ lint: setup
 check-deps: setup
 	$(PYTHON) setup/check_tree.py
 
+# `meson test` builds the tests that it runs.
 test-cpp: build
 	meson test -C $(BUILD) --suite headrace --print-errorlogs
 
@@ -49,8 +50,7 @@ build-asan/build.ninja: | setup
 
 ## make test-asan    the C++ tests under AddressSanitizer and UBSan
 test-asan: build-asan/build.ninja
-	@meson compile -C build-asan
-	meson test -C build-asan --no-rebuild --suite headrace --print-errorlogs --timeout-multiplier 3
+	meson test -C build-asan --suite headrace --print-errorlogs --timeout-multiplier 3
 
 ## make test-asan-switch   tests/switch against programs built with ASan and UBSan (about 10 min)
 test-asan-switch: build build-asan/build.ninja
