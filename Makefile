@@ -36,7 +36,7 @@ lint: setup
 	$(PYTHON) -m mypy
 	find dataplane -name '*.h' -o -name '*.cc' | xargs clang-format-14 --dry-run --Werror
 
-## make check-deps   the one-way dependencies between the modules, and SPDX lines
+## make check-deps   the one-way dependencies between the modules, SPDX lines, paths and words in pages
 check-deps: setup
 	$(PYTHON) setup/check_tree.py
 

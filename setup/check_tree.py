@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks the tree: its modules, its SPDX lines, and the paths that it names.
+"""Checks the tree: its modules, its SPDX lines, and the paths and words in it.
 
-Dependencies between modules point one way, every source file has its SPDX line, and the files that
-pages and comments name exist (check_paths.py).
+Dependencies between modules point one way, every source file has its SPDX line, the files that
+pages and comments name exist (check_paths.py), and no retired word is used (check_words.py).
 
 Run as `make check-deps`. Prints one line per offence, `file:line: what`, and exits 1 if any.
 """
@@ -12,9 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import check_words
 from check_paths import Tree, page_offences, source_offences
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# The files that have to name what check_words.py refuses.
+WORD_CHECK = {Path("setup/check_words.py"), Path("tests/setup/test_check_words.py")}
 
 # Each C++ module and the modules it may include from.
 CPP_MODULES: dict[str, set[str]] = {
@@ -35,8 +39,8 @@ CPP_MODULES: dict[str, set[str]] = {
 }
 CPP_MODULES["apps"] = set(CPP_MODULES)
 
-# Modules with sub-modules: each sub-module and those of the same module that it may include from. Tests,
-# benches and fuzz targets may stand anywhere in their module and include any of it.
+# Modules with sub-modules: each sub-module and those of the same module that it may include from.
+# Tests, benchmarks and fuzz targets may stand anywhere in their module and include any of it.
 CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
     "match": {
         "fields": set(),
@@ -67,7 +71,8 @@ CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
     },
 }
 
-# Each Python module and the modules it may import from. headrace/cli.py and commands/ may import any.
+# Each Python module and the modules that it may import from. headrace/cli.py and commands/ may
+# import any.
 PY_MODULES: dict[str, set[str]] = {
     "": {"machine"},  # headrace/client.py
     "machine": set(),
@@ -98,56 +103,56 @@ def tracked_files() -> list[Path]:
 
 
 def cpp_offences(path: Path) -> list[str]:
-    """Includes of `path` that point to a module above its own."""
-    module = path.relative_to(ROOT / "dataplane").parts[0]
+    """Includes of `path` that its module may not have."""
+    name = path.relative_to(ROOT)
+    module = name.parts[1]
     if module not in CPP_MODULES:
-        return [f"{path.relative_to(ROOT)}:1: dataplane/{module} is not a known module"]
+        return [f"{name}:1: dataplane/{module} is not a known module"]
     allowed = CPP_MODULES[module] | {module}
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r'\s*#include "(\w+)/', line)
         if match and match[1] in CPP_MODULES and match[1] not in allowed:
-            found.append(f"{path.relative_to(ROOT)}:{number}: {module} may not include {match[1]}/")
+            found.append(f"{name}:{number}: {module} may not include {match[1]}/")
     if module in CPP_SUBMODULES:
         found += submodule_offences(path, module)
     return found
 
 
 def submodule_offences(path: Path, module: str) -> list[str]:
-    """Includes of `path` that point to a sub-module of its own module above its own."""
-    relative = path.relative_to(ROOT / "dataplane" / module)
-    rules = CPP_SUBMODULES[module]
-    submodule = relative.parts[0]
+    """Includes of `path` from its own module that its sub-module may not have."""
     if re.search(r"_(test|bench|fuzz)\.cc$", path.name):
         return []
-    if submodule not in rules:
-        return [f"{path.relative_to(ROOT)}:1: dataplane/{module}/{submodule} is not a known sub-module"]
+    name = path.relative_to(ROOT)
+    submodule = name.parts[2]
+    submodules = CPP_SUBMODULES[module]
+    if submodule not in submodules:
+        return [f"{name}:1: dataplane/{module}/{submodule} is not a known sub-module"]
+    allowed = submodules[submodule] | {submodule}
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(rf'\s*#include "{module}/(\w+)/', line)
-        if match and match[1] not in rules[submodule] | {submodule}:
-            found.append(
-                f"{path.relative_to(ROOT)}:{number}: {module}/{submodule} may not include {match[1]}/"
-            )
+        if match and match[1] not in allowed:
+            found.append(f"{name}:{number}: {module}/{submodule} may not include {match[1]}/")
     return found
 
 
 def python_offences(path: Path) -> list[str]:
-    """Imports of `path` that point to a module that its own may not use."""
-    parts = path.relative_to(ROOT / "headrace").parts
+    """Imports of `path` that its module may not have."""
+    name = path.relative_to(ROOT)
+    parts = name.parts[1:]
     if parts[0] in {"cli.py", "__main__.py"} or parts[0] == "commands":
         return []
     module = parts[0] if len(parts) > 1 else ""
     if module not in PY_MODULES:
-        return [f"{path.relative_to(ROOT)}:1: headrace/{module} is not a known module"]
+        return [f"{name}:1: headrace/{module} is not a known module"]
     allowed = PY_MODULES[module] | {module}
     found = []
     for number, line in enumerate(path.read_text().splitlines(), 1):
         match = re.match(r"\s*(?:from|import) headrace\.(\w+)", line)
         if match and match[1] in PY_MODULES and match[1] not in allowed:
-            found.append(
-                f"{path.relative_to(ROOT)}:{number}: {module or 'headrace'} may not import {match[1]}"
-            )
+            importer = module or "headrace"
+            found.append(f"{name}:{number}: {importer} may not import {match[1]}")
     return found
 
 
@@ -169,6 +174,8 @@ def main() -> int:
             offences += page_offences(str(relative), path.read_text(), tree)
         if path.suffix == ".py" and relative.parts[0] == "headrace":
             offences += python_offences(path)
+        if path.suffix in check_words.SUFFIXES and relative not in WORD_CHECK:
+            offences += check_words.word_offences(str(relative), path.read_text())
     for line in offences:
         print(line)
     print(f"check_tree: {len(offences)} offences")
