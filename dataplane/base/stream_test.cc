@@ -62,9 +62,9 @@ TEST_F(StreamTest, CarriesOctetsBothWays) {
 
 TEST_F(StreamTest, RefusesACertificateOfAnotherAuthority) {
   test::Certificates authority, another;
-  const TlsFiles stranger = another.make("client");
+  const TlsFiles untrusted = another.make("client");
   // The client trusts the server's authority, but not the other way round.
-  TlsFiles client_files = stranger;
+  TlsFiles client_files = untrusted;
   client_files.ca_cert = authority.directory() + "/ca.pem";
   const auto [server, client] = shake_hands(authority.make("server"), client_files);
   ASSERT_TRUE(server);

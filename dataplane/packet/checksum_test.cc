@@ -71,7 +71,7 @@ TEST(Crc32cTest, KnownValue) {
   EXPECT_EQ(crc32c(bytes), 0xe3069283u);
 }
 
-TEST(Crc32cTest, TwinsAgreeAndContinue) {
+TEST(Crc32cTest, VariantsAgreeAndContinue) {
   std::mt19937 random(3);
   for (size_t size = 0; size < 200; ++size) {
     const std::vector<uint8_t> bytes = random_bytes(random, size);

@@ -15,7 +15,7 @@ from typing import Protocol
 from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.plan import Block, Clock, Job
-from headrace.bench.simulated import Laws, SimulatedDevice
+from headrace.bench.simulated import DeviceModel, SimulatedDevice
 from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.store import Store
@@ -78,9 +78,9 @@ class Silent:
 
 @dataclass
 class SimulatedBed:
-    """Devices by laws, one law for each switch."""
+    """Simulated devices; a model for each switch."""
 
-    laws: dict[str, Laws] = field(default_factory=dict)
+    models: dict[str, DeviceModel] = field(default_factory=dict)
     seed: int = 1
     _devices: dict[Case, SimulatedDevice] = field(default_factory=dict)
 
@@ -90,8 +90,8 @@ class SimulatedBed:
     async def device(self, case: Case) -> Device:
         """The case's device; its noise depends on the seed and the case only."""
         if case not in self._devices:
-            laws = self.laws.get(case.switch, Laws())
-            self._devices[case] = SimulatedDevice(case, laws, seed=self.seed)
+            model = self.models.get(case.switch, DeviceModel())
+            self._devices[case] = SimulatedDevice(case, model, seed=self.seed)
         return self._devices[case]
 
     async def withdraw(self, block: Block, subject: str) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 OWNER = b"HEADRACE_OWNER="
-PATIENCE_S = 5.0
+TIMEOUT_S = 5.0
 POLL_S = 0.05
 _PROC = Path("/proc")
 
@@ -38,7 +38,7 @@ async def end_owned(rundir: Path) -> int:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, number)
                 os.kill(pid, signal.SIGCONT)
-        for _ in range(round(PATIENCE_S / POLL_S)):
+        for _ in range(round(TIMEOUT_S / POLL_S)):
             if not any(owned(rundir)):
                 break
             await asyncio.sleep(POLL_S)

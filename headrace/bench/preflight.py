@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person should know before a campaign starts: what is there, what will be poorer for it."""
+"""What a person should know before a campaign starts: what is there, what is missing."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -19,15 +19,15 @@ from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.priority import raise_priority
 from headrace.bench.scenario import Measure, Scenario, Subject
 from headrace.bench.settings import DEFAULT_MINUTES
-from headrace.bench.simulated import Laws
+from headrace.bench.simulated import DeviceModel
 from headrace.bench.steps import Timing
 from headrace.bench.testbed import Testbed
 from headrace.results.store import Store
 
 SIMULATED = {
-    "headrace": Laws(cycles=130, noise=0.04),
-    "ovs-dpdk": Laws(cycles=260, noise=0.04),
-    "linux-bridge": Laws(cycles=3000, noise=0.04),
+    "headrace": DeviceModel(cycles=130, noise=0.04),
+    "ovs-dpdk": DeviceModel(cycles=260, noise=0.04),
+    "linux-bridge": DeviceModel(cycles=3000, noise=0.04),
 }
 """What `--simulate` makes up, so that a scenario can be tried without touching the machine."""
 
@@ -56,7 +56,7 @@ class Options:
         quick: no searches and fewer loads; about a minute.
         rounds: at most that many rounds.
         seed: of all random choices.
-        simulate: devices by laws instead of nodes.
+        simulate: simulated devices instead of nodes.
     """
 
     minutes: float = DEFAULT_MINUTES

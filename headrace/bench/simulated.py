@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A device that exists only as laws: capacity, loss, latency, cost, noise.
+"""A simulated device: capacity, loss, latency, cost and noise from formulas.
 
 For tests of everything above a trial and for `headrace bench run --simulate`, which shows what a
 scenario will look like without touching the machine. Its results are marked as simulated.
@@ -19,8 +19,8 @@ TSC_HZ = 2.0e9
 
 
 @dataclass(frozen=True)
-class Laws:
-    """How the simulated switch behaves.
+class DeviceModel:
+    """Parameters of the simulated switch.
 
     Attributes:
         cycles: TSC cycles of one traversal at one packet a poll.
@@ -49,7 +49,7 @@ class SimulatedDevice:
     """A device whose trials take no time."""
 
     case: Case
-    laws: Laws = Laws()
+    model: DeviceModel = DeviceModel()
     ceiling_pps: float = 20e6
     seed: int = 1
     trials: list[TrialRequest] = field(default_factory=list)
@@ -60,7 +60,7 @@ class SimulatedDevice:
     @property
     def cycles_per_packet(self) -> float:
         """Cycles of a packet through the whole graph at full load."""
-        per_hop = self.laws.cycles + self.laws.per_byte * mean_bytes(self.case.size)
+        per_hop = self.model.cycles + self.model.per_byte * mean_bytes(self.case.size)
         return per_hop * self.case.traversals
 
     @property
@@ -69,19 +69,19 @@ class SimulatedDevice:
         return TSC_HZ / self.cycles_per_packet
 
     async def trial(self, request: TrialRequest) -> Trial:
-        """One trial by the laws."""
+        """One simulated trial."""
         self.trials.append(request)
-        draw = math.exp(self.laws.noise * float(self._random.standard_normal()))
+        draw = math.exp(self.model.noise * float(self._random.standard_normal()))
         capacity = self.capacity_pps * draw
         intended = request.load_pps or self.ceiling_pps
         offered = min(intended, self.ceiling_pps)
-        passed = min(offered, capacity) * (1 - self.laws.floor_loss)
+        passed = min(offered, capacity) * (1 - self.model.floor_loss)
         sent = round(offered * request.duration_s)
         received = min(sent, round(passed * request.duration_s))
         unsent = max(0, round(intended * request.duration_s) - sent)
         load = min(1.0, offered / capacity)
-        idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.laws.batching - 1))
-        wait = self.laws.latency_ns * (1 + load / max(0.02, 1 - load))
+        idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.model.batching - 1))
+        wait = self.model.latency_ns * (1 + load / max(0.02, 1 - load))
         return Trial(
             round=request.round,
             purpose=request.purpose,
@@ -101,7 +101,7 @@ class SimulatedDevice:
             generator_limited=unsent > 0.01 * (sent + unsent),
             latency_ns={
                 "count": received,
-                "min": self.laws.latency_ns,
+                "min": self.model.latency_ns,
                 "p50": wait,
                 "p90": 1.6 * wait,
                 "p99": 2.5 * wait,

@@ -78,10 +78,10 @@ def _compare_table(store: Store, old: int, new: int) -> Table:
 
 def register(app: typer.Typer) -> None:
     """Adds `headrace bench`."""
-    module = typer.Typer(no_args_is_help=True, help="Scenarios: list them, run them, compare runs.")
-    app.add_typer(module, name="bench")
+    group = typer.Typer(no_args_is_help=True, help="Scenarios: list them, run them, compare runs.")
+    app.add_typer(group, name="bench")
 
-    @module.command("list")
+    @group.command("list")
     def list_command(folder: FolderOption = SCENARIOS) -> None:
         """List the scenarios and what each asks."""
         try:
@@ -89,7 +89,7 @@ def register(app: typer.Typer) -> None:
         except ScenarioError as error:
             raise fail(error) from error
 
-    @module.command("run")
+    @group.command("run")
     def run_command(
         names: Annotated[
             list[str] | None, typer.Argument(help="Scenarios (names or files); all by default.")
@@ -129,7 +129,7 @@ def register(app: typer.Typer) -> None:
             console.print("interrupted; what was measured so far is stored, nothing runs on")
             raise typer.Exit(INTERRUPTED) from error
 
-    @module.command("compare")
+    @group.command("compare")
     def compare_command(
         old: Annotated[int, typer.Argument(help="Number of the earlier campaign.")],
         new: Annotated[int, typer.Argument(help="Number of the later campaign.")],

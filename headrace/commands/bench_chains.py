@@ -14,9 +14,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instea
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    module = family(app, "bench")
+    group = family(app, "bench")
 
-    @module.command("chains")
+    @group.command("chains")
     def chains_command(
         lengths: Annotated[str, typer.Option(help="VNFs in the chain, by comma.")] = "1,2,3,5,10",
         repeats: Annotated[int, typer.Option(help="Rounds over lengths and switches.", min=1)] = 5,

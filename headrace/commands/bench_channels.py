@@ -14,9 +14,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instea
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    module = family(app, "bench")
+    group = family(app, "bench")
 
-    @module.command("channels")
+    @group.command("channels")
     def channels_command(
         only: Annotated[
             str, typer.Option(help="Kinds whose name holds one of these words, by comma.")

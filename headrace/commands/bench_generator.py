@@ -14,9 +14,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instea
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    module = family(app, "bench")
+    group = family(app, "bench")
 
-    @module.command("generator")
+    @group.command("generator")
     def generator_command(
         repeats: Annotated[int, typer.Option(help="Samples of each figure.", min=1)] = 5,
         seconds: Annotated[float, typer.Option(help="Length of a trial.", min=0.05)] = 0.3,

@@ -14,9 +14,9 @@ JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instea
 
 def register(app: typer.Typer) -> None:
     """Adds the command to `headrace bench`."""
-    module = family(app, "bench")
+    group = family(app, "bench")
 
-    @module.command("vnfs")
+    @group.command("vnfs")
     def vnfs_command(
         only: Annotated[str, typer.Option(help="Functions whose name holds this.")] = "",
         repeats: Annotated[int, typer.Option(help="Windows of each function and size.", min=1)] = 3,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace model fit | predict`: cost functions from a campaign, and what they foretell.
+"""`headrace model fit | predict`: cost functions from a campaign, and what they predict.
 
 What takes long to load (numpy, scipy) is loaded by the command that needs it: `headrace up` and all
 other commands load this module too.
@@ -107,10 +107,10 @@ def _predict_json(
 
 def register(app: typer.Typer) -> None:
     """Adds `headrace model`."""
-    module = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
-    app.add_typer(module, name="model")
+    group = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
+    app.add_typer(group, name="model")
 
-    @module.command("fit")
+    @group.command("fit")
     def fit_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
@@ -146,7 +146,7 @@ def register(app: typer.Typer) -> None:
         for what, reason in model.failures.items():
             console.print(f"not fitted: {what}: {reason}")
 
-    @module.command("predict")
+    @group.command("predict")
     def predict_command(
         switch: Annotated[str, typer.Option(help="Switch and ports, as `model fit` names them.")],
         pps: Annotated[float, typer.Option(help="Packets per second of one chain.")],

@@ -22,7 +22,7 @@ from headrace.switches.base import PortKind, PortSpec, vdev_devargs
 
 log = logging.getLogger("headrace.node")
 
-_PATIENCE_S = 20.0
+_TIMEOUT_S = 20.0
 _ATTEMPTS = 3
 
 
@@ -117,8 +117,8 @@ class ProcessEngine:
             process = await self._launch(vnf, [str(program), *command], digest)
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        patience = _RECONNECT_S if adopted else _PATIENCE_S
-        deadline = asyncio.get_running_loop().time() + patience
+        timeout_s = _RECONNECT_S if adopted else _TIMEOUT_S
+        deadline = asyncio.get_running_loop().time() + timeout_s
         while (missing := await self._missing(vnf)) is not None:
             if not process.alive():
                 words = self._supervisor.last_words(self._process(vnf))
@@ -126,7 +126,7 @@ class ProcessEngine:
                 raise _TryAgain(f"VNF {vnf.vnf}: ended while starting: {words}")
             if asyncio.get_running_loop().time() > deadline:
                 await self.stop(vnf)
-                words = f"VNF {vnf.vnf}: {missing} after {patience:.0f} s"
+                words = f"VNF {vnf.vnf}: {missing} after {timeout_s:.0f} s"
                 raise _TryAgain(words) if adopted else EngineError(words)
             await asyncio.sleep(0.02)
 

@@ -22,7 +22,7 @@ _MAGIC = 0x3154524F50415248
 _VERSION = (3, 0)
 _REQUEST = struct.Struct("<QHHI40s")
 _REPLY = struct.Struct("<iI")
-_PATIENCE_S = 5.0
+_TIMEOUT_S = 5.0
 
 
 class AttachError(Exception):
@@ -77,7 +77,7 @@ def attached(socket_path: Path, *ports: str) -> Iterator[Attachment]:
 
 def _ask(connection: socket.socket, path: Path, port: str) -> int:
     """Asks for a port; the region's descriptor."""
-    connection.settimeout(_PATIENCE_S)
+    connection.settimeout(_TIMEOUT_S)
     try:
         connection.connect(str(path))
         connection.sendall(_REQUEST.pack(_MAGIC, *_VERSION, os.getpid(), port.encode()))

@@ -16,9 +16,9 @@ from headrace.machine.processes import ProcessId, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file
 from headrace.node.errors import ConfigError
-from headrace.node.keeper import Keeper
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
+from headrace.node.restarts import Restarter
 
 
 def listen(config: NodeConfig) -> socket.socket:
@@ -81,9 +81,9 @@ async def _serve(config: NodeConfig, rundir: Path, listener: socket.socket) -> N
     settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
     server = uvicorn.Server(settings)
     write_atomically(node_file(rundir), json.dumps(said))
-    keeper = asyncio.create_task(Keeper(node).run())
+    restarter = asyncio.create_task(Restarter(node).run())
     try:
         await server.serve(sockets=[listener])
     finally:
-        keeper.cancel()
+        restarter.cancel()
         node_file(rundir).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a measurement is made of: the records that bench writes and that model and report read.
 
-These are plain, frozen records with no behaviour but their names, so that a module which knows only
+These are plain, frozen records with no behavior but their names, so that a module which knows only
 results (model, report) needs nothing from the module that takes them (bench).
 
 A **case** is one point of a scenario: a graph shape on a switch with one frame size and number of

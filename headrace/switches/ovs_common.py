@@ -24,14 +24,14 @@ from headrace.switches.base import (
     vdev_devargs,
 )
 from headrace.switches.openflow import OpenFlowSession
-from headrace.switches.ovs_life import OvsLife
+from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
 from headrace.switches.rules import Rule
 
 _LOCAL_PORT = 65534  # OpenFlow's LOCAL as OVS numbers it
 
 
-class OvsFamilyDriver(OvsLife):
+class OvsFamilyDriver(OvsProcesses):
     """LSIs are bridges, links are patch ports, rules are OpenFlow; see SwitchDriver."""
 
     datapath_type = "netdev"

@@ -11,7 +11,7 @@ from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.plan import Block, Clock, blocks_of
 from headrace.bench.scenario import load_all
-from headrace.bench.simulated import Laws
+from headrace.bench.simulated import DeviceModel
 from headrace.bench.steps import Timing
 from headrace.model.campaign import model_of
 from headrace.results import Case, Fit, Sample, Skip, Trial
@@ -19,9 +19,9 @@ from headrace.results.statistics import summarise
 from headrace.results.store import Store, StoreError
 
 LAWS = {
-    "headrace": Laws(cycles=120, noise=0.02),
-    "ovs-dpdk": Laws(cycles=240, noise=0.02),
-    "linux-bridge": Laws(cycles=3000, noise=0.02),
+    "headrace": DeviceModel(cycles=120, noise=0.02),
+    "ovs-dpdk": DeviceModel(cycles=240, noise=0.02),
+    "linux-bridge": DeviceModel(cycles=3000, noise=0.02),
 }
 
 

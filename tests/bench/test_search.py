@@ -9,16 +9,16 @@ import pytest
 from headrace.bench.device import TrialRequest
 from headrace.bench.scenario import Measure
 from headrace.bench.search import SearchError, goal_set, search
-from headrace.bench.simulated import Laws, SimulatedDevice
+from headrace.bench.simulated import DeviceModel, SimulatedDevice
 from headrace.bench.steps import CaseState, Step, StepRunner, StepSkipped, Timing, steps_of
 from headrace.results import Case, Trial
 
 CASE = Case("s", "p2p", 0, "none", "headrace", "memif", "", "", "", "64", 1000)
-EVEN = Laws()
+EVEN = DeviceModel()
 
 
-def device(laws: Laws = EVEN, ceiling: float = 20e6) -> SimulatedDevice:
-    return SimulatedDevice(CASE, laws, ceiling_pps=ceiling)
+def device(model: DeviceModel = EVEN, ceiling: float = 20e6) -> SimulatedDevice:
+    return SimulatedDevice(CASE, model, ceiling_pps=ceiling)
 
 
 async def find(
@@ -40,26 +40,26 @@ async def test_a_steady_device_is_found_within_the_width() -> None:
 
 
 async def test_a_floor_of_loss_leaves_no_ndr_but_a_pdr() -> None:
-    simulated = device(Laws(floor_loss=0.002))
+    simulated = device(DeviceModel(floor_loss=0.002))
     found = await find(simulated)
     assert found["ndr"] is None
     assert found["pdr"] == pytest.approx(simulated.capacity_pps, rel=0.05)
 
 
 async def test_a_noisy_device_is_found_near_its_capacity() -> None:
-    simulated = device(Laws(noise=0.05))
+    simulated = device(DeviceModel(noise=0.05))
     found = await find(simulated)
     assert found["ndr"] == pytest.approx(simulated.capacity_pps, rel=0.2)
 
 
 async def test_a_device_faster_than_the_highest_load_gives_the_highest_load() -> None:
-    found = await find(device(Laws(cycles=10)), high=15e6)
+    found = await find(device(DeviceModel(cycles=10)), high=15e6)
     assert found["ndr"] == pytest.approx(15e6, rel=0.001)
 
 
 async def test_unsent_frames_count_as_lost() -> None:
     """A generator that cannot send above 1 Mpps never makes the device look faster."""
-    found = await find(device(Laws(cycles=10), ceiling=1e6))
+    found = await find(device(DeviceModel(cycles=10), ceiling=1e6))
     assert found["ndr"] is not None and found["ndr"] <= 1e6
 
 
@@ -133,7 +133,7 @@ async def test_a_worker_with_time_left_was_not_the_limit() -> None:
     measure = Measure(overload=True)
     (step,) = steps_of(measure)
     for ceiling, limited in ((20e6, False), (2e6, True)):
-        simulated = device(Laws(batching=1.0), ceiling)
+        simulated = device(DeviceModel(batching=1.0), ceiling)
         samples = await runner([]).run(step, simulated, CaseState(), 0)
         rates = [sample for sample in samples if sample.metric == "mrr"]
         assert [sample.generator_limited for sample in rates] == [limited]

@@ -62,7 +62,7 @@ def test_measures_real_functions() -> None:
 
 
 @needs_cores
-def test_a_gateway_seals_what_the_base_station_opens() -> None:
+def test_a_gateway_encrypts_what_the_base_station_decrypts() -> None:
     values = _measure("basestation-down")
     assert len(values) == 2 * 3
 

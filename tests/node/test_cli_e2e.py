@@ -18,8 +18,8 @@ from headrace.client import NodeClient
 from headrace.commands.switch import rates, spent, spent_in_tables
 from headrace.machine.processes import ProcessId, Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
-from headrace.node.keeper import Patience
 from headrace.node.node import prefix_of
+from headrace.node.restarts import Backoff
 from tests.docs.pages import block
 from tests.node import graphs
 
@@ -277,12 +277,12 @@ def test_starts_again_what_has_ended(headrace: Run, rundir: Path, tmp_path: Path
     assert sum(lsi["tables"][0]["rules"] for lsi in tables["lsis"]) == 8
 
 
-def test_patience() -> None:
-    patience = Patience()
-    tried = [now for now in range(300) if patience.may_try("v", now)]
+def test_backoff() -> None:
+    backoff = Backoff()
+    tried = [now for now in range(300) if backoff.may_try("v", now)]
     assert tried[:6] == [0, 1, 3, 7, 15, 31]
     assert max(b - a for a, b in pairwise(tried)) == 60
-    assert patience.may_try("v", 10_000) and patience.may_try("v", 10_001)
+    assert backoff.may_try("v", 10_000) and backoff.may_try("v", 10_001)
 
 
 def test_spent_by_hand() -> None:

@@ -77,7 +77,7 @@ def ofctl(port: int, key: Path, certificate: Path, authority: Path) -> str:
 def test_controllers_over_tls(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     ours, theirs = authority.sign("switch"), authority.sign("controller")
-    stranger = Authority(tmp_path / "stranger")
+    unrelated = Authority(tmp_path / "unrelated")
     port = free_port()
     with running_switch(tmp_path, extra=("--no-huge",)) as switch:
         # The target comes before the certificate: it is listened on once that is there.
@@ -93,13 +93,13 @@ def test_controllers_over_tls(tmp_path: Path) -> None:
             time.sleep(0.2)
         assert f"LOCAL({BRIDGE})" in shown
         # Of another authority: refused, though it trusts ours.
-        assert not ofctl(port, *stranger.sign("controller"), authority.certificate)
+        assert not ofctl(port, *unrelated.sign("controller"), authority.certificate)
 
 
 def test_the_first_peer_brings_the_authority(tmp_path: Path) -> None:
     authority = Authority(tmp_path / "authority")
     ours, theirs = authority.sign("switch"), authority.sign("controller")
-    stranger = Authority(tmp_path / "stranger")
+    unrelated = Authority(tmp_path / "unrelated")
     port, kept = free_port(), tmp_path / "kept.pem"
     with running_switch(tmp_path, extra=("--no-huge",)) as switch:
         switch.vsctl(
@@ -114,7 +114,7 @@ def test_the_first_peer_brings_the_authority(tmp_path: Path) -> None:
             time.sleep(0.1)
         assert kept.read_text() == authority.certificate.read_text()
         assert f"LOCAL({BRIDGE})" in ofctl(port, *theirs, authority.certificate)
-        assert not ofctl(port, *stranger.sign("controller"), authority.certificate)
+        assert not ofctl(port, *unrelated.sign("controller"), authority.certificate)
         assert kept.read_text() == authority.certificate.read_text()
 
 

@@ -168,7 +168,7 @@ TEST_P(BasestationSuiteTest, GivesTheCoresPacketsToTheirUsers) {
 
 INSTANTIATE_TEST_SUITE_P(Suites, BasestationSuiteTest, ::testing::Values(kGcmKeys, kCbcKeys));
 
-TEST_F(BasestationTest, DropsReplaysForgeriesAndStrangers) {
+TEST_F(BasestationTest, DropsReplaysForgeriesAndUnknownUsers) {
   make("basestation", config().c_str());
   process(kRadio, {from_user(1)});
   const auto sealed = sealed_by_gateway({to_user(1), to_user(2), to_user(1)});

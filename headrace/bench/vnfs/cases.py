@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from headrace.bench.peers.frames import Bytes, Words, be32, mac, udp_frames
+from headrace.bench.vnfs.encryption import encrypted
 from headrace.bench.vnfs.mixes import MakeFrames
-from headrace.bench.vnfs.sealing import sealed
 
 FLOWS = 1000
 MAC = {"a": "02:00:00:00:0a:01", "b": "02:00:00:00:0b:01"}
@@ -253,7 +253,7 @@ def from_core(keys: dict[str, Any]) -> MakeFrames:
     def make(length: int) -> Bytes:
         users = plain(entry="b")(length)
         users[:, 0:6] = np.frombuffer(mac(MAC["a"]), np.uint8)
-        return sealed(station(keys, gateway=True), users, (MAC["a"], PEER["b"]))
+        return encrypted(station(keys, gateway=True), users, (MAC["a"], PEER["b"]))
 
     return make
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of graphs: create, update, delete, and what a crash left at the next start.
+"""The lifecycle of graphs: create, update, delete, and what a crash left at the next start.
 
 Planning and noting the plan happen without a pause in between, so two requests never plan on the
 same free core or port. The work itself runs in one task per graph; requests on different graphs

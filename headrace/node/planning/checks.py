@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What cannot be deployed: ids twice, rules beyond the switch, rules that fight.
+"""What cannot be deployed: ids twice, rules beyond the switch, rules that conflict.
 
 Each refusal names the place in the client's document and the remedy.
 """
@@ -64,7 +64,7 @@ def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
 
 
 def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
-    """Refuses rules on physical ports that fight with those of other graphs; returns warnings.
+    """Refuses rules on physical ports that conflict with those of other graphs; returns warnings.
 
     LSI-0's table is shared. Two graphs may divide the traffic of a port by their matches; they may
     not claim the same packets with equal priority, or one take all that the other wants.

@@ -2,8 +2,8 @@
 """The processes of a switch that looks like Open vSwitch: its ovsdb-server and its daemon.
 
 Both have their sockets, database and logs below the node's directory. A daemon that already runs is
-adopted, with whatever it holds; if it has gone, the database begins empty, because what the last
-one left there would be taken up by the next one out of the node's sight.
+adopted, with whatever it holds; if it has gone, the database begins empty, because the
+next daemon would take up what the last one left there, and the node would not know of it.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ DATABASE_PROCESS, DAEMON_PROCESS = "ovsdb-server", "switch"
 _UNIX_PATH_MAX = 107
 
 
-class OvsLife:
+class OvsProcesses:
     """OVSDB + OpenFlow; a subclass names the daemon, its configuration, and reads its cycles."""
 
     name: str

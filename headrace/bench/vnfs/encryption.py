@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames as a base station's gateway seals them: made by headrace-vnf itself, before a measurement.
+"""Frames encrypted as a base station's security gateway does it, made before a measurement.
 
-The cipher is not ours to write again, and a base station with the ends exchanged is a gateway. It
-reads a capture file and writes one.
+headrace-vnf's own function `basestation` encrypts them, with its two ends exchanged: so there is no
+second implementation of ESP. It reads a capture file and writes one.
 """
 
 import json
@@ -18,7 +18,7 @@ import numpy as np
 from headrace.bench.peers.frames import Bytes
 from headrace.machine.programs import find_program
 
-PATIENCE_S = 20.0
+TIMEOUT_S = 20.0
 _HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
 
 
@@ -42,9 +42,9 @@ def read_capture(path: Path) -> list[bytes]:
 
 
 @cache
-def _sealed(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) -> Bytes:
+def _encrypted(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) -> Bytes:
     frames = np.frombuffer(raw, np.uint8).reshape(-1, length)
-    with tempfile.TemporaryDirectory(prefix="headrace-seal-") as folder:
+    with tempfile.TemporaryDirectory(prefix="headrace-encrypt-") as folder:
         place = Path(folder)
         write_capture(place / "in.pcap", frames)
         write_capture(place / "none.pcap", frames[:0])
@@ -63,10 +63,10 @@ def _sealed(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) 
         command = [str(program), "basestation", "--config", str(place / "vnf.json")]
         with (place / "log").open("wb") as log:
             child = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603
-        deadline = time.monotonic() + PATIENCE_S
+        deadline = time.monotonic() + TIMEOUT_S
         while len(read_capture(place / "out.pcap")) < len(frames):
             # What its stdio holds back comes with its end.
-            if child.poll() is None and time.monotonic() > deadline - PATIENCE_S + 1.0:
+            if child.poll() is None and time.monotonic() > deadline - TIMEOUT_S + 1.0:
                 child.terminate()
                 child.wait(10)
             elif child.poll() is not None or time.monotonic() > deadline:
@@ -75,19 +75,19 @@ def _sealed(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) 
         if child.poll() is None:
             child.terminate()
             child.wait(10)
-        sealed = read_capture(place / "out.pcap")
+        encrypted = read_capture(place / "out.pcap")
         words = (place / "log").read_text(errors="replace")[-300:]
-    if len(sealed) != len(frames):
-        raise OSError(f"the gateway sealed {len(sealed)} of {len(frames)} frames: {words}")
-    return np.frombuffer(b"".join(sealed), np.uint8).reshape(len(sealed), -1)
+    if len(encrypted) != len(frames):
+        raise OSError(f"the gateway encrypted {len(encrypted)} of {len(frames)} frames: {words}")
+    return np.frombuffer(b"".join(encrypted), np.uint8).reshape(len(encrypted), -1)
 
 
-def sealed(configuration: dict[str, object], frames: Bytes, macs: tuple[str, str]) -> Bytes:
+def encrypted(configuration: dict[str, object], frames: Bytes, macs: tuple[str, str]) -> Bytes:
     """What a base station of this configuration, with these ports' addresses, makes of `frames`.
 
     The same call gives the same array: a gateway runs once for each.
 
     Raises:
-        OSError: it could not run, or did not seal all of them.
+        OSError: it could not run, or did not encrypt all of them.
     """
-    return _sealed(json.dumps(configuration), frames.tobytes(), frames.shape[1], macs)
+    return _encrypted(json.dumps(configuration), frames.tobytes(), frames.shape[1], macs)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keeps the node whole: starts a switch or a VNF again that has ended by itself.
+"""Restarts a switch or a VNF that has ended by itself.
 
-It looks once a second. What fails again right after its start is tried less and less often, up to
-once a minute, so that a VNF that cannot live does not eat the machine.
+It checks once a second. What fails again right after its start is tried less and less often, down
+to once a minute, so that a VNF that cannot run does not take the machine's CPU time.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ _LONGEST_WAIT_S = 60.0
 _STEADY_AFTER_S = 60.0
 
 
-class Patience:
+class Backoff:
     """When something may be tried again: 1 s after a failure, then twice that, up to a minute."""
 
     def __init__(self) -> None:
@@ -34,7 +34,7 @@ class Patience:
         last = self._last.get(name)
         if last is not None:
             if now - last > _STEADY_AFTER_S + self._wait_s[name]:
-                self._wait_s[name] = 0.0  # it has lived for a while: a new trouble
+                self._wait_s[name] = 0.0  # it has run for a while: a new failure
             elif now - last < self._wait_s[name]:
                 return False
         self._last[name] = now
@@ -42,15 +42,15 @@ class Patience:
         return True
 
 
-class Keeper:
+class Restarter:
     """Watches one node; `run` until cancelled."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._patience = Patience()
+        self._backoff = Backoff()
 
     async def run(self) -> None:
-        """Looks again and again."""
+        """Checks once a second."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
             try:
@@ -74,4 +74,4 @@ class Keeper:
                     await node.graphs.repair(record.id)
 
     def _may_try(self, name: str) -> bool:
-        return self._patience.may_try(name, time.monotonic())
+        return self._backoff.may_try(name, time.monotonic())
