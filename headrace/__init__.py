@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Headrace: an NFV node that forwards fast and knows what it costs."""
+"""Headrace: an NFV node that forwards fast and measures what forwarding costs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one command that a person types: mounts the commands of each part."""
+"""The command line: mounts the commands of each part."""
 
 import importlib
 import pkgutil
@@ -13,7 +13,7 @@ from headrace import commands
 app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    help="An NFV node that forwards fast and knows what it costs.",
+    help="An NFV node that forwards fast and measures what forwarding costs.",
 )
 
 
@@ -32,7 +32,7 @@ def root(
         ),
     ] = False,
 ) -> None:
-    """An NFV node that forwards fast and knows what it costs."""
+    """An NFV node that forwards fast and measures what forwarding costs."""
 
 
 def mount_commands() -> None:

@@ -62,7 +62,7 @@ def goal_set(name: GoalName, trial_s: float = 0.15) -> GoalSet:
     """A goal set by name.
 
     Args:
-        name: `short` (for a tour on one machine), `csit`, `rfc2544` or `tst009`.
+        name: `short` (for `headrace run`, on one machine), `csit`, `rfc2544` or `tst009`.
         trial_s: seconds of one trial of `short`; the others have their standards' durations.
     """
     if name == "short":

@@ -103,7 +103,7 @@ def register(app: typer.Typer) -> None:
         folder: FolderOption = SCENARIOS,
         as_json: JsonOption = False,
     ) -> None:
-        """Measure scenarios and store every trial. See `headrace run` for the whole tour."""
+        """Measure scenarios and store every trial. `headrace run` measures them all."""
         from headrace.bench.console import ConsoleProgress, make_console
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure

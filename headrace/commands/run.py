@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace run`: the whole tour. Measures every scenario, fits the model, writes the report."""
+"""`headrace run`: measures every scenario, fits the model, writes the report."""
 
 import asyncio
 import json

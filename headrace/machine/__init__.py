@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine gives: processes, programs, hugepages, its clock."""
+"""The machine's resources: processes, programs, hugepages, its clock."""

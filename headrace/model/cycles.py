@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A second opinion beside the paper's power law: cycles per packet, linear in bytes and hops.
+"""A linear model beside the paper's power law: cycles per packet, linear in bytes and hops.
 
     cycles per packet = a + b * frame bytes + c * hops
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Python says to the C++ programs; dataplane/ holds the other half of each."""
+"""Protocols between Python and the C++ programs; dataplane/ has the other side of each."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the campaign says, in sentences: each is computed from rows and carries its uncertainty."""
+"""The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
 from headrace.report.view import View
 from headrace.results.summary import RatioRow

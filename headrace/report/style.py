@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for all figures: a colour and a marker for each subject, quiet axes, direct labels."""
+"""One look for all figures: a colour and a marker for each subject, plain axes, direct labels."""
 
 import contextlib
 import io

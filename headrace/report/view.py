@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One campaign, read once, in the shapes that the report's sections want."""
+"""One campaign, read once, in the shapes that the report's sections need."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field

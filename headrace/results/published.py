@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The papers' numbers, read from `published/*.csv`: data, so that no number hides in code."""
+"""The papers' numbers, read from `published/*.csv`: data, so that no number is in code."""
 
 import csv
 from collections.abc import Iterable

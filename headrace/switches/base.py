@@ -235,7 +235,7 @@ def vdev_devargs(port: PortSpec, options: Mapping[str, str] | None = None) -> st
     """The vdev string by which a DPDK program becomes the peer of a memif or vhost-user port.
 
     `{n}` stands for an index that the peer has not used yet. Packed, vectorised virtio is the
-    fastest that rte_vhost speaks; a ring of 1024 rides out scheduling gaps of about 0.1 ms at 10
+    fastest that rte_vhost supports; a ring of 1024 bridges scheduling gaps of about 0.1 ms at 10
     Mpps.
     """
     extra = "".join(f",{key}={value}" for key, value in (options or {}).items())

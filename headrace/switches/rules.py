@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forwarding rule as the node writes it and every switch driver understands it.
+"""A forwarding rule as the node writes it and every switch driver reads it.
 
 Ports are named, not numbered: a driver looks the number up when it installs the rule, so a rule
 stays true when a switch is restarted and numbers its ports anew.

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a plan to what runs: steps written ahead, taken, undone, and taken again after a crash."""
+"""From a plan to what runs: steps logged, taken, undone, and taken again after a crash."""

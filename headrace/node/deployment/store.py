@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's memory: graphs and their steps, in SQLite, written ahead.
+"""The node's database: graphs and their steps, in SQLite, each written before it is taken.
 
 A row of `step` is one resource of one graph. It is written with state `intent` before anything is
 touched and turned to `done` afterwards; before a removal it becomes `removing` and is deleted

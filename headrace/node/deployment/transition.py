@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings what exists of a graph to a plan, step by step, each written ahead.
+"""Brings what exists of a graph to a plan, step by step, each logged before.
 
 One function serves creation (from nothing), update (from the old plan), deletion (to nothing), undo
 and recovery after a crash: it compares the store's rows with the plan, makes what is missing or

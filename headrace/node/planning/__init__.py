@@ -5,7 +5,7 @@
 |---|---|
 | `nffg` | the document as clients write it |
 | `matching` | what each match key means |
-| `surroundings` | what planning sees of the node |
+| `surroundings` | a snapshot of the node, as planning needs it |
 | `checks` | what is refused before anything is chosen, and rules that conflict |
 | `end_points` | the physical ports that a graph's end-points are |
 | `placement` | template, engine, port kind and cores of each VNF |

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """From a graph to its plan: template -> engine -> port kind -> cores; then LSI, ports, rules.
 
-Planning touches nothing. It sees what the other graphs hold and refuses what cannot be, with the
-place in the client's document. The plan of an update keeps the names of ports and links whose
+Planning has no side effects. It refuses what conflicts with other graphs or cannot be done, with
+the place in the client's document. The plan of an update keeps the names of ports and links whose
 content stays, so that rules between them stay as they are.
 """
 

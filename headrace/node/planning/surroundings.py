@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What planning sees of the node: a picture of one moment, so that planning can be pure."""
+"""A snapshot of the node, as planning needs it: so planning has no side effects."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
