@@ -253,15 +253,15 @@ void compare(Classifier& table, const Shape& shape, size_t most_rules, int steps
 }
 
 /// Look-ups that have a variant for vector instructions; on lesser processors the last tests less.
-class TwinTest : public testing::TestWithParam<Simd> {
+class SimdVariantTest : public testing::TestWithParam<Simd> {
  protected:
-  TwinTest() { set_simd(GetParam()); }
-  ~TwinTest() override { set_simd(Simd::avx512); }
+  SimdVariantTest() { set_simd(GetParam()); }
+  ~SimdVariantTest() override { set_simd(Simd::avx512); }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllSimd, TwinTest, testing::Values(Simd::portable, Simd::avx512));
+INSTANTIATE_TEST_SUITE_P(AllSimd, SimdVariantTest, testing::Values(Simd::portable, Simd::avx512));
 
-TEST_P(TwinTest, DirectTableAgreesWithNaive) {
+TEST_P(SimdVariantTest, DirectTableAgreesWithNaive) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     DirectTable table(defer_not);
     compare(table, {"wild", wild, any_priority}, DirectTable::kRules, 400, seed);
@@ -353,7 +353,7 @@ TEST(HashTableTest, VectorCompareAgreesWithPortable) {
   }
 }
 
-TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
+TEST_P(SimdVariantTest, PrefixTableIpv4AgreesWithNaive) {
   Random random(0);
   const PrefixForm shape = prefix_form_of(ipv4_prefix(random), Field::ipv4_dst);
   for (unsigned seed = 1; seed <= 5; ++seed) {
@@ -362,13 +362,13 @@ TEST_P(TwinTest, PrefixTableIpv4AgreesWithNaive) {
   }
 }
 
-TEST_P(TwinTest, PrefixTableWideRootAgreesWithNaive) {
+TEST_P(SimdVariantTest, PrefixTableWideRootAgreesWithNaive) {
   Random random(0);
   PrefixTable<3> table(prefix_form_of(ipv4_prefix(random), Field::ipv4_dst), defer_not);
   compare(table, {"ipv4_prefix", ipv4_prefix, length_priority}, 300, 400, 9);
 }
 
-TEST_P(TwinTest, PrefixTableIpv6AgreesWithNaive) {
+TEST_P(SimdVariantTest, PrefixTableIpv6AgreesWithNaive) {
   Random random(0);
   PrefixTable<2> table(prefix_form_of(ipv6_prefix(random), Field::ipv6_dst), defer_not);
   compare(table, {"ipv6_prefix", ipv6_prefix, length_priority}, 300, 6000, 5);
@@ -410,7 +410,7 @@ void compare_loaded(const Shape& shape, Field field, int rules, unsigned seed) {
   EXPECT_EQ(hits_of_burst(random, table, naive, shape, 4000000), 0u);
 }
 
-TEST_P(TwinTest, PrefixTablesFilledAtOnceAgreeWithNaive) {
+TEST_P(SimdVariantTest, PrefixTablesFilledAtOnceAgreeWithNaive) {
   const Shape ipv4{"ipv4_prefix", ipv4_prefix, length_priority};
   const Shape ipv6{"ipv6_prefix", ipv6_prefix, length_priority};
   for (unsigned seed = 1; seed <= 5; ++seed) {

@@ -100,7 +100,7 @@ class ForwardTest : public testing::Test {
   size_t lasting_{0};  ///< bursts known to have no TTL that expires
 };
 
-TEST_F(ForwardTest, TwinsAgreeAndEditWhatTheRulesSay) {
+TEST_F(ForwardTest, VariantsAgreeAndEditWhatTheRulesSay) {
   std::mt19937 random(5);
   for (int round = 0; round < 2000; ++round) {
     const auto edits = static_cast<uint8_t>(random() % 4);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Bursts whose packets hit several rules of a table.
 //
-// One packet in a hundred of another kind makes every third burst a mixed one, and nobody can
-// choose what misses send. So the many among which they came keep the short ways that they had
-// alone: a burst of two rules is parted into two that are uniform, and those that rules only drop
-// are put aside from routes that are homogeneous.
+// If one packet in a hundred misses, or hits another rule, every third burst is mixed, and senders
+// can cause this at will. So the other packets of such a burst keep their fast paths: a burst of
+// two rules is split into two uniform ones, and packets that are only dropped are separated from
+// homogeneous routes.
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif

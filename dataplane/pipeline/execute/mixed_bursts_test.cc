@@ -168,7 +168,7 @@ TEST(TxBuffers, KeepsOrderAndBytesOfBurstsOfAnySize) {
   }
 }
 
-TEST(PositionsOf, TwinsAgree) {
+TEST(PositionsOf, VariantsAgree) {
   std::mt19937 random(6);
   for (int round = 0; round < 1000; ++round) {
     std::array<uint32_t, kBurst> rules;
