@@ -87,7 +87,7 @@ PY_MODULES: dict[str, set[str]] = {
     "report": {"results", "model"},
 }
 
-SOURCE_SUFFIXES = {".cc", ".h", ".py", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"}
+SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"}
 
 
 def tracked_files() -> list[Path]:
