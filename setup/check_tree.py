@@ -51,8 +51,9 @@ CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
         "terms": set(),
         "program": {"terms"},
         "execute": {"terms", "program"},
-        "control": {"terms", "program", "execute"},
-        "testing": {"terms", "program", "execute", "control"},
+        "operations": {"terms", "program", "execute"},
+        "control": {"terms", "program", "execute", "operations"},
+        "testing": {"terms", "program", "execute", "operations", "control"},
     },
     "openflow": {
         "codec": set(),

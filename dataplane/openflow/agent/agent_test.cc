@@ -208,8 +208,7 @@ TEST_F(AgentTest, APacketWhoseTtlEndedIsSizedByTheConnection) {
   Client brief = configured(20);
   Client whole = configured(pipeline::kNoBufferLength);
   whole.send(flow_mod(1, 0, 1, make_match({{Field::eth_type, 0x0800}}),
-                      {pipeline::ApplyActions{
-                          {pipeline::SimpleAction{pipeline::SimpleAction::Kind::dec_nw_ttl}}}}));
+                      {pipeline::ApplyActions{{pipeline::DecNwTtlAction{}}}}));
   EXPECT_TRUE(whole.drain().empty());
   const auto frame = make_frame({.ttl = 1, .size = 200});
   punt_next(frame);

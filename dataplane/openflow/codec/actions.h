@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// Actions on the wire, and what can be checked of them without a switch.
+// Lists of actions on the wire, and what can be checked of them without a switch. What one action
+// is on the wire stands with its operation, in pipeline/operations.
 //
 // Source: OpenFlow 1.3.5, section 7.2.5.
 #pragma once
 
 #include "openflow/codec/errors.h"
-#include "openflow/codec/prerequisites.h"
 #include "openflow/codec/wire.h"
+#include "pipeline/operations/prerequisites.h"
 #include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
 
-/// Where a list of actions stands: output to TABLE is for packet-outs only.
-enum class ActionContext : uint8_t { flow, bucket, packet_out };
+using pipeline::ActionContext;
+using pipeline::KnownHeaders;
 
 /// Decodes exactly the actions that fill `bytes`.
 OfResult<pipeline::ActionList> decode_actions(Bytes bytes, ActionContext context);

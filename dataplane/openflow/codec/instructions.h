@@ -4,8 +4,8 @@
 // Source: OpenFlow 1.3.5, section 7.2.4.
 #pragma once
 
+#include "openflow/codec/actions.h"
 #include "openflow/codec/errors.h"
-#include "openflow/codec/prerequisites.h"
 #include "openflow/codec/wire.h"
 #include "pipeline/terms/flow_types.h"
 

@@ -14,6 +14,7 @@
 #include <span>
 
 #include "match/fields/match.h"
+#include "match/fields/oxm.h"
 #include "openflow/codec/errors.h"
 #include "openflow/codec/protocol.h"
 #include "openflow/codec/wire.h"
@@ -24,17 +25,9 @@ namespace headrace::openflow {
 OfResult<match::Match> decode_match(Reader& reader);
 /// Consumes a run of bare OXM fields to the reader's end.
 OfResult<match::Match> decode_oxm_fields(Reader& reader);
-/// Consumes a set-field's one OXM; errors are those of actions (BAD_SET_*).
-OfResult<pipeline::SetFieldAction> decode_set_field_oxm(Reader& reader);
-
 /// Appends an ofp_match, padded to 8 octets.
 void encode_match(Writer& writer, std::span<const match::MatchField> fields);
 inline void encode_match(Writer& writer, const match::Match& match) {
   encode_match(writer, match.fields);
 }
-/// Appends one OXM field.
-void encode_oxm(Writer& writer, const match::MatchField& field);
-/// Appends the header of an OXM field, as table features list them.
-void encode_oxm_header(Writer& writer, match::Field field, bool has_mask);
-
 }  // namespace headrace::openflow

@@ -3,10 +3,13 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "match/fields/fields.h"
 #include "openflow/codec/oxm.h"
+#include "pipeline/operations/registry.h"
 #include "pipeline/terms/flow_types.h"
 
 namespace headrace::openflow {
@@ -26,8 +29,18 @@ enum class Property : uint16_t {
 };
 
 constexpr std::array<uint16_t, 6> kInstructions = {1, 2, 3, 4, 5, 6};
-constexpr std::array<uint16_t, 16> kActions = {0,  11, 12, 15, 16, 17, 18, 19,
-                                               20, 21, 22, 23, 24, 25, 26, 27};
+
+/// The types of the operations that have one of their own.
+std::vector<uint16_t> action_types() {
+  std::vector<uint16_t> types;
+  for (const pipeline::Operation* operation : pipeline::operations()) {
+    for (const pipeline::WireForm& form : operation->forms) {
+      if (form.type != pipeline::kExperimenterAction) types.push_back(form.type);
+    }
+  }
+  std::sort(types.begin(), types.end());
+  return types;
+}
 
 template <typename Write>
 void property(Writer& writer, uint16_t type, Write&& write) {
@@ -47,8 +60,7 @@ void property_pair(Writer& writer, Property type, Write&& write) {
 }
 
 /// Types without parameters: ofp_instruction and ofp_action_header, 4 octets each.
-template <size_t N>
-void type_list(Writer& writer, const std::array<uint16_t, N>& types, bool may_goto) {
+void type_list(Writer& writer, std::span<const uint16_t> types, bool may_goto) {
   for (uint16_t type : types) {
     if (!may_goto && type == 1) continue;
     writer.u16(type);
@@ -63,7 +75,7 @@ void field_list(Writer& writer, bool with_masks, Predicate&& wanted) {
     const match::FieldInfo& entry = match::info(static_cast<match::Field>(i));
     // The QFI has no OXM number of its own yet.
     if (entry.field == match::Field::gtpu_qfi || !wanted(entry)) continue;
-    encode_oxm_header(writer, entry.field, with_masks && entry.maskable);
+    match::encode_oxm_header(writer, entry.field, with_masks && entry.maskable);
   }
 }
 
@@ -201,7 +213,7 @@ void encode_table_features(Writer& writer, const pipeline::TableStats& table,
       out.u8(static_cast<uint8_t>(next));
     }
   });
-  const auto actions = [](Writer& out) { type_list(out, kActions, true); };
+  const auto actions = [](Writer& out) { type_list(out, action_types(), true); };
   property_pair(writer, Property::write_actions, actions);
   property_pair(writer, Property::apply_actions, actions);
   const auto all = [](Writer& out) {

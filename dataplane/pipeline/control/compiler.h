@@ -2,32 +2,23 @@
 // Compiles actions and instructions to what workers run, and refuses what cannot be run, with the
 // error that OpenFlow names for it.
 //
-// A rule compiles to a RuleBody, which says in full what it does, and to a Rule, one cache line
-// that holds all of it if it has one of the usual fast-path classes (FastPathClass). Recognising a
-// fast-path class is the whole of "code generation": the executor has a loop of its own for each,
-// built by the C++ compiler, and a rule only fills in its constants.
+// A rule compiles to a RuleBody, which holds in full what it does, and to a Rule, one cache line
+// with all of it if it is of the classes forward, go or drop (FastPathClass), and with all but its
+// ops else. What an action compiles to is its operation's to say (pipeline/operations). Rules that
+// do the same operations in the same order share a number (GeneralRule::action_class), so that the
+// executor runs them together on a burst.
 #pragma once
 
 #include <memory>
 
 #include "pipeline/program/program.h"
+#include "pipeline/program/resolver.h"
 #include "pipeline/terms/flow_types.h"
 
 namespace headrace::pipeline {
 
-/// Where the compiler finds the handles that numbers stand for.
-class Resolver {
- public:
-  virtual ~Resolver() = default;
-  /// The handle of a port, made if need be: a rule may name a port that is yet to come.
-  virtual const PortHandle* port_handle(PortNo number) = 0;
-  /// The handle of a group or meter that exists, or null.
-  virtual const GroupHandle* group_handle(uint32_t group_id) = 0;
-  virtual const MeterHandle* meter_handle(uint32_t meter_id) = 0;
-};
-
-/// Compiles a list in its own order. `packet_out` allows output to the flow tables.
-OfResult<std::vector<Op>> compile_actions(const ActionList& actions, bool packet_out,
+/// Compiles a list in its own order, for where it stands.
+OfResult<std::vector<Op>> compile_actions(const ActionList& actions, ActionContext context,
                                           Resolver& resolver);
 
 /// Puts `ops` in the order in which an action set runs, the last of each kind winning; and only the
@@ -44,9 +35,8 @@ struct CompiledRule {
   match::WordSet words{0};         ///< what its match and its actions need extracted
 };
 
-/// A group's bucket that does `ops`, as the forward class if that is all that they are. They must
-/// outlive it.
-[[nodiscard]] Rule compile_bucket(const std::vector<Op>& ops, CounterIndex counter);
+/// What a group's bucket does, as an action set: fills ops, rule, action_class and edits.
+void compile_bucket(const std::vector<Op>& ops, CounterIndex counter, BucketProgram& bucket);
 
 /// Compiles a flow's instructions, checking them against its table.
 OfResult<CompiledRule> compile_rule(const FlowMod& mod, Resolver& resolver);

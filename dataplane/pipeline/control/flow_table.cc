@@ -245,14 +245,14 @@ bool selects(const FlowFilter& filter, const FlowStats& flow) {
 
 bool refers_to_port(const InstructionList& instructions, PortNo port) {
   return port == kPortAny || any_action(instructions, [&](const Action& action) {
-           const auto* output = std::get_if<OutputAction>(&action);
+           const auto* output = action.as<OutputAction>();
            return output != nullptr && output->port == port;
          });
 }
 
 bool refers_to_group(const InstructionList& instructions, uint32_t group_id) {
   return group_id == kGroupAny || any_action(instructions, [&](const Action& action) {
-           const auto* group = std::get_if<GroupAction>(&action);
+           const auto* group = action.as<GroupAction>();
            return group != nullptr && group->group_id == group_id;
          });
 }
@@ -260,7 +260,7 @@ bool refers_to_group(const InstructionList& instructions, uint32_t group_id) {
 std::vector<uint32_t> groups_of(const InstructionList& instructions) {
   std::vector<uint32_t> groups;
   (void)any_action(instructions, [&](const Action& action) {
-    const auto* group = std::get_if<GroupAction>(&action);
+    const auto* group = action.as<GroupAction>();
     if (group != nullptr &&
         std::find(groups.begin(), groups.end(), group->group_id) == groups.end()) {
       groups.push_back(group->group_id);

@@ -4,8 +4,9 @@
 #include <algorithm>
 #include <numeric>
 
+#include "pipeline/control/compiler.h"
 #include "pipeline/control/port_table.h"
-#include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/select_bucket.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {
@@ -15,7 +16,7 @@ template <typename Visit>
 void for_each_group_named(const std::vector<Bucket>& buckets, Visit&& visit) {
   for (const Bucket& bucket : buckets) {
     for (const Action& action : bucket.actions) {
-      if (const auto* group = std::get_if<GroupAction>(&action)) visit(group->group_id);
+      if (const auto* group = action.as<GroupAction>()) visit(group->group_id);
     }
   }
 }
@@ -89,20 +90,19 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
   for (const Bucket& bucket : mod.buckets) {
     ActionList actions;
     for (const Action& action : bucket.actions) {
-      const auto* memory = std::get_if<SelectMemoryAction>(&action);
+      const auto* memory = action.as<SelectMemoryAction>();
       if (memory == nullptr) {
         actions.push_back(action);
       } else {
         idle_timeout = memory->idle_timeout;
       }
     }
-    OfResult<std::vector<Op>> ops = compile_actions(actions, false, resolver);
+    OfResult<std::vector<Op>> ops = compile_actions(actions, ActionContext::bucket, resolver);
     if (!ops) {
       failed = tl::unexpected(ops.error());
       break;
     }
     BucketProgram made;
-    made.ops = as_action_set(*ops);
     made.weight = bucket.weight;
     if (bucket.watch_port != kPortAny && bucket.watch_port != 0) {
       made.watch_port = resolver.port_handle(bucket.watch_port);
@@ -119,7 +119,7 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
       failed = tl::unexpected(of_error::kGroupOutOfBuckets);
       break;
     }
-    made.rule = compile_bucket(made.ops, *index);
+    compile_bucket(*ops, *index, made);
     program->watched |= made.watch_port != nullptr || made.watch_group != nullptr;
     program->buckets.push_back(std::move(made));
   }

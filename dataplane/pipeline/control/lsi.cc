@@ -23,8 +23,10 @@ void Lsi::publish() {
   program->macs = &state_->macs;
   program->forwards_reserved = state_->normal.forward_reserved;
   program->defragmenter = state_->defragmenter;
-  program->drops_fragments = state_->fragments == FragmentMode::drop;
-  if (program->drops_fragments && program->depth < packet::Depth::l4) {
+  if (program->defragmenter != nullptr) program->receive_features |= kReceiveReassemble;
+  const bool drops_fragments = state_->fragments == FragmentMode::drop;
+  if (drops_fragments) program->receive_features |= kReceiveDropFragments;
+  if (drops_fragments && program->depth < packet::Depth::l4) {
     program->depth = packet::Depth::l4;
     program->extract = match::extractor_for(program->depth);
   }
@@ -96,7 +98,7 @@ void Lsi::expire() {
 }
 
 OfResult<std::unique_ptr<ActionProgram>> Lsi::compile(const ActionList& actions) const {
-  OfResult<std::vector<Op>> ops = compile_actions(actions, true, *state_);
+  OfResult<std::vector<Op>> ops = compile_actions(actions, ActionContext::packet_out, *state_);
   if (!ops) return tl::unexpected(ops.error());
   return std::make_unique<ActionProgram>(std::move(*ops));
 }

@@ -40,7 +40,7 @@ std::vector<const GroupMod*> in_order(const GroupTable& groups) {
     if (group == nullptr || !placed.insert(id).second) return;
     for (const Bucket& bucket : group->buckets) {
       for (const Action& action : bucket.actions) {
-        if (const auto* next = std::get_if<GroupAction>(&action)) self(self, next->group_id);
+        if (const auto* next = action.as<GroupAction>()) self(self, next->group_id);
       }
       if (bucket.watch_group != kGroupAny) self(self, bucket.watch_group);
     }

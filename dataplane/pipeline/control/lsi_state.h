@@ -64,7 +64,8 @@ struct Lsi::State final : Resolver {
   void require_for(const GroupMod& mod) {
     match::WordSet words = 1u << 3 | 1u << 4;
     for (const Bucket& bucket : mod.buckets) {
-      if (const auto ops = compile_actions(bucket.actions, false, *this)) words |= words_of(*ops);
+      if (const auto ops = compile_actions(bucket.actions, ActionContext::bucket, *this))
+        words |= words_of(*ops);
     }
     flows.require(words);
   }

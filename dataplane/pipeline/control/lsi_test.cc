@@ -24,13 +24,13 @@ void install_router(Lsi& lsi) {
   ASSERT_TRUE(lsi.flow_mod(add_flow(
       0, 10, make_match({{Field::in_port, 1}, {Field::eth_dst, 0x020000000001}}), {GotoTable{1}})));
   for (PortNo port = 2; port <= 3; ++port) {
-    ASSERT_TRUE(lsi.flow_mod(add_flow(
-        1, 24,
-        make_match(
-            {{Field::eth_type, 0x0800}, {Field::ipv4_dst, 0x0a000000 + (port << 8), 0xffffff00}}),
-        {ApplyActions{{set_field(Field::eth_src, 0x02000000aa00 + port),
-                       set_field(Field::eth_dst, 0x02000000bb00 + port),
-                       SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{port}}}})));
+    ASSERT_TRUE(
+        lsi.flow_mod(add_flow(1, 24,
+                              make_match({{Field::eth_type, 0x0800},
+                                          {Field::ipv4_dst, 0x0a000000 + (port << 8), 0xffffff00}}),
+                              {ApplyActions{{set_field(Field::eth_src, 0x02000000aa00 + port),
+                                             set_field(Field::eth_dst, 0x02000000bb00 + port),
+                                             DecNwTtlAction{}, OutputAction{port}}}})));
   }
 }
 
@@ -216,9 +216,8 @@ TEST(Lsi, RefusesWithTheErrorThatTheSpecificationNames) {
   EXPECT_EQ(error_of(add_flow(0, 1, {}, {MeterInstruction{7}})), of_error::kMeterUnknown);
   EXPECT_EQ(error_of(add_flow(0, 1, {}, {ApplyActions{{set_field(Field::in_port, 1)}}})),
             of_error::kBadActionSetType);
-  EXPECT_EQ(
-      error_of(add_flow(0, 1, {}, {ApplyActions{{PushAction{PushAction::Header::vlan, 0x0800}}}})),
-      of_error::kBadActionArgument);
+  EXPECT_EQ(error_of(add_flow(0, 1, {}, {ApplyActions{{PushVlanAction{0x0800}}}})),
+            of_error::kBadActionArgument);
   ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 1, make_match({{Field::eth_type, 0x0800}}), {})));
   FlowMod overlapping = add_flow(0, 1, make_match({{Field::in_port, 1}}), {});
   overlapping.flags = kFlowCheckOverlap;

@@ -9,6 +9,7 @@
 #include "pipeline/control/flow_tables.h"
 #include "pipeline/control/group_table.h"
 #include "pipeline/control/lsi.h"
+#include "pipeline/operations/pseudo_ports/registry.h"
 #include "pipeline/terms/limits.h"
 
 namespace headrace::pipeline {
@@ -34,11 +35,11 @@ bool higher(const Flow* a, const Flow* b) {
 
 /// In words, why a packet does not go on as it came; empty for an output.
 std::string refusal_of(const Action& action) {
-  if (std::holds_alternative<OutputAction>(action)) return {};
-  if (const auto* group = std::get_if<GroupAction>(&action)) {
+  if (action.is<OutputAction>()) return {};
+  if (const auto* group = action.as<GroupAction>()) {
     return fmt::format("group {}", group->group_id);
   }
-  if (const auto* queue = std::get_if<SetQueueAction>(&action)) {
+  if (const auto* queue = action.as<SetQueueAction>()) {
     return fmt::format("set_queue {}", queue->queue_id);
   }
   return "it changes packets";
@@ -46,20 +47,10 @@ std::string refusal_of(const Action& action) {
 
 /// In words, why an output is not to one port of its own; empty if it is.
 std::string refusal_of(PortNo port, PortNo in_port) {
-  switch (port) {
-    case kPortController:
-      return "packets go to the controller";
-    case kPortNormal:
-      return "NORMAL";
-    case kPortFlood:
-      return "FLOOD";
-    case kPortAll:
-      return "ALL";
-    case kPortInPort:
-      return "packets go back to the port that they came by";
-    default:
-      return port == in_port ? "packets to the port that they came by are dropped" : "";
-  }
+  if (port == kPortController) return "packets go to the controller";
+  if (port == kPortInPort) return "packets go back to the port that they came by";
+  if (const PseudoPort* pseudo = find_pseudo_port(port)) return std::string(pseudo->name);
+  return port == in_port ? "packets to the port that they came by are dropped" : "";
 }
 
 /// In words, why mirrors keep packets on the switch; empty if they do not.
@@ -82,14 +73,14 @@ struct Doing {
   std::string apply(const ActionList& actions) {
     for (const Action& action : actions) {
       if (std::string refusal = refusal_of(action); !refusal.empty()) return refusal;
-      outputs.push_back(std::get<OutputAction>(action).port);
+      outputs.push_back(action.arguments<OutputAction>().port);
     }
     return {};
   }
   std::string write(const ActionList& actions) {
     for (const Action& action : actions) {
       if (std::string refusal = refusal_of(action); !refusal.empty()) return refusal;
-      set_output = std::get<OutputAction>(action).port;
+      set_output = action.arguments<OutputAction>().port;
     }
     return {};
   }
@@ -207,12 +198,13 @@ PortPath LsiPaths::from(PortNo in_port) const {
 void LsiPaths::collect(const ActionList& actions, PortNo in_port, Outputs& outputs,
                        unsigned depth) const {
   for (const Action& action : actions) {
-    if (const auto* output = std::get_if<OutputAction>(&action)) {
+    if (const auto* output = action.as<OutputAction>()) {
       const PortNo port = output->port == kPortInPort ? in_port : output->port;
-      if (port == kPortAll || port == kPortFlood || port == kPortNormal) outputs.everywhere = true;
+      const PseudoPort* pseudo = find_pseudo_port(port);
+      if (pseudo != nullptr && pseudo->reaches_all) outputs.everywhere = true;
       outputs.ports.insert(port);
     }
-    const auto* group = std::get_if<GroupAction>(&action);
+    const auto* group = action.as<GroupAction>();
     const GroupMod* config = group == nullptr ? nullptr : groups_.config(group->group_id);
     if (config == nullptr || depth == kMaxGroupDepth) continue;
     for (const Bucket& bucket : config->buckets) {

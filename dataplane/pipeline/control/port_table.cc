@@ -6,6 +6,7 @@
 #include "pipeline/execute/defragmenter.h"
 #include "pipeline/execute/tunnel_port.h"
 #include "pipeline/program/mirror.h"
+#include "pipeline/program/receive_feature.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {
@@ -98,7 +99,9 @@ void PortTable::refresh(Entry& entry) {
                      : port.io == nullptr || port.ingress_owner != nullptr ? TxHook::patch
                                                                            : TxHook::none,
                      std::memory_order_release);
-  port.looks_at_received.store(port.is_tunnel || mirrors != nullptr, std::memory_order_release);
+  const unsigned features = (port.is_tunnel ? unsigned{kReceiveTunnelFields} : 0u) |
+                            (mirrors != nullptr ? unsigned{kReceiveMirror} : 0u);
+  port.receive_features.store(static_cast<uint8_t>(features), std::memory_order_release);
   port.packet_in.store((config & kPortConfigNoPacketIn) == 0, std::memory_order_relaxed);
   port.live.store(!down && link, std::memory_order_relaxed);
   entry.desc.state = (entry.desc.state & ~kPortStateLive) | (!down && link ? kPortStateLive : 0);

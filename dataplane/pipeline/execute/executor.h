@@ -24,6 +24,7 @@
 
 namespace headrace::pipeline {
 
+struct Execution;
 struct LsiProgram;
 class ActionProgram;
 
@@ -57,10 +58,8 @@ class Executor {
   [[nodiscard]] unsigned worker() const { return worker_; }
 
  private:
-  struct Context;
-
   unsigned worker_;
-  std::unique_ptr<Context> context_;
+  std::unique_ptr<Execution> execution_;
 };
 
 }  // namespace headrace::pipeline

@@ -157,7 +157,7 @@ Case l3(std::string name, const std::vector<Prefix>& prefixes, size_t flows) {
                  make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, prefix.address, mask}}),
                  {ApplyActions{{set_field(Field::eth_src, 0x02000000aa00),
                                 set_field(Field::eth_dst, 0x020000bb0000 + neighbor++),
-                                SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
+                                DecNwTtlAction{}, OutputAction{2}}}}));
   }
   std::mt19937 random(7);
   for (size_t i = 0; i < flows; ++i) {
@@ -224,8 +224,8 @@ Case access(size_t users) {
     made.flows.push_back(add_flow(
         3, 24,
         make_match({{Field::eth_type, 0x0800}, {Field::ipv4_dst, prefix.address, 0xffffff00}}),
-        {ApplyActions{{set_field(Field::eth_dst, 0x020000bb0000),
-                       SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
+        {ApplyActions{
+            {set_field(Field::eth_dst, 0x020000bb0000), DecNwTtlAction{}, OutputAction{2}}}}));
   }
   std::shuffle(made.frames.begin(), made.frames.end(), std::mt19937(7));
   return made;
@@ -302,7 +302,7 @@ Case gateway_down(size_t flows) {
         add_flow(1, 10, make_match({{Field::tunnel_id, 5000 + tenant}, {Field::eth_type, 0x0800}}),
                  {ApplyActions{{set_field(Field::eth_src, kRouterMac),
                                 set_field(Field::eth_dst, 0x020000040000 + tenant),
-                                SimpleAction{SimpleAction::Kind::dec_nw_ttl}, OutputAction{2}}}}));
+                                DecNwTtlAction{}, OutputAction{2}}}}));
   }
   std::mt19937 random(7);
   for (uint32_t i = 0; i < flows; ++i) {

@@ -251,8 +251,7 @@ TEST(Executor, ActionSetRunsInItsOwnOrder) {
   ASSERT_TRUE(sw.lsi.flow_mod(add_flow(
       0, 1, {},
       {WriteActions{{OutputAction{2}, set_field(Field::vlan_vid, 0x1007)}}, GotoTable{1}})));
-  ASSERT_TRUE(sw.lsi.flow_mod(
-      add_flow(1, 1, {}, {WriteActions{{PushAction{PushAction::Header::vlan, 0x8100}}}})));
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(1, 1, {}, {WriteActions{{PushVlanAction{0x8100}}}})));
   sw.send(1, {make_frame({})});
   Bytes tagged = make_frame({});
   const Bytes tag = {0x81, 0x00, 0x00, 0x07};

@@ -94,10 +94,10 @@ HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** l
     const __mmask16 carry = _mm256_mask_cmpge_epu16_mask(kChecksum, now, carries_from);
     next = _mm256_mask_add_epi16(next, carry, next, one);
     if constexpr (l2) {
-      const __m256i value =
-          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value)));
-      const __m256i mask =
-          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask)));
+      const __m256i value = _mm256_zextsi128_si256(
+          _mm_load_si128(reinterpret_cast<const __m128i*>(rule.forward.l2_value)));
+      const __m256i mask = _mm256_zextsi128_si256(
+          _mm_load_si128(reinterpret_cast<const __m128i*>(rule.forward.l2_mask)));
       // value where the mask is set, else next
       next = _mm256_ternarylogic_epi64(mask, value, next, 0xca);
     }
@@ -145,14 +145,14 @@ bool is_homogeneous(const ForwardBurst& burst) noexcept {
     return false;
   }
   const uint32_t kind = kind_of(first);
-  const PortHandle* out = first.out;
+  const PortHandle* out = first.forward.out;
   uint32_t kinds = 0;
   uintptr_t outs = 0;
   // Independent loads: the rules' cache misses overlap.
   for (size_t k = 0; k < burst.active.size(); ++k) {
     const Rule& rule = burst.all_rules[burst.rules[k]];
     kinds |= kind_of(rule) ^ kind;
-    outs |= reinterpret_cast<uintptr_t>(rule.out) ^ reinterpret_cast<uintptr_t>(out);
+    outs |= reinterpret_cast<uintptr_t>(rule.forward.out) ^ reinterpret_cast<uintptr_t>(out);
   }
   return kinds == 0 && outs == 0;
 }

@@ -48,10 +48,10 @@ class ForwardTest : public testing::Test {
     for (size_t i = 0; i < kRules; ++i) {
       rules_[i].fast_path = FastPathClass::forward;
       rules_[i].counter = static_cast<CounterIndex>(i);
-      rules_[i].out = &handle_;
+      rules_[i].forward.out = &handle_;
       for (size_t at = 0; at < 12; ++at) {
-        rules_[i].l2_value[at] = static_cast<uint8_t>(16 * i + at);
-        rules_[i].l2_mask[at] = 0xff;
+        rules_[i].forward.l2_value[at] = static_cast<uint8_t>(16 * i + at);
+        rules_[i].forward.l2_mask[at] = 0xff;
       }
     }
   }
@@ -157,9 +157,9 @@ TEST_F(ForwardTest, RulesOfOtherKindsOrPortsAreNotAlike) {
   EXPECT_FALSE(is_homogeneous(burst));
   rules_[1].edits = 0;
   PortHandle other;
-  rules_[1].out = &other;
+  rules_[1].forward.out = &other;
   EXPECT_FALSE(is_homogeneous(burst));
-  rules_[1].out = &handle_;
+  rules_[1].forward.out = &handle_;
   rules_[0].track_idle = rules_[1].track_idle = 1;
   EXPECT_FALSE(is_homogeneous(burst));
 }

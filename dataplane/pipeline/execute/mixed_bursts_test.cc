@@ -6,7 +6,7 @@
 #include <map>
 #include <random>
 
-#include "pipeline/execute/context.h"
+#include "pipeline/execute/classification.h"
 #include "pipeline/testing/test_support.h"
 
 namespace headrace::pipeline::test {

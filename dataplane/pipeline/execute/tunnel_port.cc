@@ -7,8 +7,8 @@
 #include <cstring>
 
 #include "packet/edit.h"
-#include "pipeline/execute/action_runner.h"
-#include "pipeline/execute/tunnel_actions.h"
+#include "pipeline/execute/flow_hash.h"
+#include "pipeline/execute/tunnel_results.h"
 
 namespace headrace::pipeline {
 namespace {

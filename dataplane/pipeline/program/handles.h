@@ -45,8 +45,8 @@ struct Port {
   uint16_t n_tx_queues{1};
   std::atomic<TxHook> tx_hook{TxHook::none};
   bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
-  /// Received packets are looked at before the tables: by tunnels or mirrors.
-  std::atomic<bool> looks_at_received{false};
+  /// ReceiveFeatureBit: what is done with received packets before the tables.
+  std::atomic<uint8_t> receive_features{0};
   /// What it is to its LSI's mirrors; null: there are none.
   std::atomic<const PortMirrors*> mirrors{nullptr};
   /// A tunnel port's: how to encapsulate; null: it can't at present.
@@ -86,7 +86,9 @@ struct BucketProgram {
   /// What it counts under and, if its fast-path class is forward, all that it does; else it is
   /// general.
   Rule rule{};
-  std::vector<Op> ops;  ///< an action set, in its order of execution
+  std::vector<Op> ops;       ///< an action set, in its order of execution
+  uint32_t action_class{0};  ///< see GeneralRule; buckets of one number run together
+  bool edits{false};         ///< some op is more than an output
   uint16_t weight{0};
   const PortHandle* watch_port{nullptr};    ///< null: none
   const GroupHandle* watch_group{nullptr};  ///< null: none

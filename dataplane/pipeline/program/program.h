@@ -29,6 +29,7 @@
 #include "match/table/compiled_table.h"
 #include "pipeline/program/counters.h"
 #include "pipeline/program/handles.h"
+#include "pipeline/program/receive_feature.h"
 #include "pipeline/program/rule.h"
 
 namespace headrace::pipeline {
@@ -43,7 +44,7 @@ struct LsiProgram {
   bool forwards_reserved{false};                 ///< NORMAL, to 01:80:c2:00:00:0x
   packet::Depth depth{packet::Depth::l2};        ///< how far packets must be parsed
   match::Extractor extract{nullptr};             ///< parses a burst to that depth
-  bool drops_fragments{false};                   ///< the depth then shows them
+  uint8_t receive_features{0};                   ///< ReceiveFeatureBit: of all its ports
   std::shared_ptr<Defragmenter> defragmenter{};  ///< reassembles what comes in; null: nothing does
   std::array<const match::CompiledTable*, kTableCount> tables{};  ///< null: no rules
   std::vector<std::shared_ptr<const match::CompiledTable>> keep;  ///< owns `tables`

@@ -5,120 +5,15 @@
 // Source: OpenFlow Switch Specification 1.3.5, sections 5 and 7.
 #pragma once
 
-#include <array>
 #include <cstdint>
-#include <tl/expected.hpp>
 #include <variant>
 #include <vector>
 
 #include "match/fields/match.h"
-#include "packet/tunnel.h"
+#include "pipeline/terms/actions.h"
+#include "pipeline/terms/numbers.h"
 
 namespace headrace::pipeline {
-
-using PortNo = uint32_t;
-using MacAddress = std::array<uint8_t, 6>;
-
-/// Reserved ports (section 7.2.1, ofp_port_no).
-inline constexpr PortNo kPortMax = 0xffffff00;
-inline constexpr PortNo kPortInPort = 0xfffffff8;
-inline constexpr PortNo kPortTable = 0xfffffff9;
-inline constexpr PortNo kPortNormal = 0xfffffffa;
-inline constexpr PortNo kPortFlood = 0xfffffffb;
-inline constexpr PortNo kPortAll = 0xfffffffc;
-inline constexpr PortNo kPortController = 0xfffffffd;
-inline constexpr PortNo kPortLocal = 0xfffffffe;
-inline constexpr PortNo kPortAny = 0xffffffff;
-
-inline constexpr uint32_t kGroupMax = 0xffffff00;
-inline constexpr uint32_t kGroupAll = 0xfffffffc;
-inline constexpr uint32_t kGroupAny = 0xffffffff;
-inline constexpr uint32_t kMeterMax = 0xffff0000;
-inline constexpr uint32_t kMeterAll = 0xffffffff;
-inline constexpr uint8_t kTableAll = 0xff;
-inline constexpr uint8_t kTableCount = 254;  ///< tables 0..253
-inline constexpr uint16_t kNoBufferLength = 0xffff;
-inline constexpr uint32_t kNoBuffer = 0xffffffff;
-
-/// What becomes of IP fragments (section 7.3.2, ofp_config_flags).
-enum class FragmentMode : uint8_t { normal, drop, reassemble };
-
-/// An OpenFlow error: ofp_error_type and the code under it (section 7.4.4).
-struct OfError {
-  uint16_t type;
-  uint16_t code;
-  bool operator==(const OfError&) const = default;
-};
-
-template <typename T = void>
-using OfResult = tl::expected<T, OfError>;
-
-// --- actions (section 7.2.5) -------------------------------------------------------------------
-
-struct OutputAction {
-  PortNo port;
-  uint16_t max_len{kNoBufferLength};  ///< for the controller
-  bool operator==(const OutputAction&) const = default;
-};
-struct GroupAction {
-  uint32_t group_id;
-  bool operator==(const GroupAction&) const = default;
-};
-struct SetQueueAction {
-  uint32_t queue_id;
-  bool operator==(const SetQueueAction&) const = default;
-};
-struct SetFieldAction {
-  match::Field field;
-  std::array<uint8_t, 16> value{};
-  bool operator==(const SetFieldAction&) const = default;
-};
-struct PushAction {  ///< push VLAN, MPLS or PBB
-  enum class Header : uint8_t { vlan, mpls, pbb } header;
-  uint16_t ethertype;  ///< host order
-  bool operator==(const PushAction&) const = default;
-};
-struct PopAction {  ///< pop VLAN, MPLS or PBB
-  PushAction::Header header;
-  uint16_t ethertype{0};  ///< what follows the MPLS stack, host order
-  bool operator==(const PopAction&) const = default;
-};
-struct SetMplsTtlAction {
-  uint8_t ttl;
-  bool operator==(const SetMplsTtlAction&) const = default;
-};
-struct SetNwTtlAction {
-  uint8_t ttl;
-  bool operator==(const SetNwTtlAction&) const = default;
-};
-struct SimpleAction {  ///< actions without parameters
-  enum class Kind : uint8_t { dec_nw_ttl, dec_mpls_ttl, copy_ttl_out, copy_ttl_in } kind;
-  bool operator==(const SimpleAction&) const = default;
-};
-
-struct PushTunnelAction {  ///< experimenter: encapsulate
-  packet::TunnelSpec spec;
-  bool id_from_field{false};  ///< the field tunnel_id says the id, not the spec
-  bool as_note{false};        ///< how it came, and is reported: see openflow/codec/tunnel_actions.h
-  bool operator==(const PushTunnelAction&) const = default;
-};
-struct PopTunnelAction {  ///< experimenter: decapsulate; tunnel_id and tun_* say what it
-                          ///< was
-  packet::TunnelKind kind;
-  bool as_note{false};
-  bool operator==(const PopTunnelAction&) const = default;
-};
-
-struct SelectMemoryAction {  ///< experimenter, in a bucket: the select group remembers its flows
-  uint16_t idle_timeout;     ///< seconds after which a quiet flow is forgotten; not 0
-  bool as_note{false};
-  bool operator==(const SelectMemoryAction&) const = default;
-};
-
-using Action = std::variant<OutputAction, GroupAction, SetQueueAction, SetFieldAction, PushAction,
-                            PopAction, SetMplsTtlAction, SetNwTtlAction, SimpleAction,
-                            PushTunnelAction, PopTunnelAction, SelectMemoryAction>;
-using ActionList = std::vector<Action>;
 
 // --- instructions (section 7.2.4) --------------------------------------------------------------
 

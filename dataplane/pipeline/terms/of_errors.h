@@ -12,10 +12,12 @@ namespace headrace::pipeline::of_error {
 inline constexpr OfError kBadRequestBadTable{1, 9};
 inline constexpr OfError kBadRequestBadPort{1, 11};
 // OFPET_BAD_ACTION
+inline constexpr OfError kBadActionLength{2, 1};
 inline constexpr OfError kBadActionOutPort{2, 4};
 inline constexpr OfError kBadActionArgument{2, 5};
 inline constexpr OfError kBadActionOutGroup{2, 9};
 inline constexpr OfError kBadActionSetType{2, 13};
+inline constexpr OfError kBadActionSetLength{2, 14};
 inline constexpr OfError kBadActionSetArgument{2, 15};
 // OFPET_BAD_INSTRUCTION
 inline constexpr OfError kBadInstructionTableId{3, 2};

@@ -157,27 +157,35 @@ PushTunnelAction choose_push_tunnel(const Choose& choose) {
 }
 
 Action choose_edit(const Choose& choose) {
-  using Header = PushAction::Header;
   switch (choose(18)) {
     case 0:
-      return PushAction{Header::vlan, static_cast<uint16_t>(choose(2) != 0 ? 0x8100 : 0x88a8)};
+      return PushVlanAction{static_cast<uint16_t>(choose(2) != 0 ? 0x8100 : 0x88a8)};
     case 1:
-      return PopAction{Header::vlan, 0};
+      return PopVlanAction{};
     case 2:
-      return PushAction{Header::mpls, 0x8847};
+      return PushMplsAction{0x8847};
     case 3:
-      return PopAction{Header::mpls, 0x0800};
+      return PopMplsAction{0x0800};
     case 4:
     case 5:
-      return SimpleAction{SimpleAction::Kind::dec_nw_ttl};
+      return DecNwTtlAction{};
     case 6:
       return SetNwTtlAction{static_cast<uint8_t>(choose(3))};
     case 7:
-      return PushAction{Header::pbb, 0x88e7};
+      return PushPbbAction{0x88e7};
     case 8:
-      return PopAction{Header::pbb, 0};
+      return PopPbbAction{};
     case 9:
-      return SimpleAction{static_cast<SimpleAction::Kind>(choose(4))};
+      switch (choose(4)) {
+        case 0:
+          return DecNwTtlAction{};
+        case 1:
+          return DecMplsTtlAction{};
+        case 2:
+          return CopyTtlOutAction{};
+        default:
+          return CopyTtlInAction{};
+      }
     case 10:
       return SetMplsTtlAction{static_cast<uint8_t>(choose(3))};
     case 11:
@@ -216,7 +224,7 @@ ActionList choose_actions(const Choose& choose, size_t n_groups, size_t most) {
   if (choose(3) == 0) {
     actions = {set_field(Field::eth_src, choose_mac(choose)),
                set_field(Field::eth_dst, choose_mac(choose))};
-    if (choose(4) != 0) actions.emplace_back(SimpleAction{SimpleAction::Kind::dec_nw_ttl});
+    if (choose(4) != 0) actions.emplace_back(DecNwTtlAction{});
     if (choose(3) == 0) actions.emplace_back(choose_push_tunnel(choose));
     actions.emplace_back(OutputAction{static_cast<PortNo>(1 + choose(kRandomPorts))});
     return actions;

@@ -3,70 +3,35 @@
 
 #include <algorithm>
 
-#include "match/fields/extract.h"
-#include "match/fields/set_field.h"
-#include "packet/edit.h"
 #include "pipeline/control/group_table.h"
-#include "pipeline/execute/action_runner.h"
+#include "pipeline/execute/flow_hash.h"
+#include "pipeline/program/operation.h"
 
 namespace headrace::pipeline::test {
 
-using packet::Depth;
-using packet::TtlResult;
-
-/// A packet with what is known of it; a copy of it is a packet of its own.
-struct Reference::Packet {
-  Packet(PortNo port, const Bytes& bytes) : in_port(port), mbuf(make_packet(bytes)) {
-    values.in_port = __builtin_bswap32(port);
-    values.in_phy_port = values.in_port;
+/// A packet of its own, with what is known of it; a copy of it is another packet.
+struct Reference::Packet : ReferencePacket {
+  Packet(Reference& reference, PortNo port, const Bytes& bytes)
+      : ReferencePacket{reference, port, make_packet(bytes)} {
+    key.in_port = __builtin_bswap32(port);
+    key.in_phy_port = key.in_port;
     refresh();
   }
-  Packet(const Packet& other)
-      : in_port(other.in_port),
-        mbuf(make_packet(bytes_of(other.mbuf))),
-        values(other.values),
-        parsed(other.parsed) {}
+  explicit Packet(const ReferencePacket& other) : ReferencePacket(other) {
+    mbuf = make_packet(bytes_of(other.mbuf));
+  }
+  Packet(const Packet&) = delete;
   Packet& operator=(const Packet&) = delete;
   ~Packet() { rte_pktmbuf_free(mbuf); }
-
-  void refresh() { match::refresh(Depth::full, mbuf, values, parsed); }
-
-  PortNo in_port;
-  rte_mbuf* mbuf;
-  match::FlowKey values{};
-  packet::ParsedPacket parsed;
 };
 
 namespace {
 
-/// Where an action stands in an action set (section 5.10), and what it replaces there.
-std::pair<int, int> place_in_set(const Action& action) {
-  if (std::get_if<OutputAction>(&action)) return {110, 0};
-  if (std::get_if<GroupAction>(&action)) return {100, 0};
-  if (std::get_if<SetQueueAction>(&action)) return {90, 0};
-  if (const auto* a = std::get_if<SetFieldAction>(&action)) return {80, static_cast<int>(a->field)};
-  if (std::get_if<SetNwTtlAction>(&action)) return {80, 1001};
-  if (std::get_if<SetMplsTtlAction>(&action)) return {80, 1002};
-  if (const auto* a = std::get_if<PopAction>(&action)) return {20, static_cast<int>(a->header)};
-  if (std::get_if<PopTunnelAction>(&action)) return {20, 1000};
-  if (std::get_if<PushTunnelAction>(&action)) return {85, 0};
-  if (const auto* a = std::get_if<PushAction>(&action)) {
-    return {a->header == PushAction::Header::mpls  ? 30
-            : a->header == PushAction::Header::pbb ? 40
-                                                   : 50,
-            0};
-  }
-  switch (std::get<SimpleAction>(action).kind) {
-    case SimpleAction::Kind::copy_ttl_in:
-      return {10, 0};
-    case SimpleAction::Kind::copy_ttl_out:
-      return {60, 0};
-    case SimpleAction::Kind::dec_nw_ttl:
-      return {70, 0};
-    case SimpleAction::Kind::dec_mpls_ttl:
-      return {70, 1};
-  }
-  return {0, 0};
+/// Of two actions in a set, whether the later replaces the other (section 5.10).
+bool same_place(const Action& a, const Action& b) {
+  if (&a.operation() != &b.operation()) return false;
+  const auto* field = a.as<SetFieldAction>();
+  return field == nullptr || field->field == b.as<SetFieldAction>()->field;
 }
 
 }  // namespace
@@ -116,7 +81,7 @@ Reference::Flow* Reference::find(uint8_t table, const Packet& packet) {
   Flow* best = nullptr;
   for (Flow& flow : tables[table].flows) {
     if ((best == nullptr || flow.mod.priority > best->mod.priority) &&
-        flow.mod.match.matches(packet.values)) {
+        flow.mod.match.matches(packet.key)) {
       best = &flow;
     }
   }
@@ -124,7 +89,7 @@ Reference::Flow* Reference::find(uint8_t table, const Packet& packet) {
 }
 
 void Reference::process(PortNo in_port, const Bytes& bytes) {
-  Packet packet(in_port, bytes);
+  Packet packet(*this, in_port, bytes);
   ActionList set;
   for (uint8_t table = 0;;) {
     ++tables[table].lookups;
@@ -153,146 +118,59 @@ void Reference::process(PortNo in_port, const Bytes& bytes) {
       return;
     }
     if (const auto* write = has(static_cast<const WriteMetadata*>(nullptr))) {
-      const uint64_t now = __builtin_bswap64(packet.values.metadata);
-      packet.values.metadata =
+      const uint64_t now = __builtin_bswap64(packet.key.metadata);
+      packet.key.metadata =
           __builtin_bswap64((now & ~write->mask) | (write->metadata & write->mask));
     }
     table = go->table_id;
   }
 }
 
-bool Reference::run_list(Packet& packet, const ActionList& actions, const Flow& flow) {
-  return std::all_of(actions.begin(), actions.end(),
-                     [&](const Action& action) { return run(packet, action, flow); });
+bool Reference::run_list(ReferencePacket& packet, const ActionList& actions, const Flow& flow) {
+  flow_ = &flow;
+  packet.table_miss = flow.mod.priority == 0 && flow.mod.match.words == 0;
+  return std::all_of(actions.begin(), actions.end(), [&](const Action& action) {
+    return action.operation().reference(packet, action);
+  });
 }
 
-bool Reference::run(Packet& packet, const Action& action, const Flow& flow) {
-  using Header = PushAction::Header;
-  rte_mbuf* mbuf = packet.mbuf;
-  packet::ParsedPacket& parsed = packet.parsed;
-  bool done = true;
-  TtlResult ttl = TtlResult::done;
-  if (const auto* a = std::get_if<OutputAction>(&action)) {
-    output(packet, *a, flow);
-    return true;
-  }
-  if (const auto* a = std::get_if<GroupAction>(&action)) {
-    run_group(packet, a->group_id, flow);
-    return true;
-  }
-  if (const auto* a = std::get_if<SetFieldAction>(&action)) {
-    done = match::set_field_for(a->field)(mbuf, parsed, packet.values, a->value.data());
-  } else if (const auto* a = std::get_if<PushAction>(&action)) {
-    done = a->header == Header::vlan   ? packet::push_vlan(mbuf, parsed, a->ethertype, Depth::full)
-           : a->header == Header::mpls ? packet::push_mpls(mbuf, parsed, a->ethertype, Depth::full)
-                                       : packet::push_pbb(mbuf, parsed, Depth::full);
-  } else if (const auto* a = std::get_if<PopAction>(&action)) {
-    done = a->header == Header::vlan   ? packet::pop_vlan(mbuf, parsed, Depth::full)
-           : a->header == Header::mpls ? packet::pop_mpls(mbuf, parsed, a->ethertype, Depth::full)
-                                       : packet::pop_pbb(mbuf, parsed, Depth::full);
-  } else if (const auto* a = std::get_if<SetNwTtlAction>(&action)) {
-    done = packet::set_nw_ttl(mbuf, parsed, a->ttl);
-  } else if (const auto* a = std::get_if<SetMplsTtlAction>(&action)) {
-    done = packet::set_mpls_ttl(mbuf, parsed, a->ttl);
-  } else if (const auto* a = std::get_if<SimpleAction>(&action)) {
-    switch (a->kind) {
-      case SimpleAction::Kind::dec_nw_ttl:
-        ttl = packet::dec_nw_ttl(mbuf, parsed);
-        break;
-      case SimpleAction::Kind::dec_mpls_ttl:
-        ttl = packet::dec_mpls_ttl(mbuf, parsed);
-        break;
-      case SimpleAction::Kind::copy_ttl_out:
-        done = packet::copy_ttl_out(mbuf, parsed);
-        break;
-      case SimpleAction::Kind::copy_ttl_in:
-        done = packet::copy_ttl_in(mbuf, parsed);
-        break;
-    }
-  }
-  if (const auto* a = std::get_if<PushTunnelAction>(&action)) {
-    const uint64_t id = a->id_from_field ? __builtin_bswap64(packet.values.tunnel_id) : a->spec.id;
-    done =
-        packet::TunnelHeader(a->spec).push(
-            mbuf, parsed, id, entropy_of(flow_hash64(mbuf, parsed))) == packet::TunnelResult::done;
-  } else if (const auto* a = std::get_if<PopTunnelAction>(&action)) {
-    done = pop_tunnel(packet, a->kind);
-  }
-  if (ttl == TtlResult::expired) {
-    punts.push_back({flow.mod.table_id, PuntReason::invalid_ttl, flow.mod.cookie,
-                     __builtin_bswap64(packet.values.metadata), bytes_of(mbuf)});
-    return false;
-  }
-  if (done) packet.refresh();
-  return done;
-}
-
-bool Reference::pop_tunnel(Packet& packet, packet::TunnelKind kind) {
-  const packet::TunnelFound found = packet::find_tunnel(packet.mbuf, packet.parsed, kind);
-  if (found.result != packet::TunnelResult::done) return false;
-  const Bytes outer = bytes_of(packet.mbuf);
-  if (!packet::pop_tunnel(packet.mbuf, found)) return false;
-  packet.values.tunnel_id = __builtin_bswap64(found.id);
-  match::FlowKey& values = packet.values;
-  values.tun_src = values.tun_dst = 0;
-  std::memset(values.tun_ipv6_src, 0, 16);
-  std::memset(values.tun_ipv6_dst, 0, 16);
-  if (packet.parsed.has(packet::kIpv4)) {
-    std::memcpy(&values.tun_src, &outer[packet.parsed.l3 + 12u], 4);
-    std::memcpy(&values.tun_dst, &outer[packet.parsed.l3 + 16u], 4);
-  } else {
-    std::memcpy(values.tun_ipv6_src, &outer[packet.parsed.l3 + 8u], 16);
-    std::memcpy(values.tun_ipv6_dst, &outer[packet.parsed.l3 + 24u], 16);
-  }
-  return true;
-}
-
-void Reference::run_set(Packet& packet, const ActionList& written, const Flow& flow) {
+void Reference::run_set(ReferencePacket& packet, const ActionList& written, const Flow& flow) {
   ActionList set;
   for (const Action& action : written) {
-    std::erase_if(set,
-                  [&](const Action& other) { return place_in_set(other) == place_in_set(action); });
+    std::erase_if(set, [&](const Action& other) { return same_place(other, action); });
     set.push_back(action);
   }
-  std::stable_sort(set.begin(), set.end(), [](const Action& a, const Action& b) {
-    return place_in_set(a).first < place_in_set(b).first;
-  });
-  const bool grouped = std::any_of(set.begin(), set.end(), [](const Action& action) {
-    return std::holds_alternative<GroupAction>(action);
-  });
-  if (grouped) {
-    std::erase_if(set, [](const Action& a) { return std::holds_alternative<OutputAction>(a); });
-  }
+  const auto order = [](const Action& action) { return action.operation().order; };
+  std::stable_sort(set.begin(), set.end(),
+                   [&](const Action& a, const Action& b) { return order(a) < order(b); });
+  const bool grouped =
+      std::any_of(set.begin(), set.end(), [](const Action& a) { return a.is<GroupAction>(); });
+  if (grouped) std::erase_if(set, [](const Action& a) { return a.is<OutputAction>(); });
   run_list(packet, set, flow);
 }
 
-void Reference::output(const Packet& packet, const OutputAction& action, const Flow& flow) {
-  const Bytes bytes = bytes_of(packet.mbuf);
-  switch (action.port) {
-    case kPortInPort:
-      sent[packet.in_port].push_back(bytes);
-      break;
-    case kPortAll:
-    case kPortFlood:
-      for (PortNo port = 1; port <= n_ports_; ++port) {
-        if (port != packet.in_port) sent[port].push_back(bytes);
-      }
-      break;
-    case kPortController: {
-      const bool miss = flow.mod.priority == 0 && flow.mod.match.words == 0;
-      punts.push_back({flow.mod.table_id, miss ? PuntReason::no_match : PuntReason::action,
-                       flow.mod.cookie, __builtin_bswap64(packet.values.metadata), bytes});
-      break;
-    }
-    default:
-      if (action.port <= n_ports_ && action.port != packet.in_port) {
-        sent[action.port].push_back(bytes);
-      }
-      break;
-  }
+// --- what operations ask of the switch ---------------------------------------------------------
+
+void Reference::send(const ReferencePacket& packet, PortNo port) {
+  if (port >= 1 && port <= n_ports_) sent[port].push_back(bytes_of(packet.mbuf));
 }
 
-void Reference::run_group(const Packet& packet, uint32_t group_id, const Flow& flow) {
+void Reference::punt(const ReferencePacket& packet, PuntReason reason) {
+  punts.push_back({flow_->mod.table_id, reason, flow_->mod.cookie,
+                   __builtin_bswap64(packet.key.metadata), bytes_of(packet.mbuf)});
+}
+
+void Reference::learn(uint64_t address, PortNo port) {
+  macs_[address] = port;
+}
+
+PortNo Reference::find(uint64_t address) const {
+  const auto found = macs_.find(address);
+  return found == macs_.end() ? 0 : found->second;
+}
+
+void Reference::run_group(const ReferencePacket& packet, uint32_t group_id) {
+  const Flow& flow = *flow_;
   Group& group = groups.at(group_id);
   ++group.counts.packets;
   group.counts.bytes += packet.mbuf->pkt_len;
@@ -311,8 +189,8 @@ void Reference::run_group(const Packet& packet, uint32_t group_id, const Flow& f
       break;
     case GroupMod::Type::select: {
       const std::vector<uint16_t> bucket_table = make_bucket_table(group.mod.buckets);
-      const uint64_t flow = flow_hash64(packet.mbuf, packet.parsed);
-      const auto hash = static_cast<uint32_t>(select_hash(packet.mbuf, flow) >> 32);
+      const uint64_t number = flow_hash64(packet.mbuf, packet.parsed);
+      const auto hash = static_cast<uint32_t>(select_hash(packet.mbuf, number) >> 32);
       if (!bucket_table.empty())
         run_bucket(bucket_table[uint64_t{hash} * bucket_table.size() >> 32]);
       break;

@@ -2,22 +2,24 @@
 // The pipeline, slow and obviously right: what the compiled one must do, packet by packet.
 //
 // It holds flows as the controller said them, in a list; it finds a packet's flow by looking at all
-// of them; it runs actions by walking the variants. It shares with the compiled pipeline only the
-// general parser and the packet editing functions (which have tests of their own), the hash that
-// spreads flows over a select group, and nothing of tables, rules, compilation, bursts or counters.
+// of them; it runs actions one by one, each by its operation's own reference. It shares with the
+// compiled pipeline only the general parser and the packet editing functions (which have tests of
+// their own), the hash that spreads flows over a select group, and nothing of tables, rules,
+// compilation, bursts or counters.
 // Tests and fuzzing compare the two on random pipelines and packets.
 #pragma once
 
 #include <map>
 #include <vector>
 
+#include "pipeline/operations/reference_packet.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/punt.h"
 #include "pipeline/testing/test_support.h"
 
 namespace headrace::pipeline::test {
 
-class Reference {
+class Reference final : public ReferenceSwitch {
  public:
   struct Counts {
     uint64_t packets{0};
@@ -68,13 +70,19 @@ class Reference {
   [[nodiscard]] bool is_live(const Bucket& bucket) const;
   Flow* find(uint8_t table, const Packet& packet);
   /// False: the packet was dropped on the way.
-  bool run_list(Packet& packet, const ActionList& actions, const Flow& flow);
-  bool run(Packet& packet, const Action& action, const Flow& flow);
-  bool pop_tunnel(Packet& packet, packet::TunnelKind kind);
-  void run_set(Packet& packet, const ActionList& written, const Flow& flow);
-  void output(const Packet& packet, const OutputAction& action, const Flow& flow);
-  void run_group(const Packet& packet, uint32_t group_id, const Flow& flow);
+  bool run_list(ReferencePacket& packet, const ActionList& actions, const Flow& flow);
+  void run_set(ReferencePacket& packet, const ActionList& written, const Flow& flow);
 
+  // ReferenceSwitch
+  void send(const ReferencePacket& packet, PortNo port) override;
+  [[nodiscard]] PortNo n_ports() const override { return n_ports_; }
+  void punt(const ReferencePacket& packet, PuntReason reason) override;
+  void run_group(const ReferencePacket& packet, uint32_t group_id) override;
+  void learn(uint64_t address, PortNo port) override;
+  [[nodiscard]] PortNo find(uint64_t address) const override;
+
+  const Flow* flow_{nullptr};  ///< the rule at work
+  std::map<uint64_t, PortNo> macs_;
   PortNo n_ports_;
 };
 

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// OFPAT_POP_VLAN: takes the outermost VLAN tag off.
+#include "pipeline/operations/forms.h"
+#include "pipeline/operations/prerequisites.h"
+
+namespace headrace::pipeline {
+namespace {
+
+constexpr uint16_t kType = 18;
+
+void learn(const Action&, KnownHeaders& known) {
+  known.vlan = false;
+}
+
+void run(Execution& x, OpBurst& burst) {
+  edit_each(x, burst, [&](size_t k) {
+    const PacketView view = burst.view(k);
+    if (!packet::pop_vlan(view.packet, *view.parsed, x.burst.parse_depth)) [[unlikely]] {
+      return DropReason::bad_action;
+    }
+    refresh_key(x, *burst.ops[k], view);
+    return DropReason::none;
+  });
+}
+
+bool reference(ReferencePacket& packet, const Action&) {
+  return refreshed(packet, packet::pop_vlan(packet.mbuf, packet.parsed, packet::Depth::full));
+}
+
+constexpr WireForm kForms[] = {{.type = kType, .length = 8, .decode = decode_bare<PopVlanAction>}};
+
+}  // namespace
+
+extern const Operation operation_pop_vlan{
+    .name = "pop_vlan",
+    .forms = kForms,
+    .encode = encode_bare<kType>,
+    .learn = learn,
+    .order = SetOrder::pop,
+    .compile = compile_bare<PopVlanAction>,
+    .changes = constant_words<match::kAllWords>,
+    .changes_layout = true,
+    .changes_length = true,
+    .run = run,
+    .reference = reference,
+};
+
+const Operation& PopVlanAction::operation() {
+  return operation_pop_vlan;
+}
+
+}  // namespace headrace::pipeline

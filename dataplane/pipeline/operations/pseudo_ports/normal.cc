@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: Apache-2.0
+// NORMAL: what a learning switch with VLANs does (section 5.1), as Open vSwitch does it.
+//
+// The table of addresses is asked for all packets of a burst before the first is learned or looked
+// up, so that its cache misses overlap; then packet after packet learns and is looked up, in order,
+// because a packet may be for an address that one before it brought. Packets for one port in a row
+// leave together.
+#include "pipeline/execute/reserved_group.h"
+#include "pipeline/execute/transmit.h"
+#include "pipeline/execute/vlan_tags.h"
+#include "pipeline/operations/reference_packet.h"
+#include "pipeline/program/mac_table.h"
+#include "pipeline/program/pseudo_port.h"
+
+namespace headrace::pipeline {
+namespace {
+
+/// Why a packet of `vlan` may not go from one port to the other, or DropReason::none.
+DropReason refusal_of(const Port* from, const Port& to, uint16_t vlan) {
+  if (&to == from) return DropReason::input_port;
+  if (const PortVlans* out = vlans_of(&to)) {
+    if (!out->carries(vlan)) return DropReason::vlan_refused;
+    const PortVlans* in = vlans_of(from);
+    if (out->is_protected && in != nullptr && in->is_protected) return DropReason::port_protected;
+  }
+  return to.send_refusal.load(std::memory_order_relaxed);
+}
+
+/// A packet on its way through the switch.
+struct Bridged {
+  Tag tag{};
+  uint16_t vlan{0};
+  DropReason refusal{DropReason::none};
+};
+
+/// The packet's VLAN, or why it is not taken.
+Bridged take_in(const Execution& x, const rte_mbuf* packet) {
+  Bridged taken;
+  if (packet->data_len < sizeof(packet::EthernetHeader)) {
+    taken.refusal = DropReason::malformed;
+    return taken;
+  }
+  if (is_reserved_group(rte_pktmbuf_mtod(packet, const uint8_t*)) &&
+      !x.burst.program->forwards_reserved) {
+    taken.refusal = DropReason::reserved_address;
+    return taken;
+  }
+  taken.tag = read_tag(packet);
+  taken.vlan = taken.tag.vid;
+  if (const PortVlans* vlans = vlans_of(x.burst.in_port)) {
+    const std::optional<uint16_t> vlan = vlans->vlan_of(taken.vlan);
+    if (!vlan) {
+      taken.refusal = DropReason::vlan_refused;
+    } else {
+      taken.vlan = *vlan;
+    }
+  }
+  return taken;
+}
+
+/// Sends the packet itself with the tag that its VLAN has at the port.
+void send_in_vlan(Execution& x, PacketView view, const Bridged& bridged, const Port& port) {
+  const std::optional<uint16_t> then = tag_at(port, bridged.vlan, bridged.tag.priority);
+  if (then == bridged.tag.vid_if_present()) {
+    send(x, view, port);
+    return;
+  }
+  packet::ParsedPacket parsed = *view.parsed;
+  const DropReason reason = retag(view.packet, parsed, x.burst.parse_depth, bridged.tag, then);
+  if (reason != DropReason::none) {
+    x.drop(view.packet, reason);
+  } else {
+    send(x, {view.packet, view.key, &parsed}, port);
+  }
+}
+
+/// Sends copies to all ports that the packet may leave by.
+void flood(Execution& x, PacketView view, const Bridged& bridged) {
+  for (const Port* port : x.burst.program->ports) {
+    if (refusal_of(x.burst.in_port, *port, bridged.vlan) != DropReason::none) continue;
+    rte_mbuf* made = copy(x, view.packet);
+    if (made != nullptr) send_in_vlan(x, {made, view.key, view.parsed}, bridged, *port);
+  }
+}
+
+/// Packets in a row for one port, that leave as they are.
+class PortRun {
+ public:
+  explicit PortRun(Execution& x) : x_(x) {}
+  ~PortRun() { flush(); }
+  PortRun(const PortRun&) = delete;
+  PortRun& operator=(const PortRun&) = delete;
+
+  void add(const Port& port, rte_mbuf* packet) {
+    if (&port != port_) {
+      flush();
+      port_ = &port;
+    }
+    packets_[count_++] = packet;
+    bytes_ += packet->pkt_len;
+  }
+  void flush() {
+    if (count_ != 0) {
+      x_.tx.push_many(*port_, {packets_.data(), count_}, bytes_, x_.burst.depth + 1,
+                      *x_.burst.worker);
+    }
+    count_ = 0;
+    bytes_ = 0;
+  }
+
+ private:
+  Execution& x_;
+  const Port* port_{nullptr};
+  size_t count_{0};
+  uint64_t bytes_{0};
+  std::array<rte_mbuf*, kBurst> packets_;
+};
+
+void run(Execution& x, OpBurst& burst) {
+  MacTable& macs = *x.burst.program->macs;
+  const Port* in_port = x.burst.in_port;
+  std::array<Bridged, kBurst> bridged;
+  for (size_t k = 0; k < burst.count; ++k) {
+    const rte_mbuf* packet = burst.block->packets[burst.at[k]];
+    bridged[k] = take_in(x, packet);
+    if (bridged[k].refusal != DropReason::none) [[unlikely]] {
+      continue;
+    }
+    const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
+    macs.prefetch(frame, bridged[k].vlan);
+    macs.prefetch(frame + 6, bridged[k].vlan);
+  }
+  PortRun run(x);
+  for (size_t k = 0; k < burst.count; ++k) {
+    const PacketView view = burst.view(k);
+    const auto refuse = [&](DropReason reason) {
+      x.count_drop(reason);
+      if (burst.last) x.tx.free(view.packet);
+    };
+    if (bridged[k].refusal != DropReason::none) [[unlikely]] {
+      refuse(bridged[k].refusal);
+      continue;
+    }
+    const auto* frame = rte_pktmbuf_mtod(view.packet, const uint8_t*);
+    const uint16_t vlan = bridged[k].vlan;
+    if (in_port != nullptr) macs.learn(frame + 6, vlan, x.burst.in_port_number, x.tick);
+    const std::optional<PortNo> number =
+        (frame[0] & 1) != 0 ? std::nullopt : macs.find(frame, vlan, x.tick);
+    const Port* port = number ? x.burst.program->port(*number) : nullptr;
+    if (port == nullptr) [[unlikely]] {
+      run.flush();
+      flood(x, view, bridged[k]);
+      if (burst.last) x.tx.free(view.packet);
+      continue;
+    }
+    const DropReason refusal = refusal_of(in_port, *port, vlan);
+    if (refusal != DropReason::none) [[unlikely]] {
+      refuse(refusal);
+      continue;
+    }
+    rte_mbuf* packet = burst.last ? view.packet : copy(x, view.packet);
+    if (packet == nullptr) continue;
+    const bool as_it_is =
+        tag_at(*port, vlan, bridged[k].tag.priority) == bridged[k].tag.vid_if_present();
+    if (as_it_is && !port->is_tunnel) [[likely]] {
+      run.add(*port, packet);
+    } else {
+      run.flush();
+      send_in_vlan(x, {packet, view.key, view.parsed}, bridged[k], *port);
+    }
+  }
+  if (burst.last) burst.count = 0;
+}
+
+/// Trunks of all VLANs: a tag stays as it is, but for one that names no VLAN.
+void reference(ReferencePacket& packet, const OutputAction&) {
+  if (packet.mbuf->data_len < sizeof(packet::EthernetHeader)) return;
+  const auto* frame = rte_pktmbuf_mtod(packet.mbuf, const uint8_t*);
+  if (is_reserved_group(frame)) return;
+  const auto address = [&](const uint8_t* mac) {
+    uint64_t bits = packet.parsed.vlan_tags != 0 ? read_tag(packet.mbuf).vid : 0;
+    for (size_t i = 0; i < 6; ++i) bits = bits << 8 | mac[i];
+    return bits;
+  };
+  const uint64_t source = address(frame + 6);
+  if ((frame[6] & 1) == 0 && (source & 0xffffffffffff) != 0)
+    packet.sw.learn(source, packet.in_port);
+  const PortNo known = (frame[0] & 1) != 0 ? 0 : packet.sw.find(address(frame));
+  ReferencePacket own = packet;
+  own.mbuf = rte_pktmbuf_copy(packet.mbuf, packet.mbuf->pool, 0, UINT32_MAX);
+  const Tag tag = read_tag(own.mbuf);
+  if (tag.present && tag.vid == 0) {
+    (void)packet::pop_vlan(own.mbuf, own.parsed, packet::Depth::full);
+  }
+  if (known == 0) {
+    for (PortNo port = 1; port <= packet.sw.n_ports(); ++port) {
+      if (port != packet.in_port) packet.sw.send(own, port);
+    }
+  } else if (known != packet.in_port) {
+    packet.sw.send(own, known);
+  }
+  rte_pktmbuf_free(own.mbuf);
+}
+
+}  // namespace
+
+extern const PseudoPort pseudo_port_normal{.number = kPortNormal,
+                                           .name = "NORMAL",
+                                           .reaches_all = true,
+                                           .run = run,
+                                           .reference = reference};
+
+}  // namespace headrace::pipeline
