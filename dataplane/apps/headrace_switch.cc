@@ -62,9 +62,8 @@ Result<std::vector<unsigned>> parse_mask(const std::string& mask) {
 /// Before any table is made: which variants of the data path's loops are to run.
 Result<> choose_simd(const std::string& wanted) {
   if (wanted == "auto") return {};
-  const match::Simd simd =
-      wanted == name(match::Simd::portable) ? match::Simd::portable : match::Simd::avx512;
-  match::set_simd(simd);
+  const std::optional<match::Simd> simd = match::simd_named(wanted);
+  if (simd) match::set_simd(*simd);
   if (match::simd() != simd) return fail("--simd {}: this processor has it not", wanted);
   return {};
 }
@@ -160,8 +159,8 @@ int main(int argc, char** argv) {
                  "hexadecimal mask of the workers' CPUs, while pmd-cpu-mask is not set [last CPU]");
   app.add_option("--simd", arguments.simd,
                  "vector instructions of the packet path: auto (the best there are), portable (the "
-                 "baseline that everything is built for), avx512")
-      ->check(CLI::IsMember({"auto", "portable", "avx512"}))
+                 "baseline that everything is built for), avx2, avx512")
+      ->check(CLI::IsMember({"auto", "portable", "avx2", "avx512"}))
       ->capture_default_str();
   app.add_option("--control-cpu", arguments.control_cpu, "CPU of all else [0]");
   app.add_flag("--no-huge", arguments.no_huge, "do without hugepages");

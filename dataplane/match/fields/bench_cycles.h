@@ -9,6 +9,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "match/fields/simd.h"
+
 namespace headrace::match {
 
 /// Times single bursts by the invariant time stamp counter and reports the median of cycles per
@@ -38,5 +40,12 @@ class CycleMeter {
   size_t packets_;
   std::vector<uint64_t> bursts_;
 };
+
+/// The levels of vector instructions that this processor has, as a bench's arguments.
+inline std::vector<int64_t> simd_arguments() {
+  std::vector<int64_t> levels;
+  for (const Simd level : simd_levels()) levels.push_back(static_cast<int64_t>(level));
+  return levels;
+}
 
 }  // namespace headrace::match

@@ -5,7 +5,7 @@
 
 #include <array>
 
-#include "match/fields/extract_avx512.h"
+#include "match/fields/extract_vector.h"
 #include "packet/bytes.h"
 #include "packet/headers.h"
 
@@ -291,6 +291,7 @@ BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, BurstPort port, 
 
 Extractor extractor_for(Depth depth) noexcept {
   if (simd() == Simd::avx512) return avx512_extractor_for(depth);
+  if (simd() == Simd::avx2) return avx2_extractor_for(depth);
   switch (depth) {
     case Depth::l2:
       return extract_burst<Depth::l2>;

@@ -1,26 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "match/fields/extract_avx512.h"
-
 #include <rte_prefetch.h>
 
-#include "match/fields/avx512.h"
-#include "packet/bytes.h"
-#include "packet/headers.h"
+#include "match/fields/extract_vector.h"
+#include "match/fields/intrinsics.h"
 
 namespace headrace::match {
 
-#if HEADRACE_HAS_AVX512
+#if HEADRACE_HAS_X86_VECTORS
 namespace {
 
+using namespace vector;
 using packet::ParsedPacket;
-
-constexpr size_t kPrefetchAhead = 6;
-constexpr size_t kEthernet = sizeof(packet::EthernetHeader);
-constexpr size_t kTag = sizeof(packet::VlanTag);
-constexpr size_t kPorts = 4;  ///< octets of L4 ports
-
-/// The frames that a permutation serves.
-enum class Kind : uint8_t { plain, tagged, ipv4, tagged_ipv4, ipv6 };
 
 using Line = std::array<uint8_t, 64>;
 
@@ -121,63 +111,7 @@ HEADRACE_AVX512 inline void zero_rest(FlowKey& values) {
   _mm512_storeu_si512(line + 128, _mm512_setzero_si512());
 }
 
-inline void store_parsed(ParsedPacket& parsed, uint64_t low, uint64_t high) {
-  packet::store_raw64(reinterpret_cast<uint8_t*>(&parsed), low);
-  packet::store_raw64(reinterpret_cast<uint8_t*>(&parsed) + 8, high);
-}
-
-inline void fill_tcp_flags(const uint8_t* tcp, FlowKey& values) {
-  values.tcp_flags =
-      packet::load_raw16(tcp + offsetof(packet::TcpHeader, offset_flags)) & packet::swap16(0x0fff);
-}
-
-/// What the L4 protocol of a frame says about it.
-struct L4 {
-  bool usual;  ///< the straight path may go on
-  bool known;  ///< there is a header that Headrace knows
-  bool ports;
-};
-
-constexpr L4 l4_of(uint8_t proto) {
-  const bool ports =
-      proto == packet::kProtoTcp || proto == packet::kProtoUdp || proto == packet::kProtoSctp;
-  return {.usual = proto != packet::kProtoIcmp,
-          .known = packet::l4_header_size(proto) != 0,
-          .ports = ports};
-}
-
-constexpr std::array<L4, 256> make_l4() {
-  std::array<L4, 256> made{};
-  for (unsigned proto = 0; proto < 256; ++proto) made[proto] = l4_of(static_cast<uint8_t>(proto));
-  return made;
-}
-constexpr std::array<L4, 256> kL4 = make_l4();
-
-/// True if the frame, of `size` bytes, is long enough for the kind's straight path: nothing that it
-/// reads may be missing, by the frame's end or by what the IP header says.
-template <Kind kind>
-inline bool long_enough(const uint8_t* frame, size_t size) {
-  if constexpr (kind == Kind::ipv6) {
-    const uint8_t* ip = frame + kEthernet;
-    const uint8_t proto = ip[offsetof(packet::Ipv6Header, next_header)];
-    const size_t need = proto == packet::kProtoUdp   ? sizeof(packet::UdpHeader)
-                        : proto == packet::kProtoTcp ? sizeof(packet::TcpHeader)
-                                                     : 0xffff + 1;
-    return packet::load_be16(ip + offsetof(packet::Ipv6Header, payload_length)) >= need &&
-           size >= kEthernet + sizeof(packet::Ipv6Header) + need;
-  } else {
-    constexpr size_t kL2End = kEthernet + (kind == Kind::tagged_ipv4 ? kTag : 0);
-    constexpr size_t kLeast = sizeof(packet::Ipv4Header) + sizeof(packet::TcpHeader);
-    return packet::load_be16(frame + kL2End + offsetof(packet::Ipv4Header, total_length)) >= kLeast;
-  }
-}
-
-/// Any frame of at least this size may be loaded up to it. Nothing behind it is read: a buffer may
-/// end there.
-constexpr size_t kLoaded =
-    kEthernet + kTag + sizeof(packet::Ipv4Header) + sizeof(packet::TcpHeader);
 constexpr uint64_t kLoadedMask = (uint64_t{1} << kLoaded) - 1;
-static_assert(kLoaded >= kEthernet + sizeof(packet::Ipv6Header) + kPorts);
 
 /// Extracts a frame of this kind; false, and nothing written, if it is none. `line`: the first of
 /// the values.
@@ -186,46 +120,32 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
                                        __m512i ports, FlowKey& values, ParsedPacket& parsed,
                                        __m512i& line) {
   constexpr const Layout& layout = kLayout<kind, depth>;
-  constexpr bool v6 = kind == Kind::ipv6;
-  constexpr bool tagged = kind == Kind::tagged_ipv4;
-  constexpr size_t kL2End = kEthernet + (tagged ? kTag : 0);
-  constexpr size_t kL4Offset =
-      kL2End + (v6 ? sizeof(packet::Ipv6Header) : sizeof(packet::Ipv4Header));
+  using At = Place<kind>;
   if (_mm512_cmpneq_epi64_mask(_mm512_and_si512(first, load(layout.check_mask)),
                                load(layout.check_value)) != 0 ||
       !long_enough<kind>(frame, size)) {
     return false;
   }
-  const uint8_t proto = frame[kL2End + (v6 ? offsetof(packet::Ipv6Header, next_header)
-                                           : offsetof(packet::Ipv4Header, proto))];
+  const uint8_t proto = frame[At::proto];
   uint64_t l4_offset = 0;
   __m512i keep = load(layout.keep);
   if constexpr (depth >= Depth::l4) {
     const L4 l4 = kL4[proto];
     if (depth == Depth::full && !l4.usual) return false;
     if (!l4.ports) keep = load(layout.keep_no_ports);
-    l4_offset = l4.known ? kL4Offset : 0;
+    l4_offset = l4.known ? At::l4 : 0;
   }
   const __m512i words = _mm512_multishift_epi64_epi8(
       load(layout.shift), _mm512_permutexvar_epi8(load(layout.index), first));
-  const __m512i constants = tagged ? _mm512_or_si512(ports, load(layout.add)) : ports;
+  const __m512i constants = At::tagged ? _mm512_or_si512(ports, load(layout.add)) : ports;
   // (words & keep) | constants
   line = _mm512_ternarylogic_epi64(words, keep, constants, 0xea);
   _mm512_storeu_si512(&values, line);
   if constexpr (depth == Depth::full) {
     zero_rest(values);
-    if (proto == packet::kProtoTcp) fill_tcp_flags(frame + kL4Offset, values);
-    if constexpr (v6) {
-      const uint8_t* ip = frame + kL2End;
-      values.ipv6_flabel = packet::load_raw32(ip) & packet::swap32(0x000fffff);
-      std::memcpy(values.ipv6_src, ip + offsetof(packet::Ipv6Header, src), sizeof values.ipv6_src);
-      std::memcpy(values.ipv6_dst, ip + offsetof(packet::Ipv6Header, dst), sizeof values.ipv6_dst);
-    }
+    fill_rest<kind>(frame, proto, values);
   }
-  constexpr uint64_t kType = v6 ? packet::kTypeIpv6 : packet::kTypeIpv4;
-  constexpr uint64_t kFlag = v6 ? packet::kIpv6 : packet::kIpv4;
-  store_parsed(parsed, kL2End | kL2End << 16 | l4_offset << 32 | kType << 48,
-               kFlag | uint64_t{proto} << 32 | uint64_t{tagged} << 40);
+  store_parsed_ip<kind>(parsed, l4_offset, proto);
   return true;
 }
 
@@ -265,12 +185,10 @@ HEADRACE_AVX512 inline void note(Gathered& gathered, __m512i line) {
   gathered.any = _mm512_or_si512(gathered.any, line);
 }
 
-HEADRACE_AVX512 inline BurstMetadata facts_of(const Gathered& gathered) {
-  constexpr size_t kTtlAt = kEthernet + offsetof(packet::Ipv4Header, ttl);
+HEADRACE_AVX512 inline BurstMetadata metadata_of(const Gathered& gathered) {
   static_assert(kTtlAt < 32);
   const __m256i least = _mm512_castsi512_si256(gathered.least);
   const bool lasts = (_mm256_cmpgt_epu8_mask(least, _mm256_set1_epi8(1)) >> kTtlAt & 1u) != 0;
-  constexpr WordSet kLine = 0xff;
   return {.differ = ~kLine | _mm512_cmpneq_epi64_mask(gathered.all, gathered.any),
           .plain_ipv4 = gathered.plain,
           .ttl_lasts = gathered.plain && lasts};
@@ -328,7 +246,7 @@ HEADRACE_AVX512 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, 
     extract_any(depth, packet, to, parsed[i]);
     note(gathered, _mm512_loadu_si512(&to));
   }
-  return facts_of(gathered);
+  return metadata_of(gathered);
 }
 
 }  // namespace

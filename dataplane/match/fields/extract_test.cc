@@ -180,14 +180,15 @@ TEST(ExtractTest, Icmp) {
   return frame;
 }
 
-/// Extractors built for each set of vector instructions; on lesser processors the last tests less.
+/// Extractors for each level of vector instructions that the processor has.
 class ExtractorTest : public testing::TestWithParam<Simd> {
  protected:
   ExtractorTest() { set_simd(GetParam()); }
   ~ExtractorTest() override { set_simd(Simd::avx512); }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllSimd, ExtractorTest, testing::Values(Simd::portable, Simd::avx512));
+INSTANTIATE_TEST_SUITE_P(AllSimd, ExtractorTest, testing::ValuesIn(simd_levels()),
+                         [](const auto& level) { return std::string(name(level.param)); });
 
 /// The straight path and the general parser see the same packet alike, at every depth.
 TEST_P(ExtractorTest, StraightPathAgreesWithGeneralParser) {
@@ -264,12 +265,12 @@ TEST_P(ExtractorTest, FactsHold) {
       }
       plain += metadata.plain_ipv4 ? 1 : 0;
       lasting += metadata.ttl_lasts ? 1 : 0;
-      if (packets.size() == 1 && simd() == Simd::avx512) {
+      if (packets.size() == 1 && simd() != Simd::portable) {
         ASSERT_EQ(metadata.differ & 0xffu, 0u);
       }
     }
   }
-  if (simd() == Simd::avx512) {
+  if (simd() != Simd::portable) {
     EXPECT_GT(plain, lasting) << "some TTLs expire";
     EXPECT_GT(lasting, 0u);
   }

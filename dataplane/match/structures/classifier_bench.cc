@@ -2,6 +2,9 @@
 // Cycles per packet of every classifier, by rules and flows; changes per second.
 //
 // Packets are drawn at random from `flows` prepared ones, so that caches see what they would see.
+// Structures that have variants for vector instructions run with each that the processor has (the
+// last argument: 0 portable, 1 AVX2, 2 AVX-512). To compare levels, run with
+// --benchmark_repetitions=9 --benchmark_enable_random_interleaving=true.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -85,6 +88,7 @@ void look_up(benchmark::State& state, const Classifier& table, const std::vector
 }
 
 void direct(benchmark::State& state) {
+  set_simd(static_cast<Simd>(state.range(1)));
   DirectTable table(defer_not);
   std::vector<FlowKey> flows;
   for (uint32_t i = 0; i < state.range(0); ++i) {
@@ -94,7 +98,7 @@ void direct(benchmark::State& state) {
   }
   look_up(state, table, flows);
 }
-BENCHMARK(direct)->Arg(1)->Arg(2)->Arg(4)->Arg(8);
+BENCHMARK(direct)->ArgNames({"rules", "simd"})->ArgsProduct({{1, 2, 4, 8}, simd_arguments()});
 
 template <Match make(uint32_t)>
 void hash(benchmark::State& state) {
@@ -109,9 +113,10 @@ void hash(benchmark::State& state) {
 BENCHMARK(hash<mac_rule>)->Arg(100)->Arg(10000)->Arg(1000000);
 BENCHMARK(hash<five_tuple>)->Arg(100)->Arg(10000)->Arg(1000000);
 
-/// Arguments: rules, flows.
+/// Arguments: rules, flows, level.
 template <size_t kRootOctets>
 void prefix(benchmark::State& state) {
+  set_simd(static_cast<Simd>(state.range(2)));
   PrefixTable<kRootOctets> table(prefix_form_of(route(0, 0), Field::ipv4_dst), defer_not);
   std::mt19937 random(2);
   std::vector<uint32_t> networks;
@@ -128,10 +133,16 @@ void prefix(benchmark::State& state) {
   }
   look_up(state, table, flows);
 }
-BENCHMARK(prefix<2>)->Args({1, 1})->Args({100, 100})->Args({2000, 10000})->Args({10000, 10000});
-BENCHMARK(prefix<2>)->Args({10000, 500000})->Args({500000, 500000});
-BENCHMARK(prefix<3>)->Args({1, 1})->Args({100, 100})->Args({2000, 10000})->Args({10000, 10000});
-BENCHMARK(prefix<3>)->Args({10000, 500000})->Args({500000, 500000});
+void prefix_cases(benchmark::internal::Benchmark* bench) {
+  constexpr std::array<std::array<int64_t, 2>, 6> kCases = {{
+      {1, 1}, {100, 100}, {2000, 10000}, {10000, 10000}, {10000, 500000}, {500000, 500000}}};
+  bench->ArgNames({"rules", "flows", "simd"});
+  for (const auto& [rules, flows] : kCases) {
+    for (const int64_t level : simd_arguments()) bench->Args({rules, flows, level});
+  }
+}
+BENCHMARK(prefix<2>)->Apply(prefix_cases);
+BENCHMARK(prefix<3>)->Apply(prefix_cases);
 
 /// One rule per prefix length: as many tuples; all of one priority.
 void tuples(benchmark::State& state) {

@@ -252,14 +252,15 @@ void compare(Classifier& table, const Shape& shape, size_t most_rules, int steps
   EXPECT_GT(table.memory_bytes(), 0u);
 }
 
-/// Look-ups that have a variant for vector instructions; on lesser processors the last tests less.
+/// Look-ups with each level of vector instructions that the processor has.
 class SimdVariantTest : public testing::TestWithParam<Simd> {
  protected:
   SimdVariantTest() { set_simd(GetParam()); }
   ~SimdVariantTest() override { set_simd(Simd::avx512); }
 };
 
-INSTANTIATE_TEST_SUITE_P(AllSimd, SimdVariantTest, testing::Values(Simd::portable, Simd::avx512));
+INSTANTIATE_TEST_SUITE_P(AllSimd, SimdVariantTest, testing::ValuesIn(simd_levels()),
+                         [](const auto& level) { return std::string(name(level.param)); });
 
 TEST_P(SimdVariantTest, DirectTableAgreesWithNaive) {
   for (unsigned seed = 1; seed <= 20; ++seed) {

@@ -6,7 +6,7 @@
 #include <smmintrin.h>
 #endif
 
-#include "match/fields/avx512.h"
+#include "match/fields/intrinsics.h"
 #include "match/structures/block.h"
 
 namespace headrace::match {
@@ -44,14 +44,17 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     }
     words = rows;
     for (size_t r = 0; r < rules.size(); ++r) index[r] = rules[r].index;
-#if HEADRACE_HAS_AVX512
-    if (simd() == Simd::avx512) {
+#if HEADRACE_HAS_X86_VECTORS
+    if (simd() != Simd::portable) {
       const bool in_line = rules.size() == 1 && position[rows - 1] < kLineWords;
       for (size_t w = 0; w < rows && in_line; ++w) {
         line_mask[position[w]] = mask[w][0][0];
         line_value[position[w]] = value[w][0][0];
       }
-      lookup = in_line ? run_one_avx512 : run_avx512;
+      lookup = simd() == Simd::avx512 ? (in_line ? run_one_avx512 : run_avx512)
+               : in_line              ? run_one_avx2
+               : rules.size() <= 4    ? run_avx2<4>
+                                      : run_avx2<8>;
       return;
     }
 #endif
@@ -89,7 +92,73 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     }
   }
 
-#if HEADRACE_HAS_AVX512
+#if HEADRACE_HAS_X86_VECTORS
+  /// Words 4v..4v+3 of a line: of a row of rules, or of a FlowKey.
+  HEADRACE_AVX2 static __m256i four_of(const void* line, size_t v) {
+    return _mm256_load_si256(static_cast<const __m256i*>(line) + v);
+  }
+
+  /// Bit i set: lane i is 0.
+  HEADRACE_AVX2 static unsigned zero_lanes_avx2(__m256i lanes) {
+    const __m256i zero = _mm256_cmpeq_epi64(lanes, _mm256_setzero_si256());
+    return static_cast<unsigned>(_mm256_movemask_pd(_mm256_castsi256_pd(zero)));
+  }
+
+  /// `rules`: 4 or 8.
+  template <size_t rules>
+  HEADRACE_AVX2 static void run_avx2(const Compiled& table, const FlowKey* burst,
+                                     std::span<const uint8_t> active, uint32_t otherwise,
+                                     uint32_t* results) noexcept {
+    constexpr size_t kVectors = rules / 4;
+    std::array<uint32_t, rules + 1> outcome;
+    std::copy_n(table.index.begin(), rules, outcome.begin());
+    outcome[rules] = otherwise;
+    const size_t words = table.words;
+    for (size_t i = 0; i < active.size(); ++i) {
+      const FlowKey& values = burst[active[i]];
+      __m256i difference[kVectors] = {};
+      for (size_t w = 0; w < words; ++w) {
+        const auto bits = static_cast<int64_t>(word(values, table.position[w]));
+        const __m256i all = _mm256_set1_epi64x(bits);
+        for (size_t v = 0; v < kVectors; ++v) {
+          const __m256i masked = _mm256_and_si256(all, four_of(&table.mask[w], v));
+          difference[v] = _mm256_or_si256(
+              difference[v], _mm256_xor_si256(masked, four_of(&table.value[w], v)));
+        }
+      }
+      unsigned first = 1u << rules;
+      for (size_t v = 0; v < kVectors; ++v) first |= zero_lanes_avx2(difference[v]) << (4 * v);
+      results[i] = outcome[static_cast<size_t>(__builtin_ctz(first))];
+    }
+  }
+
+  /// As run_one_avx512(), in two halves.
+  HEADRACE_AVX2 static void run_one_avx2(const Compiled& table, const FlowKey* burst,
+                                         std::span<const uint8_t> active, uint32_t otherwise,
+                                         uint32_t* results) noexcept {
+    constexpr size_t kHalves = 2;
+    __m256i mask[kHalves];
+    __m256i value[kHalves];
+    __m256i difference[kHalves];
+    for (size_t half = 0; half < kHalves; ++half) {
+      mask[half] = four_of(table.line_mask.data(), half);
+      value[half] = four_of(table.line_value.data(), half);
+      difference[half] = _mm256_setzero_si256();
+    }
+    for (const uint8_t slot : active) {
+      for (size_t half = 0; half < kHalves; ++half) {
+        const __m256i masked = _mm256_and_si256(four_of(&burst[slot], half), mask[half]);
+        difference[half] =
+            _mm256_or_si256(difference[half], _mm256_xor_si256(masked, value[half]));
+      }
+    }
+    const __m256i any = _mm256_or_si256(difference[0], difference[1]);
+    if (_mm256_testz_si256(any, any) == 0) {
+      return run_avx2<4>(table, burst, active, otherwise, results);
+    }
+    std::fill_n(results, active.size(), table.index[0]);
+  }
+
   /// (a & mask) ^ value
   HEADRACE_AVX512 static __m512i difference_of(__m512i a, __m512i mask, __m512i value) {
     return _mm512_ternarylogic_epi64(a, mask, value, 0x6a);

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <cassert>
 
-#include "match/structures/prefix_avx512.h"
-
 namespace headrace::match {
 namespace {
 
@@ -61,7 +59,7 @@ PrefixTable<kRootOctets>::PrefixTable(const PrefixForm& form, Defer defer)
       root_(root_memory_.template as<uint32_t>()),
       nodes_(std::make_shared<Nodes>()),
       whole_(kNone),
-      gathers_(simd() == Simd::avx512 && info(form.field).bytes == 4) {
+      gather_(info(form.field).bytes == 4 ? prefix_lookup<kRootOctets>() : nullptr) {
   assert(info(form.field).bytes >= kRootOctets);
   for (size_t i = 0; i < exact_words_.size(); ++i) {
     exact_key_.push_back(exact_words_.key_word(form.exact_value, i));
@@ -157,17 +155,17 @@ template <size_t kRootOctets>
 void PrefixTable<kRootOctets>::lookup_each(const FlowKey* burst, std::span<const uint8_t> active,
                                            uint32_t* results, WordSet differ) const noexcept {
   if (exact_key_.size() == 1) {
-    if (gathers_) {
-      return lookup_prefixes_avx512<kRootOctets>({.root = root_,
-                                                  .nodes = nodes_->arena.base(),
-                                                  .field_offset = field_offset_,
-                                                  .exact_position = exact_words_.position(0),
-                                                  .exact_mask = exact_words_.mask(0),
-                                                  .exact_key = exact_key_[0],
-                                                  .exact_same = (exact_words_.set() & differ) == 0,
-                                                  .whole = load_entry(whole_),
-                                                  .otherwise = default_index()},
-                                                 burst, active, results);
+    if (gather_ != nullptr) {
+      return gather_({.root = root_,
+                      .nodes = nodes_->arena.base(),
+                      .field_offset = field_offset_,
+                      .exact_position = exact_words_.position(0),
+                      .exact_mask = exact_words_.mask(0),
+                      .exact_key = exact_key_[0],
+                      .exact_same = (exact_words_.set() & differ) == 0,
+                      .whole = load_entry(whole_),
+                      .otherwise = default_index()},
+                     burst, active, results);
     }
     return lookup_exact<true>(burst, active, results);
   }

@@ -32,6 +32,7 @@
 #include "match/structures/block.h"
 #include "match/structures/classifier.h"
 #include "match/structures/prefix.h"
+#include "match/structures/prefix_gather.h"
 #include "match/structures/trie_node_pool.h"
 
 namespace headrace::match {
@@ -90,7 +91,7 @@ class PrefixTable final : public Classifier {
   uint32_t* root_;
   std::shared_ptr<Nodes> nodes_;  ///< outlives the table in callbacks
   uint32_t whole_;                ///< the rule of length 0; kNone without one
-  bool gathers_;                  ///< look-ups use prefix_avx512.h
+  PrefixLookup gather_;           ///< for one exact word and four octets; null: portable
   PrefixSet set_;
 };
 

@@ -21,6 +21,7 @@
 #include <random>
 #include <set>
 
+#include "match/fields/simd.h"
 #include "packet/test_packet.h"
 #include "pipeline/control/lsi.h"
 #include "pipeline/execute/executor.h"
@@ -480,12 +481,22 @@ int main(int argc, char** argv) {
   unsigned core = 1;
   unsigned milliseconds = 500;
   std::string only;
+  std::string simd;
   app.add_flag("--json", json, "print one JSON object");
   app.add_flag("--no-huge", no_huge, "use ordinary pages");
   app.add_option("--core", core, "the core to run on");
   app.add_option("--ms", milliseconds, "milliseconds per row");
   app.add_option("--only", only, "rows whose name contains this");
+  app.add_option("--simd", simd, "vector instructions of the packet path: portable, avx2, avx512");
   CLI11_PARSE(app, argc, argv);
+  if (!simd.empty()) {
+    const auto wanted = headrace::match::simd_named(simd);
+    if (wanted) headrace::match::set_simd(*wanted);
+    if (!wanted || headrace::match::simd() != *wanted) {
+      fmt::print(stderr, "--simd {}: this processor has it not\n", simd);
+      return 1;
+    }
+  }
   std::vector<std::string> words = {argv[0],
                                     "--no-pci",
                                     "--no-telemetry",

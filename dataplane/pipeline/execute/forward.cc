@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "match/fields/avx512.h"
+#include "match/fields/intrinsics.h"
 #include "packet/edit.h"
 #include "pipeline/execute/edit_inline.h"
 
@@ -45,7 +45,7 @@ Forwarded forward_portable(const ForwardBurst& burst, rte_mbuf** leaving) {
   return done;
 }
 
-#if HEADRACE_HAS_AVX512
+#if HEADRACE_HAS_X86_VECTORS
 constexpr size_t kIpv4At = sizeof(packet::EthernetHeader);
 constexpr size_t kTtlAt = kIpv4At + offsetof(packet::Ipv4Header, ttl);
 constexpr size_t kTtlWord = kTtlAt / 2;
@@ -53,7 +53,7 @@ constexpr size_t kChecksumWord = (kIpv4At + offsetof(packet::Ipv4Header, checksu
 static_assert(kTtlAt % 2 == 0 && kChecksumWord < 16);
 
 /// True if all packets are untagged IPv4.
-HEADRACE_AVX512 inline bool all_plain_ipv4(const ForwardBurst& burst) {
+inline bool all_plain_ipv4(const ForwardBurst& burst) {
   uint64_t difference = 0;
   for (const uint8_t i : burst.active) {
     const packet::ParsedPacket& parsed = burst.parsed[i];
@@ -63,6 +63,60 @@ HEADRACE_AVX512 inline bool all_plain_ipv4(const ForwardBurst& burst) {
   return difference == 0;
 }
 
+/// For the words of a frame's first 32 bytes: what is added to each, above what the sum carries
+/// around, and where.
+struct TtlStep {
+  alignas(32) uint16_t add[16]{};
+  alignas(32) uint16_t limit[16]{};
+};
+constexpr TtlStep make_ttl_step() {
+  TtlStep made;
+  for (uint16_t& limit : made.limit) limit = 0xffff;
+  made.add[kTtlWord] = 0xffff;
+  made.add[kChecksumWord] = 1;
+  made.limit[kChecksumWord] = 0xfffd;
+  return made;
+}
+constexpr TtlStep kTtlStep = make_ttl_step();
+
+/// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
+/// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
+/// `lasts`: no TTL expires. AVX-512 has nothing to add to it, and runs it too.
+template <bool l2, bool counted, bool lasts>
+HEADRACE_AVX2 Forwarded forward_avx2(const ForwardBurst& burst, rte_mbuf** leaving) {
+  const __m256i step = _mm256_load_si256(reinterpret_cast<const __m256i*>(kTtlStep.add));
+  const __m256i limit = _mm256_load_si256(reinterpret_cast<const __m256i*>(kTtlStep.limit));
+  const __m256i one = _mm256_set1_epi16(1);
+  Forwarded done;
+  for (size_t k = 0; k < burst.active.size(); ++k) {
+    const uint8_t i = burst.active[k];
+    const Rule& rule = burst.all_rules[burst.rules[k]];
+    if constexpr (counted) add(burst.counts[rule.counter], 1, burst.lengths[i]);
+    rte_mbuf* packet = burst.packets[i];
+    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
+    if constexpr (!lasts) {
+      if (frame[kTtlAt] <= 1) [[unlikely]] {
+        done.expired |= 1u << k;
+        continue;
+      }
+    }
+    auto* head = reinterpret_cast<__m256i*>(frame);
+    const __m256i now = _mm256_loadu_si256(head);
+    const __m256i carry = _mm256_min_epu16(_mm256_subs_epu16(now, limit), one);
+    __m256i next = _mm256_add_epi16(_mm256_add_epi16(now, step), carry);
+    if constexpr (l2) {
+      const __m256i value =
+          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value)));
+      const __m256i mask =
+          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask)));
+      next = _mm256_or_si256(_mm256_andnot_si256(mask, next), value);
+    }
+    _mm256_storeu_si256(head, next);
+    leaving[done.count++] = packet;
+    done.bytes += burst.lengths[i];
+  }
+  return done;
+}
 /// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
 /// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
 /// `lasts`: no TTL expires.
@@ -112,7 +166,17 @@ HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** l
 template <bool counted>
 Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
   const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
-#if HEADRACE_HAS_AVX512
+#if HEADRACE_HAS_X86_VECTORS
+  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx2) {
+    if (burst.burst_metadata.ttl_lasts) {
+      return (edits & kEditL2) != 0 ? forward_avx2<true, counted, true>(burst, leaving)
+                                    : forward_avx2<false, counted, true>(burst, leaving);
+    }
+    if (burst.burst_metadata.plain_ipv4 || all_plain_ipv4(burst)) {
+      return (edits & kEditL2) != 0 ? forward_avx2<true, counted, false>(burst, leaving)
+                                    : forward_avx2<false, counted, false>(burst, leaving);
+    }
+  }
   if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512) {
     if (burst.burst_metadata.ttl_lasts) {
       return (edits & kEditL2) != 0 ? forward_avx512<true, counted, true>(burst, leaving)

@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "match/structures/prefix_avx512.h"
-
-#include <cstdlib>
-
-#include "match/fields/avx512.h"
+#include "match/fields/intrinsics.h"
 #include "match/structures/classifier.h"
+#include "match/structures/prefix_gather.h"
 
 namespace headrace::match {
 
-#if HEADRACE_HAS_AVX512
+#if HEADRACE_HAS_X86_VECTORS
 namespace {
 
 constexpr size_t kLanes = 16;
@@ -24,26 +21,6 @@ struct Lanes {
 HEADRACE_AVX512 inline __m512i octet(__m512i address, size_t level) {
   const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level)));
   return _mm512_and_si512(_mm512_srl_epi32(address, shift), _mm512_set1_epi32(0xff));
-}
-
-/// Bit i set: packet active[i] has the exact part. One word is compared; mostly all packets agree.
-HEADRACE_AVX512 inline uint32_t with_exact_part(const PrefixView& table, const FlowKey* burst,
-                                                std::span<const uint8_t> active) {
-  const size_t count = table.exact_same ? 1 : active.size();
-  uint64_t difference = 0;
-  for (size_t i = 0; i < count; ++i) {
-    difference |=
-        (word(burst[active[i]], table.exact_position) & table.exact_mask) ^ table.exact_key;
-  }
-  if (difference == 0) return ~0u;
-  if (table.exact_same) return 0;
-  uint32_t mine = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const bool equal =
-        (word(burst[active[i]], table.exact_position) & table.exact_mask) == table.exact_key;
-    mine |= uint32_t{equal} << i;
-  }
-  return mine;
 }
 
 template <size_t kRootOctets>
@@ -91,12 +68,9 @@ HEADRACE_AVX512 inline void finish(const PrefixView& table, const Lanes& lanes, 
   _mm512_mask_storeu_epi32(results, lanes.present, result);
 }
 
-}  // namespace
-
 template <size_t kRootOctets>
-HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const FlowKey* burst,
-                                            std::span<const uint8_t> active,
-                                            uint32_t* results) noexcept {
+HEADRACE_AVX512 void lookup(const PrefixView& table, const FlowKey* burst,
+                            std::span<const uint8_t> active, uint32_t* results) noexcept {
   static_assert(kBurst == 2 * kLanes);
   const size_t count = active.size();
   const uint32_t mine = with_exact_part(table, burst, active);
@@ -115,19 +89,23 @@ HEADRACE_AVX512 void lookup_prefixes_avx512(const PrefixView& table, const FlowK
   finish(table, high, results + kLanes);
 }
 
+}  // namespace
+
+template <size_t kRootOctets>
+PrefixLookup prefix_lookup_avx512() noexcept {
+  return lookup<kRootOctets>;
+}
+
 #else
 
 template <size_t kRootOctets>
-void lookup_prefixes_avx512(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
-                            uint32_t*) noexcept {
-  std::abort();  // simd() never says avx512 here
+PrefixLookup prefix_lookup_avx512() noexcept {
+  return nullptr;
 }
 
 #endif
 
-template void lookup_prefixes_avx512<2>(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
-                                        uint32_t*) noexcept;
-template void lookup_prefixes_avx512<3>(const PrefixView&, const FlowKey*, std::span<const uint8_t>,
-                                        uint32_t*) noexcept;
+template PrefixLookup prefix_lookup_avx512<2>() noexcept;
+template PrefixLookup prefix_lookup_avx512<3>() noexcept;
 
 }  // namespace headrace::match
