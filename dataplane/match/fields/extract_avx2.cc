@@ -218,8 +218,8 @@ HEADRACE_AVX2 inline bool extract_l2(__m128i first, const uint8_t* frame, __m128
   } else {
     type = load_raw16(frame + kEthernet + 2);
     if (packet::is_vlan_type(type)) return false;
-    words =
-        _mm_insert_epi16(ethernet_words<Kind::tagged>(first), type, offsetof(FlowKey, eth_type) / 2);
+    words = _mm_insert_epi16(ethernet_words<Kind::tagged>(first), type,
+                             offsetof(FlowKey, eth_type) / 2);
     l2_end += kTag;
   }
   line.low = _mm256_inserti128_si256(_mm256_castsi128_si256(words), ports, 1);
@@ -261,9 +261,8 @@ HEADRACE_AVX2 inline BurstMetadata metadata_of(const Gathered& gathered) {
 template <Depth depth>
 HEADRACE_AVX2 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, BurstPort port,
                                           FlowKey* values, ParsedPacket* parsed) noexcept {
-  const __m128i ports =
-      _mm_cvtsi64_si128(static_cast<int64_t>(uint64_t{packet::swap32(port.in_port)} |
-                                             uint64_t{packet::swap32(port.in_phy_port)} << 32));
+  const __m128i ports = _mm_cvtsi64_si128(static_cast<int64_t>(
+      uint64_t{packet::swap32(port.in_port)} | uint64_t{packet::swap32(port.in_phy_port)} << 32));
   const __m256i ones = _mm256_set1_epi64x(-1);
   const __m256i zero = _mm256_setzero_si256();
   Gathered gathered{.all = {ones, ones},

@@ -36,7 +36,7 @@ namespace vector {
 constexpr size_t kPrefetchAhead = 6;
 constexpr size_t kEthernet = sizeof(packet::EthernetHeader);
 constexpr size_t kTag = sizeof(packet::VlanTag);
-constexpr size_t kPorts = 4;  ///< octets of L4 ports
+constexpr size_t kPorts = 4;                                              ///< octets of L4 ports
 constexpr size_t kTtlAt = kEthernet + offsetof(packet::Ipv4Header, ttl);  ///< of plain IPv4
 
 /// Words of FlowKey's first line, which the variants write as a whole.

@@ -134,8 +134,8 @@ void prefix(benchmark::State& state) {
   look_up(state, table, flows);
 }
 void prefix_cases(benchmark::internal::Benchmark* bench) {
-  constexpr std::array<std::array<int64_t, 2>, 6> kCases = {{
-      {1, 1}, {100, 100}, {2000, 10000}, {10000, 10000}, {10000, 500000}, {500000, 500000}}};
+  constexpr std::array<std::array<int64_t, 2>, 6> kCases = {
+      {{1, 1}, {100, 100}, {2000, 10000}, {10000, 10000}, {10000, 500000}, {500000, 500000}}};
   bench->ArgNames({"rules", "flows", "simd"});
   for (const auto& [rules, flows] : kCases) {
     for (const int64_t level : simd_arguments()) bench->Args({rules, flows, level});

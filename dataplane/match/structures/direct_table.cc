@@ -122,8 +122,8 @@ struct alignas(kCacheLine) DirectTable::Compiled {
         const __m256i all = _mm256_set1_epi64x(bits);
         for (size_t v = 0; v < kVectors; ++v) {
           const __m256i masked = _mm256_and_si256(all, four_of(&table.mask[w], v));
-          difference[v] = _mm256_or_si256(
-              difference[v], _mm256_xor_si256(masked, four_of(&table.value[w], v)));
+          difference[v] =
+              _mm256_or_si256(difference[v], _mm256_xor_si256(masked, four_of(&table.value[w], v)));
         }
       }
       unsigned first = 1u << rules;
@@ -148,8 +148,7 @@ struct alignas(kCacheLine) DirectTable::Compiled {
     for (const uint8_t slot : active) {
       for (size_t half = 0; half < kHalves; ++half) {
         const __m256i masked = _mm256_and_si256(four_of(&burst[slot], half), mask[half]);
-        difference[half] =
-            _mm256_or_si256(difference[half], _mm256_xor_si256(masked, value[half]));
+        difference[half] = _mm256_or_si256(difference[half], _mm256_xor_si256(masked, value[half]));
       }
     }
     const __m256i any = _mm256_or_si256(difference[0], difference[1]);

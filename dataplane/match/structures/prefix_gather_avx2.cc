@@ -46,8 +46,8 @@ HEADRACE_AVX2 inline Lanes begin(const PrefixView& table, const FlowKey* burst,
   Lanes lanes;
   lanes.address = _mm256_shuffle_epi8(raw, swap);
   const __m256i index = _mm256_srli_epi32(lanes.address, 32 - 8 * kRootOctets);
-  lanes.entry = _mm256_i32gather_epi32(reinterpret_cast<const int*>(table.root), index,
-                                       sizeof(uint32_t));
+  lanes.entry =
+      _mm256_i32gather_epi32(reinterpret_cast<const int*>(table.root), index, sizeof(uint32_t));
   return lanes;
 }
 
@@ -83,8 +83,8 @@ HEADRACE_AVX2 inline void look_up(const PrefixView& table, const FlowKey* burst,
   }
   if (mine != ~0u) {
     for (size_t g = 0; g < groups; ++g) {
-      lanes[g].entry = _mm256_blendv_epi8(lanes[g].entry, splat(kForeign),
-                                          lanes_without(mine >> (g * kLanes)));
+      lanes[g].entry =
+          _mm256_blendv_epi8(lanes[g].entry, splat(kForeign), lanes_without(mine >> (g * kLanes)));
     }
   }
   bool more = true;
