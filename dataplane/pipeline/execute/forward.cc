@@ -81,7 +81,7 @@ constexpr TtlStep kTtlStep = make_ttl_step();
 
 /// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
 /// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
-/// `lasts`: no TTL expires. AVX-512 has nothing to add to it, and runs it too.
+/// `lasts`: no TTL expires. With AVX-512 it takes as long, so the level avx512 runs it, too.
 template <bool l2, bool counted, bool lasts>
 HEADRACE_AVX2 Forwarded forward_avx2(const ForwardBurst& burst, rte_mbuf** leaving) {
   const __m256i step = _mm256_load_si256(reinterpret_cast<const __m256i*>(kTtlStep.add));
@@ -105,55 +105,11 @@ HEADRACE_AVX2 Forwarded forward_avx2(const ForwardBurst& burst, rte_mbuf** leavi
     const __m256i carry = _mm256_min_epu16(_mm256_subs_epu16(now, limit), one);
     __m256i next = _mm256_add_epi16(_mm256_add_epi16(now, step), carry);
     if constexpr (l2) {
-      const __m256i value =
-          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_value)));
-      const __m256i mask =
-          _mm256_zextsi128_si256(_mm_load_si128(reinterpret_cast<const __m128i*>(rule.l2_mask)));
-      next = _mm256_or_si256(_mm256_andnot_si256(mask, next), value);
-    }
-    _mm256_storeu_si256(head, next);
-    leaving[done.count++] = packet;
-    done.bytes += burst.lengths[i];
-  }
-  return done;
-}
-/// Untagged IPv4 only. The TTL's word loses one and the checksum grows by as much, with the
-/// end-around carry of RFC 1141: as a little-endian word the TTL is the low octet, and above 0.
-/// `lasts`: no TTL expires.
-template <bool l2, bool counted, bool lasts>
-HEADRACE_AVX512 Forwarded forward_avx512(const ForwardBurst& burst, rte_mbuf** leaving) {
-  alignas(32) uint16_t steps[16] = {};
-  steps[kTtlWord] = 0xffff;
-  steps[kChecksumWord] = 1;
-  const __m256i step = _mm256_load_si256(reinterpret_cast<const __m256i*>(steps));
-  const __m256i carries_from = _mm256_set1_epi16(static_cast<short>(0xfffe));
-  const __m256i one = _mm256_set1_epi16(1);
-  constexpr __mmask16 kChecksum = 1u << kChecksumWord;
-  Forwarded done;
-  for (size_t k = 0; k < burst.active.size(); ++k) {
-    const uint8_t i = burst.active[k];
-    const Rule& rule = burst.all_rules[burst.rules[k]];
-    if constexpr (counted) add(burst.counts[rule.counter], 1, burst.lengths[i]);
-    rte_mbuf* packet = burst.packets[i];
-    auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
-    if constexpr (!lasts) {
-      if (frame[kTtlAt] <= 1) [[unlikely]] {
-        done.expired |= 1u << k;
-        continue;
-      }
-    }
-    auto* head = reinterpret_cast<__m256i*>(frame);
-    const __m256i now = _mm256_loadu_si256(head);
-    __m256i next = _mm256_add_epi16(now, step);
-    const __mmask16 carry = _mm256_mask_cmpge_epu16_mask(kChecksum, now, carries_from);
-    next = _mm256_mask_add_epi16(next, carry, next, one);
-    if constexpr (l2) {
       const __m256i value = _mm256_zextsi128_si256(
           _mm_load_si128(reinterpret_cast<const __m128i*>(rule.forward.l2_value)));
       const __m256i mask = _mm256_zextsi128_si256(
           _mm_load_si128(reinterpret_cast<const __m128i*>(rule.forward.l2_mask)));
-      // value where the mask is set, else next
-      next = _mm256_ternarylogic_epi64(mask, value, next, 0xca);
+      next = _mm256_or_si256(_mm256_andnot_si256(mask, next), value);
     }
     _mm256_storeu_si256(head, next);
     leaving[done.count++] = packet;
@@ -167,7 +123,7 @@ template <bool counted>
 Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
   const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
 #if HEADRACE_HAS_X86_VECTORS
-  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx2) {
+  if ((edits & kEditTtl) != 0 && match::simd() >= match::Simd::avx2) {
     if (burst.burst_metadata.ttl_lasts) {
       return (edits & kEditL2) != 0 ? forward_avx2<true, counted, true>(burst, leaving)
                                     : forward_avx2<false, counted, true>(burst, leaving);
@@ -175,16 +131,6 @@ Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
     if (burst.burst_metadata.plain_ipv4 || all_plain_ipv4(burst)) {
       return (edits & kEditL2) != 0 ? forward_avx2<true, counted, false>(burst, leaving)
                                     : forward_avx2<false, counted, false>(burst, leaving);
-    }
-  }
-  if ((edits & kEditTtl) != 0 && match::simd() == match::Simd::avx512) {
-    if (burst.burst_metadata.ttl_lasts) {
-      return (edits & kEditL2) != 0 ? forward_avx512<true, counted, true>(burst, leaving)
-                                    : forward_avx512<false, counted, true>(burst, leaving);
-    }
-    if (burst.burst_metadata.plain_ipv4 || all_plain_ipv4(burst)) {
-      return (edits & kEditL2) != 0 ? forward_avx512<true, counted, false>(burst, leaving)
-                                    : forward_avx512<false, counted, false>(burst, leaving);
     }
   }
 #endif

@@ -6,9 +6,9 @@
 // are behind one port are homogeneous. So the loop over the packets decides nothing per packet but
 // whether a TTL expires.
 //
-// Two variants: one of portable code for all frames, one for AVX-512 that serves a burst of
-// untagged IPv4 frames. There TTL, checksum and both MAC addresses lie in the first 32 bytes of the
-// frame, which change in one register.
+// Two variants: one of portable code for all frames, one for AVX2 that serves a burst of untagged
+// IPv4 frames, at the level avx512 too. There TTL, checksum and both MAC addresses lie in the first
+// 32 bytes of the frame, which change in one register.
 //
 // Thread safety: pure functions of their arguments; counts are the calling worker's own.
 #pragma once
