@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rte_prefetch.h>
 
+#include "match/fields/extract_layout.h"
 #include "match/fields/extract_vector.h"
-#include "match/fields/intrinsics.h"
 
 namespace headrace::match {
 
@@ -14,27 +14,6 @@ using packet::load_raw16;
 using packet::load_raw32;
 using packet::load_raw64;
 using packet::ParsedPacket;
-
-/// 16 bytes of FlowKey, or what makes them of 16 bytes of a frame.
-struct alignas(16) Block {
-  std::array<uint8_t, 16> bytes{};
-};
-
-HEADRACE_AVX2 inline __m128i load(const Block& block) {
-  return _mm_load_si128(reinterpret_cast<const __m128i*>(block.bytes.data()));
-}
-
-constexpr Block all_of(uint8_t value) {
-  Block made;
-  made.bytes.fill(value);
-  return made;
-}
-constexpr uint8_t kNothing = 0x80;  ///< as an index of a byte: 0
-
-constexpr void put16(Block& block, size_t at, uint16_t raw) {
-  block.bytes[at] = static_cast<uint8_t>(raw);
-  block.bytes[at + 1] = static_cast<uint8_t>(raw >> 8);
-}
 
 /// Words 0 and 1, from the frame's first 16 bytes: MAC addresses, and the type of untagged frames
 /// or the VID of tagged ones.
@@ -128,8 +107,7 @@ struct Loaded {
 static_assert(kEthernet + 16 <= kLoaded);
 
 HEADRACE_AVX2 inline Loaded load_frame(const uint8_t* frame) {
-  return {.ethernet = _mm_loadu_si128(reinterpret_cast<const __m128i*>(frame)),
-          .behind = _mm_loadu_si128(reinterpret_cast<const __m128i*>(frame + kEthernet))};
+  return {.ethernet = load_16(frame), .behind = load_16(frame + kEthernet)};
 }
 
 /// Words 0 and 1. The type of Kind::tagged is the caller's to add.
@@ -174,14 +152,8 @@ HEADRACE_AVX2 inline bool extract_ip(const Loaded& loaded, const uint8_t* frame,
   using At = Place<kind>;
   if (!is_kind<kind>(frame) || !long_enough<kind>(frame, size)) return false;
   const uint8_t proto = frame[At::proto];
-  uint64_t l4_offset = 0;
-  uint32_t l4_ports = 0;
-  if constexpr (depth >= Depth::l4) {
-    const L4 l4 = kL4[proto];
-    if (depth == Depth::full && !l4.usual) return false;
-    if (l4.ports) l4_ports = load_raw32(frame + At::l4);
-    l4_offset = l4.known ? At::l4 : 0;
-  }
+  const unsigned l4 = depth >= Depth::l4 ? kL4[proto] : 0;
+  if (depth == Depth::full && (l4 & kL4Special) != 0) return false;
   __m128i addresses = ports;
   __m128i ip;
   if constexpr (At::v6) {
@@ -194,7 +166,9 @@ HEADRACE_AVX2 inline bool extract_ip(const Loaded& loaded, const uint8_t* frame,
     const __m128i octets = _mm_shuffle_epi8(loaded.behind, load(layout.index));
     ip = _mm_maddubs_epi16(_mm_and_si128(octets, load(layout.keep)), load(layout.factor));
   }
-  if constexpr (depth >= Depth::l4) ip = _mm_insert_epi32(ip, static_cast<int>(l4_ports), 1);
+  if ((l4 & kL4Ports) != 0) {
+    ip = _mm_insert_epi32(ip, static_cast<int>(load_raw32(frame + At::l4)), 1);
+  }
   line.low = _mm256_inserti128_si256(_mm256_castsi128_si256(ethernet_words<kind>(loaded.ethernet)),
                                      addresses, 1);
   line.high = _mm256_zextsi128_si256(ip);
@@ -203,29 +177,27 @@ HEADRACE_AVX2 inline bool extract_ip(const Loaded& loaded, const uint8_t* frame,
     zero_rest(values);
     fill_rest<kind>(frame, proto, values);
   }
-  store_parsed_ip<kind>(parsed, l4_offset, proto);
+  store_parsed<kind>(parsed, frame, (l4 & kL4Known) != 0);
   return true;
 }
 
 /// Depth l2: any frame with at most one tag.
 HEADRACE_AVX2 inline bool extract_l2(__m128i first, const uint8_t* frame, __m128i ports,
                                      FlowKey& values, ParsedPacket& parsed, Line& line) {
-  uint16_t type = load_raw16(frame + kEthernet - 2);
-  uint64_t l2_end = kEthernet;
   __m128i words;
-  if (!packet::is_vlan_type(type)) [[likely]] {
+  if (!packet::is_vlan_type(load_raw16(frame + kEthernet - 2))) [[likely]] {
     words = ethernet_words<Kind::plain>(first);
+    store_parsed<Kind::plain>(parsed, frame);
   } else {
-    type = load_raw16(frame + kEthernet + 2);
+    const uint16_t type = load_raw16(frame + kEthernet + kTag - 2);
     if (packet::is_vlan_type(type)) return false;
-    words = _mm_insert_epi16(ethernet_words<Kind::tagged>(first), type,
-                             offsetof(FlowKey, eth_type) / 2);
-    l2_end += kTag;
+    constexpr int kType = offsetof(FlowKey, eth_type) / 2;
+    words = _mm_insert_epi16(ethernet_words<Kind::tagged>(first), type, kType);
+    store_parsed<Kind::tagged>(parsed, frame);
   }
   line.low = _mm256_inserti128_si256(_mm256_castsi128_si256(words), ports, 1);
   line.high = _mm256_setzero_si256();
   store(values, line);
-  store_parsed(parsed, l2_end | uint64_t{type} << 48, uint64_t{l2_end != kEthernet} << 40);
   return true;
 }
 

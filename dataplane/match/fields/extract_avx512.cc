@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <rte_prefetch.h>
 
+#include "match/fields/extract_layout.h"
 #include "match/fields/extract_vector.h"
-#include "match/fields/intrinsics.h"
 
 namespace headrace::match {
 
@@ -36,7 +36,7 @@ constexpr Layout make_layout(Kind kind, Depth depth) {
     made.check_mask[at] = mask;
     made.check_value[at] = value;
   };
-  const bool tagged = kind == Kind::tagged || kind == Kind::tagged_ipv4;
+  const bool tagged = kind == Kind::tagged_ipv4;
   const size_t l2_end = kEthernet + (tagged ? kTag : 0);
   for (size_t i = 0; i < 6; ++i) {
     take(offsetof(FlowKey, eth_dst) + i, i);
@@ -127,14 +127,9 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
     return false;
   }
   const uint8_t proto = frame[At::proto];
-  uint64_t l4_offset = 0;
-  __m512i keep = load(layout.keep);
-  if constexpr (depth >= Depth::l4) {
-    const L4 l4 = kL4[proto];
-    if (depth == Depth::full && !l4.usual) return false;
-    if (!l4.ports) keep = load(layout.keep_no_ports);
-    l4_offset = l4.known ? At::l4 : 0;
-  }
+  const unsigned l4 = depth >= Depth::l4 ? kL4[proto] : 0;
+  if (depth == Depth::full && (l4 & kL4Special) != 0) return false;
+  const __m512i keep = load((l4 & kL4Ports) != 0 ? layout.keep : layout.keep_no_ports);
   const __m512i words = _mm512_multishift_epi64_epi8(
       load(layout.shift), _mm512_permutexvar_epi8(load(layout.index), first));
   const __m512i constants = At::tagged ? _mm512_or_si512(ports, load(layout.add)) : ports;
@@ -145,30 +140,7 @@ HEADRACE_AVX512 inline bool extract_ip(__m512i first, const uint8_t* frame, size
     zero_rest(values);
     fill_rest<kind>(frame, proto, values);
   }
-  store_parsed_ip<kind>(parsed, l4_offset, proto);
-  return true;
-}
-
-/// Depth l2: any frame with at most one tag.
-HEADRACE_AVX512 inline bool extract_l2(__m512i first, const uint8_t* frame, __m512i ports,
-                                       FlowKey& values, ParsedPacket& parsed, __m512i& line) {
-  uint16_t type = packet::load_raw16(frame + kEthernet - 2);
-  uint64_t l2_end = kEthernet;
-  if (!packet::is_vlan_type(type)) [[likely]] {
-    constexpr const Layout& layout = kLayout<Kind::plain, Depth::l2>;
-    const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
-    line = _mm512_ternarylogic_epi64(words, load(layout.keep), ports, 0xea);
-  } else {
-    type = packet::load_raw16(frame + kEthernet + 2);
-    if (packet::is_vlan_type(type)) return false;
-    constexpr const Layout& layout = kLayout<Kind::tagged, Depth::l2>;
-    const __m512i words = _mm512_permutexvar_epi8(load(layout.index), first);
-    const __m512i constants = _mm512_or_si512(ports, load(layout.add));
-    line = _mm512_ternarylogic_epi64(words, load(layout.keep), constants, 0xea);
-    l2_end += kTag;
-  }
-  _mm512_storeu_si512(&values, line);
-  store_parsed(parsed, l2_end | uint64_t{type} << 48, uint64_t{l2_end != kEthernet} << 40);
+  store_parsed<kind>(parsed, frame, (l4 & kL4Known) != 0);
   return true;
 }
 
@@ -203,8 +175,7 @@ HEADRACE_AVX512 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, 
                                             uint64_t{packet::swap32(port.in_phy_port)} << 32),
                        0, 0);
   const __m512i ones = _mm512_set1_epi64(-1);
-  Gathered gathered{
-      .all = ones, .any = _mm512_setzero_si512(), .least = ones, .plain = depth != Depth::l2};
+  Gathered gathered{.all = ones, .any = _mm512_setzero_si512(), .least = ones, .plain = true};
   const size_t count = packets.size();
   for (size_t i = 0; i < count && i < kPrefetchAhead; ++i) {
     rte_prefetch0(rte_pktmbuf_mtod(packets[i], const void*));
@@ -220,24 +191,17 @@ HEADRACE_AVX512 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, 
       const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
       const __m512i first = _mm512_maskz_loadu_epi8(kLoadedMask, frame);
       __m512i line;
-      if constexpr (depth == Depth::l2) {
-        if (extract_l2(first, frame, ports, to, parsed[i], line)) [[likely]] {
-          note(gathered, line);
-          continue;
-        }
-      } else {
-        if (extract_ip<Kind::ipv4, depth>(first, frame, size, ports, to, parsed[i], line))
-            [[likely]] {
-          note(gathered, line);
-          gathered.least = _mm512_min_epu8(gathered.least, first);
-          continue;
-        }
-        if (extract_ip<Kind::tagged_ipv4, depth>(first, frame, size, ports, to, parsed[i], line) ||
-            extract_ip<Kind::ipv6, depth>(first, frame, size, ports, to, parsed[i], line)) {
-          note(gathered, line);
-          gathered.plain = false;
-          continue;
-        }
+      if (extract_ip<Kind::ipv4, depth>(first, frame, size, ports, to, parsed[i], line))
+          [[likely]] {
+        note(gathered, line);
+        gathered.least = _mm512_min_epu8(gathered.least, first);
+        continue;
+      }
+      if (extract_ip<Kind::tagged_ipv4, depth>(first, frame, size, ports, to, parsed[i], line) ||
+          extract_ip<Kind::ipv6, depth>(first, frame, size, ports, to, parsed[i], line)) {
+        note(gathered, line);
+        gathered.plain = false;
+        continue;
       }
     }
     gathered.plain = false;
@@ -254,7 +218,7 @@ HEADRACE_AVX512 BurstMetadata extract_burst(std::span<rte_mbuf* const> packets, 
 Extractor avx512_extractor_for(Depth depth) noexcept {
   switch (depth) {
     case Depth::l2:
-      return extract_burst<Depth::l2>;
+      return avx2_extractor_for(depth);  // 16 bytes of a frame: wider registers gain nothing
     case Depth::l3:
       return extract_burst<Depth::l3>;
     case Depth::l4:

@@ -23,9 +23,12 @@
 #if defined(__x86_64__)
 /// For functions that may use AVX2. They must be called only where simd() says so.
 #define HEADRACE_AVX2 __attribute__((target("avx2,bmi,bmi2,fma,movbe,lzcnt,popcnt")))
-/// For functions that may use AVX-512. They must be called only where simd() says so.
-#define HEADRACE_AVX512 \
-  __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,bmi,bmi2,popcnt")))
+/// For functions that may use AVX-512, and AVX2 functions inline. They must be called only where
+/// simd() says so.
+#define HEADRACE_AVX512                                                               \
+  __attribute__((                                                                     \
+      target("avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx2,bmi,bmi2,fma,movbe," \
+             "lzcnt,popcnt")))
 /// Defined to 1 where both can be built.
 #define HEADRACE_HAS_X86_VECTORS 1
 #else
