@@ -166,7 +166,7 @@ HEADRACE_AVX2 inline bool extract_ip(const Loaded& loaded, const uint8_t* frame,
     const __m128i octets = _mm_shuffle_epi8(loaded.behind, load(layout.index));
     ip = _mm_maddubs_epi16(_mm_and_si128(octets, load(layout.keep)), load(layout.factor));
   }
-  if ((l4 & kL4Ports) != 0) {
+  if ((l4 & kL4Ports) != 0) [[likely]] {
     ip = _mm_insert_epi32(ip, static_cast<int>(load_raw32(frame + At::l4)), 1);
   }
   line.low = _mm256_inserti128_si256(_mm256_castsi128_si256(ethernet_words<kind>(loaded.ethernet)),

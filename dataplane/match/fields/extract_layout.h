@@ -62,7 +62,7 @@ constexpr std::array<uint8_t, 256> make_l4() {
   made[packet::kProtoIcmp] |= kL4Special;
   return made;
 }
-inline constexpr std::array<uint8_t, 256> kL4 = make_l4();
+constexpr std::array<uint8_t, 256> kL4 = make_l4();
 
 /// True if the frame, of `size` bytes, is long enough for the kind's straight path: nothing that it
 /// reads may be missing, by the frame's end or by what the IP header says.
@@ -145,8 +145,9 @@ constexpr ParsedLayout make_parsed_layout(Kind kind, size_t l2_end, size_t l4, s
   return made;
 }
 
+/// Static, as a look at a symbol that others see goes through an address table.
 template <Kind kind>
-inline constexpr ParsedLayout kParsed = make_parsed_layout(kind, Place<kind>::l2_end,
+static constexpr ParsedLayout kParsed = make_parsed_layout(kind, Place<kind>::l2_end,
                                                            Place<kind>::l4, Place<kind>::proto);
 
 /// The ParsedPacket of a frame of this kind. `known`: its L4 header is looked at, and known.
