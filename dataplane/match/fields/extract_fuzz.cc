@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Any bytes as a packet: the straight path of extraction and the general parser agree at every
-// depth, and set-field leaves the FlowKey that a new extraction gives.
+// Any bytes as a packet: the straight path of extraction, at every level of vector instructions
+// that the processor has, and the general parser agree at every depth, and set-field leaves the
+// FlowKey that a new extraction gives.
 //
 // The first octet chooses the field to set, the next sixteen are its value, the rest is the frame.
 #include <cstdlib>
@@ -8,6 +9,7 @@
 #include "match/fields/extract.h"
 #include "match/fields/match.h"
 #include "match/fields/set_field.h"
+#include "match/fields/simd.h"
 #include "packet/test_packet.h"
 
 namespace headrace::match {
@@ -40,8 +42,11 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr size_t kChoice = 17;
   if (size < kChoice || size > 2048) return 0;
   headrace::packet::TestPacket packet({data + kChoice, size - kChoice});
-  for (const Depth depth : {Depth::l2, Depth::l3, Depth::l4, Depth::full}) {
-    check_depth(depth, packet.mbuf());
+  for (const Simd level : simd_levels()) {
+    set_simd(level);
+    for (const Depth depth : {Depth::l2, Depth::l3, Depth::l4, Depth::full}) {
+      check_depth(depth, packet.mbuf());
+    }
   }
   const auto field = static_cast<Field>(data[0] % kFieldCount);
   const SetField set = set_field_for(field);

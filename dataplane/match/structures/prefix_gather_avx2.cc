@@ -106,6 +106,7 @@ HEADRACE_AVX2 void lookup(const PrefixView& table, const FlowKey* burst,
   if (count == kBurst) {
     return look_up<kRootOctets, kGroups>(table, burst, active.data(), mine, results);
   }
+  if (count == 0) return;
   // Filled up to whole groups with the first packet.
   std::array<uint8_t, kBurst> slots;
   std::array<uint32_t, kBurst> found;
