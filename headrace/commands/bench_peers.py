@@ -62,11 +62,11 @@ def register(app: typer.Typer) -> None:
         repeats: RepeatsOption = 7, seconds: SecondsOption = 0.8, as_json: JsonOption = False
     ) -> None:
         """Flow-mods per second, time to effect, loss under churn of rules, ports and LSIs."""
-        from headrace.bench.peers import suites
+        from headrace.bench.peers import update_suite
         from headrace.bench.peers.compare import Plan
 
         plan = Plan(repeats=repeats, window_s=seconds)
-        _print(lambda say: suites.run_updates(plan, say), as_json)
+        _print(lambda say: update_suite.run_updates(plan, say), as_json)
 
     @module.command("adversary")
     def adversary_command(

@@ -12,7 +12,8 @@ from pathlib import Path
 
 from headrace.bench.chains.rules import ENTRY, EXIT, port_in, port_out, rules
 from headrace.bench.chains.vnf import Vnf, shm_port, vhost_port
-from headrace.bench.peers.systems import Headrace, OpenVSwitchLike, OvsDpdk, run
+from headrace.bench.peers.switches import Headrace, OpenVSwitchLike, OvsDpdk
+from headrace.bench.peers.systems import run
 from headrace.protocols.control import call
 
 VNF_CORE = 0

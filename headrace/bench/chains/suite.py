@@ -14,8 +14,9 @@ from headrace.bench.chains.figures import DIRECT, OVS, SUBJECTS, THROUGH, Sample
 from headrace.bench.chains.rules import LENGTHS
 from headrace.bench.chains.vnf import ChainError
 from headrace.bench.manifest import machine, versions
-from headrace.bench.peers.suites import place
-from headrace.bench.peers.systems import Headrace, Missing, OvsDpdk, Place
+from headrace.bench.peers.bed import place
+from headrace.bench.peers.switches import Headrace, OvsDpdk
+from headrace.bench.peers.systems import Missing, Place
 from headrace.bench.priority import raise_priority
 from headrace.bench.rows import Row
 from headrace.machine.programs import ProgramMissing, find_program

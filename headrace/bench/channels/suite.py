@@ -12,7 +12,7 @@ from headrace.bench.channels.kinds import FCS, KINDS, SIZES, Case, Kind, cases_o
 from headrace.bench.channels.program import Channel, ChannelError, Window
 from headrace.bench.channels.switch import Switch
 from headrace.bench.manifest import machine, versions
-from headrace.bench.peers.suites import place
+from headrace.bench.peers.bed import place
 from headrace.bench.peers.systems import Place
 from headrace.bench.priority import raise_priority
 from headrace.bench.rows import Row

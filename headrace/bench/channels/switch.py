@@ -3,7 +3,8 @@
 
 from pathlib import Path
 
-from headrace.bench.peers.systems import Headrace, Place
+from headrace.bench.peers.switches import Headrace
+from headrace.bench.peers.systems import Place
 from headrace.machine.programs import find_program
 
 PRODUCER, CONSUMER = 1, 2

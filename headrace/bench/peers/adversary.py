@@ -25,7 +25,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.bench.peers import frames
-from headrace.bench.peers.cases import ROUTER_MAC, SEED, SENDER_MAC, SINK, SOURCE, Case
+from headrace.bench.peers.cases.case import ROUTER_MAC, SEED, SENDER_MAC, SINK, SOURCE, Case
 from headrace.bench.peers.frames import Bytes
 
 HONEST_FLOWS = 100

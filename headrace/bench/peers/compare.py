@@ -6,9 +6,12 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from headrace.bench.peers import frames
-from headrace.bench.peers.cases import Case
+from headrace.bench.peers.account import Account, Source, Window
+from headrace.bench.peers.cases.case import Case
+from headrace.bench.peers.switches import OpenVSwitchLike
 from headrace.bench.peers.systems import PeerError, Place, System
+
+TOLD_S = 10.0  # a set-up that takes longer is told
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,7 @@ class Plan:
     window_s: float = 0.8
     settle_s: float = 0.15
     probe_s: float = 0.5  # per cache setting, when looking for the best
+    account_s: float = 0.2  # with the source closed before and after
 
 
 @dataclass(frozen=True)
@@ -29,6 +33,7 @@ class Outcome:
     setting: str
     pps: list[float]
     skipped: str | None = None
+    account: Account | None = None  # of a window after those, by which losses are told
 
 
 def measure(system: System, settle_s: float, window_s: float) -> float:
@@ -75,26 +80,18 @@ def compare(
 ) -> list[Outcome]:
     """Runs one case on all systems that can take part, window by window in turn.
 
-    Every system's first window is thrown away. One that can't be set up, or lets nothing through,
-    is skipped with the reason.
+    Turns are in the order A B, B A: a drift of the machine makes neither better. Every system's
+    first window is thrown away. One that can't be set up, or lets nothing through, is skipped with
+    the reason.
     """
-    path = place.flow_dir / f"{case.device}.frames"
-    frames.write(path, case.make_frames())
+    source = Source(case, place)
     ready: list[tuple[System, str]] = []
     outcomes: list[Outcome] = []
     for system in systems:
         if not system.takes(case):
             continue
         try:
-            if system.children:
-                system.resume()
-            system.load(case)
-            setting = best_setting(system, plan)
-            if setting:
-                system.resume()
-                system.apply(setting)
-            system.park()
-            ready.append((system, setting))
+            ready.append((system, _set_up(system, case, source, plan, say)))
         except PeerError as reason:
             outcomes.append(Outcome(system.name, "", [], str(reason)))
             say(f"{case.name}: {system.name} can't be measured: {reason}")
@@ -104,18 +101,52 @@ def compare(
     for system, _ in ready:
         measure(system, plan.settle_s, plan.probe_s)
     windows: dict[str, list[float]] = {system.name: [] for system, _ in ready}
-    for _ in range(plan.repeats):
-        for system, _ in ready:
+    for turn in range(plan.repeats):
+        for system, _ in ready if turn % 2 == 0 else reversed(ready):
             windows[system.name].append(measure(system, plan.settle_s, plan.window_s))
-    path.unlink()
     for system, setting in ready:
         pps = windows[system.name]
         if min(pps) <= 0:
             outcomes.append(Outcome(system.name, setting, [], "no packets came out"))
             continue
-        outcomes.append(Outcome(system.name, setting, pps))
+        account = _account(system, case, source, plan)
+        outcomes.append(Outcome(system.name, setting, pps, account=account))
         say(f"{case.name}: {system.name} {statistics.median(pps) / 1e6:.2f} Mpps {setting}")
+    source.remove()
     return outcomes
+
+
+def _set_up(
+    system: System, case: Case, source: Source, plan: Plan, say: Callable[[str], None]
+) -> str:
+    """Loads the case, with the source closed, and applies the best setting, which is returned."""
+    if system.children:
+        system.resume()
+    source.close()
+    start = time.monotonic()
+    system.load(case)
+    if (taken := time.monotonic() - start) > TOLD_S:
+        say(f"{case.name}: {system.name} was set up in {taken:.0f} s")
+    source.open()
+    if case.filling_s and len(system.settings()) > 1:
+        measure(system, 0.0, case.filling_s)
+    setting = best_setting(system, plan)
+    if setting:
+        system.resume()
+        system.apply(setting)
+    system.park()
+    return setting
+
+
+def _account(system: System, case: Case, source: Source, plan: Plan) -> Account | None:
+    """What becomes of the packets of one more window; None of a system that doesn't say."""
+    if not isinstance(system, OpenVSwitchLike):
+        return None
+    system.resume()
+    account = Window(system, case, source).account(plan.account_s)
+    source.open()
+    system.park()
+    return account
 
 
 def ratios(ours: Outcome, theirs: Outcome) -> list[float]:

@@ -11,7 +11,7 @@ counter, for comparison beside the published figure.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from headrace.bench.peers.cases import Case, Published
+from headrace.bench.peers.cases.case import Case, Published
 from headrace.bench.peers.compare import Outcome, ratios
 from headrace.bench.rows import Row, row, skipped
 from headrace.machine.tsc import tsc_hz
@@ -38,6 +38,7 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
             mpps = [pps / 1e6 for pps in outcome.pps]
             note = f"best setting: {outcome.setting}" if outcome.setting else None
             yield row(name, mpps, "Mpps", note=note)
+            yield from _arrivals(name, outcome, case)
     ours = outcomes["headrace"]
     yield from _cycles(case.name, ours, case.published)
     goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
@@ -50,6 +51,18 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
             yield skipped(name, "ratio", f"{missing[0].system}: {missing[0].skipped}", goal=goal)
         else:
             yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
+
+
+def _arrivals(name: str, outcome: Outcome, case: Case) -> Iterator[Row]:
+    """What the sinks never got of a window; what went elsewhere, as flooded packets do."""
+    account = outcome.account
+    if account is None:
+        return
+    goal = 0 if outcome.system == "headrace" else None
+    note = account.told() if account.lost else None
+    yield row(f"{name} lost", [account.lost], "packets", goal=goal, better="lower", note=note)
+    if case.bystanders:
+        yield row(f"{name} strayed", [account.strayed], "packets", goal=goal, better="lower")
 
 
 def _cycles(case: str, ours: Outcome, published: Published | None) -> Iterator[Row]:

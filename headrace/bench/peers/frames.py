@@ -14,6 +14,8 @@ import numpy.typing as npt
 
 MAGIC = b"HRFRAMES"
 ETHERNET_IPV4_UDP = 42
+ETHERNET_IPV6_UDP = 62
+ETHERNET_IPV6_TCP = 74
 MINIMUM = 60  # octets of the least frame, without FCS
 
 Bytes = npt.NDArray[np.uint8]
@@ -36,19 +38,54 @@ def be32(values: Words) -> Bytes:
     return octets
 
 
-def ipv4_checksums(headers: Bytes) -> Bytes:
-    """The header checksums (RFC 1071) of 20-octet headers whose checksum field is zero."""
-    total = headers.view(">u2").reshape(len(headers), 10).astype(np.uint64).sum(axis=1)
+def be16(values: npt.NDArray[np.integer]) -> Bytes:
+    """Each value as two octets, network order: shape (n, 2)."""
+    octets: Bytes = values.astype(">u2").view(np.uint8).reshape(-1, 2)
+    return octets
+
+
+def _internet_checksums(octets: Bytes) -> npt.NDArray[np.integer]:
+    """RFC 1071 over the even number of octets of each row."""
+    total = np.ascontiguousarray(octets).view(">u2").astype(np.uint64).sum(axis=1)
     total = (total & 0xFFFF) + (total >> 16)
     total = (total & 0xFFFF) + (total >> 16)
-    sums: Bytes = (~total & 0xFFFF).astype(">u2").view(np.uint8).reshape(-1, 2)
+    sums: npt.NDArray[np.integer] = ~total & 0xFFFF
     return sums
+
+
+def ipv4_checksums(headers: Bytes) -> Bytes:
+    """The header checksums of 20-octet headers whose checksum field is zero."""
+    return be16(_internet_checksums(headers))
+
+
+def udp_checksums(frames: Bytes) -> Bytes:
+    """The UDP checksums of Ethernet/IPv4/UDP frames of even length whose checksum field is zero."""
+    count = len(frames)
+    protocol_and_length = np.concatenate(
+        [np.zeros((count, 1), np.uint8), frames[:, 23:24], frames[:, 38:40]], axis=1
+    )
+    sums = _internet_checksums(
+        np.concatenate([frames[:, 26:34], protocol_and_length, frames[:, 34:]], axis=1)
+    )
+    return be16(np.where(sums == 0, 0xFFFF, sums))
+
+
+def _ethernet(
+    count: int, length: int, eth_dst: Bytes | bytes, eth_src: Bytes | bytes, ethertype: int
+) -> Bytes:
+    """Frames with an Ethernet header and zeros behind it."""
+    frames = np.zeros((count, length), dtype=np.uint8)
+    for octets, address in ((slice(0, 6), eth_dst), (slice(6, 12), eth_src)):
+        rows = np.frombuffer(address, np.uint8) if isinstance(address, bytes) else address
+        frames[:, octets] = rows
+    frames[:, 12:14] = list(ethertype.to_bytes(2, "big"))
+    return frames
 
 
 def udp_frames(
     *,
     eth_dst: Bytes | bytes,
-    eth_src: bytes,
+    eth_src: Bytes | bytes,
     ipv4_src: Words,
     ipv4_dst: Words,
     udp_src: int = 1024,
@@ -58,14 +95,11 @@ def udp_frames(
 ) -> Bytes:
     """Ethernet/IPv4/UDP frames, one row each; `length` octets without FCS (60 is "64 bytes").
 
-    `eth_dst` is one address for all or one row per frame; addresses are host-order numbers. With
+    MAC addresses are one for all or one row per frame, IPv4's are host-order numbers. With
     another IPv4 `protocol`, what follows the IPv4 header is the caller's to fill.
     """
     count = len(ipv4_dst)
-    frames = np.zeros((count, length), dtype=np.uint8)
-    frames[:, 0:6] = np.frombuffer(eth_dst, np.uint8) if isinstance(eth_dst, bytes) else eth_dst
-    frames[:, 6:12] = np.frombuffer(eth_src, np.uint8)
-    frames[:, 12:14] = (0x08, 0x00)
+    frames = _ethernet(count, length, eth_dst, eth_src, 0x0800)
     header = struct.pack("!BBHHHBBH", 0x45, 0, length - 14, 0, 0, 64, protocol, 0)
     ip = np.zeros((count, 20), dtype=np.uint8)
     ip[:, 0:12] = np.frombuffer(header, np.uint8)
@@ -76,6 +110,41 @@ def udp_frames(
     udp = struct.pack("!HHHH", udp_src, udp_dst, length - 34, 0)
     frames[:, 34:42] = np.frombuffer(udp, np.uint8)
     return frames
+
+
+def ipv6_frames(
+    *,
+    eth_dst: Bytes | bytes,
+    eth_src: Bytes | bytes,
+    ipv6_src: Bytes,
+    ipv6_dst: Bytes,
+    udp_src: int = 1024,
+    udp_dst: int = 2048,
+    length: int = ETHERNET_IPV6_UDP,
+    next_header: int = 17,
+) -> Bytes:
+    """Ethernet/IPv6/UDP frames of at least 62 octets, one row each.
+
+    IPv6 addresses are rows of 16 octets. With another `next_header`, what follows the IPv6 header
+    is the caller's to fill; the UDP checksum is made up: switches leave it alone.
+    """
+    count = len(ipv6_dst)
+    frames = _ethernet(count, length, eth_dst, eth_src, 0x86DD)
+    header = struct.pack("!IHBB", 6 << 28, length - 54, next_header, 64)
+    frames[:, 14:22] = np.frombuffer(header, np.uint8)
+    frames[:, 22:38] = ipv6_src
+    frames[:, 38:54] = ipv6_dst
+    udp = struct.pack("!HHHH", udp_src, udp_dst, length - 54, 0xFFFF)
+    frames[:, 54:62] = np.frombuffer(udp, np.uint8)
+    return frames
+
+
+def vlan_tagged(untagged: Bytes, vids: Words) -> Bytes:
+    """The frames with an 802.1Q tag each, behind the MAC addresses: 4 octets longer."""
+    tags = np.concatenate(
+        [np.tile(np.array([0x81, 0x00], np.uint8), (len(vids), 1)), be16(vids)], axis=1
+    )
+    return np.concatenate([untagged[:, :12], tags, untagged[:, 12:]], axis=1)
 
 
 def vxlan_frames(

@@ -8,12 +8,14 @@ Source: OpenFlow Switch Specification 1.3.5, sections 7.1, 7.3.4 and A.3; bundle
 
 import socket
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 VERSION = 4
 HELLO, ERROR, ECHO_REQUEST, ECHO_REPLY, EXPERIMENTER = 0, 1, 2, 3, 4
+PACKET_OUT = 13
 FLOW_MOD, BARRIER_REQUEST, BARRIER_REPLY, METER_MOD = 14, 20, 21, 29
 MULTIPART_REQUEST, MULTIPART_REPLY, PORT_STATS = 18, 19, 4
 ADD, DELETE_STRICT = 0, 4
@@ -22,6 +24,7 @@ BUNDLE_CONTROL, BUNDLE_ADD = 2300, 2301
 OPEN_REQUEST, COMMIT_REQUEST = 0, 4
 ATOMIC_ORDERED = 3
 NONE32 = 0xFFFFFFFF
+NORMAL = 0xFFFFFFFA  # the port
 
 
 class Refused(Exception):
@@ -100,12 +103,35 @@ def message(kind: int, body: bytes, xid: int = 0) -> bytes:
 
 def ipv4_match(address: int, prefix: int) -> bytes:
     """eth_type=0x0800 and an IPv4 destination prefix, padded to 8 octets."""
-    fields = struct.pack("!HBBH", 0x8000, 5 << 1, 2, 0x0800)
-    if prefix == 32:
-        fields += struct.pack("!HBBI", 0x8000, 12 << 1, 4, address)
-    elif prefix > 0:
-        mask = NONE32 << (32 - prefix) & NONE32
-        fields += struct.pack("!HBBII", 0x8000, 12 << 1 | 1, 8, address & mask, mask)
+    fields = _oxm(5, 2, 0x0800, 0xFFFF)
+    mask = NONE32 << (32 - prefix) & NONE32
+    fields += _oxm(12, 4, address & mask, mask)
+    return _match(fields)
+
+
+def five_tuple_match(value: Sequence[int], mask: Sequence[int]) -> bytes:
+    """An entry of an IPv4 rule set (rulesets.py): its three words, and their masks."""
+    protocol, protocol_mask = value[2] >> 32, mask[2] >> 32
+    fields = _oxm(5, 2, 0x0800, 0xFFFF)
+    if protocol_mask:
+        fields += _oxm(10, 1, protocol, 0xFF)
+    fields += _oxm(11, 4, value[0], mask[0]) + _oxm(12, 4, value[1], mask[1])
+    first = {6: 13, 17: 15}.get(protocol, 0)  # tcp_src, udp_src; the destination's is the next
+    for field, shift in ((first, 16), (first + 1, 0)):
+        fields += _oxm(field, 2, value[2] >> shift & 0xFFFF, mask[2] >> shift & 0xFFFF)
+    return _match(fields)
+
+
+def _oxm(field: int, size: int, value: int, mask: int) -> bytes:
+    """One field of a match; none where the mask is 0."""
+    if mask == 0:
+        return b""
+    exact = mask == (1 << 8 * size) - 1
+    octets = value.to_bytes(size, "big") + (b"" if exact else mask.to_bytes(size, "big"))
+    return struct.pack("!HBB", 0x8000, field << 1 | (not exact), len(octets)) + octets
+
+
+def _match(fields: bytes) -> bytes:
     length = 4 + len(fields)
     return struct.pack("!HH", 1, length) + fields + bytes(-length % 8)
 
@@ -116,12 +142,23 @@ def flow_mod(
     """A flow-mod whose only action, if any, is an output."""
     instructions = b""
     if output is not None:
-        action = struct.pack("!HHIH6x", 0, 16, output, 0)
+        action = _output(output)
         instructions = struct.pack("!HH4x", 4, 8 + len(action)) + action
     fixed = struct.pack(
         "!QQBBHHHIIIH2x", 0, 0, table, command, 0, 0, priority, NONE32, NONE32, NONE32, 0
     )
     return message(FLOW_MOD, fixed + match + instructions, xid)
+
+
+def _output(port: int) -> bytes:
+    return struct.pack("!HHIH6x", 0, 16, port, 0)
+
+
+def packet_out(in_port: int, output: int, frame: bytes) -> bytes:
+    """A packet-out of a frame that came by `in_port`, as it were."""
+    action = _output(output)
+    head = struct.pack("!IIH6x", NONE32, in_port, len(action))
+    return message(PACKET_OUT, head + action + frame)
 
 
 def bundle(messages: list[bytes]) -> bytes:

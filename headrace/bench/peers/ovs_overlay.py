@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import Protocol
 
-from headrace.bench.peers.cases import SINK, SOURCE, Case, Overlay
+from headrace.bench.peers.cases.case import SINK, SOURCE, Case, Overlay
 
 BELOW = "hrbelow"
 
@@ -91,6 +91,11 @@ def select(ovs: Tools, overlay: Overlay, groups: str) -> None:
     words = [f"add_or_mod {group}" for group in overlay.groups[groups]()]
     text = "\n".join(words) + "\n"
     ovs.ofctl_on("br0", "add-groups", "-", stdin=text, version="OpenFlow15")
+
+
+def source_bridge(overlay: Overlay) -> str:
+    """The bridge that the source is a port of."""
+    return BELOW if overlay.source_below else "br0"
 
 
 def sink_bridge(overlay: Overlay) -> str:

@@ -19,15 +19,20 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
-from headrace.bench.peers import cases, frames, openflow
-from headrace.bench.peers.cases import SINK, SOURCE, mixed_prefixes
+from headrace.bench.peers import openflow
+from headrace.bench.peers.cases.case import SINK
+from headrace.bench.peers.cases.routing import mixed_prefixes
 from headrace.bench.peers.openflow import Session, flow_mod, ipv4_match
-from headrace.bench.peers.systems import OpenVSwitchLike, PeerError, Place
+from headrace.bench.peers.rulesets import Ruleset, ruleset
+from headrace.bench.peers.switches import OpenVSwitchLike
 
 FLOWS = 100_000
 GOAL_PER_SECOND = 200_000
 CHURN_PER_SECOND = 10_000
 CHURN_TABLE = 5  # no packet gets there
+BATCH = 100  # flows that come and go together
+PACE = 1.02
+FIREWALL_ENTRIES = 10_000
 
 
 def exact_flows() -> list[tuple[int, bytes]]:
@@ -131,26 +136,68 @@ def _beside(work: Callable[[threading.Event, Changes], None]) -> Iterator[Change
 
 
 @contextmanager
-def flow_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
-    """Adds and deletes other flows at CHURN_PER_SECOND while the block runs."""
-    batch = 100
-    flows = [(32, ipv4_match(0x0B000000 + i, 32)) for i in range(batch)]
-    adds = b"".join(flow_mod(openflow.ADD, p, m, SINK, table=CHURN_TABLE) for p, m in flows)
-    deletes = b"".join(
-        flow_mod(openflow.DELETE_STRICT, p, m, None, table=CHURN_TABLE) for p, m in flows
-    )
+def _changing(
+    system: OpenVSwitchLike, adds: list[bytes], deletes: list[bytes]
+) -> Iterator[Changes]:
+    """Adds and deletes the same flows, over and over at CHURN_PER_SECOND, while the block runs."""
+    both = b"".join(adds + deletes)
 
     def churn(until: threading.Event, changes: Changes) -> None:
         with Session(system.rundir / "br0.mgmt") as session:
             due = time.perf_counter()
             while not until.is_set():
-                session.send(adds + deletes)
+                session.send(both)
                 session.barrier()
-                changes.made += 2 * batch
-                due += 2 * batch / CHURN_PER_SECOND
+                changes.made += len(adds) + len(deletes)
+                # A little faster: the windows' edges count, too, in which nothing is changed.
+                due += (len(adds) + len(deletes)) / (PACE * CHURN_PER_SECOND)
                 time.sleep(max(0.0, due - time.perf_counter()))
 
     with _beside(churn) as changes:
+        yield changes
+
+
+@contextmanager
+def flow_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
+    """Other flows come and go in a table that no packet gets to."""
+    flows = [(32, ipv4_match(0x0B000000 + i, 32)) for i in range(BATCH)]
+    with _changing(
+        system,
+        [flow_mod(openflow.ADD, p, m, SINK, table=CHURN_TABLE) for p, m in flows],
+        [flow_mod(openflow.DELETE_STRICT, p, m, None, table=CHURN_TABLE) for p, m in flows],
+    ) as changes:
+        yield changes
+
+
+def firewall_flows() -> list[tuple[int, bytes]]:
+    """(priority, match) of rules that go among those of the acl firewall, none of them its own."""
+    resident = ruleset("acl", FIREWALL_ENTRIES)
+    own = {(*value, *mask) for value, mask in zip(*_numbers(resident), strict=True)}
+    others = ruleset("ipc", 10 * BATCH)
+    found = [
+        (int(priority), openflow.five_tuple_match(value, mask))
+        for priority, value, mask in zip(others.priorities, *_numbers(others), strict=True)
+        if (*value, *mask) not in own
+    ]
+    return [found[i * len(found) // BATCH] for i in range(BATCH)]
+
+
+def _numbers(of: Ruleset) -> tuple[list[list[int]], list[list[int]]]:
+    return of.values.tolist(), of.masks.tolist()
+
+
+@contextmanager
+def firewall_churn(system: OpenVSwitchLike) -> Iterator[Changes]:
+    """Rules that allow come and go in the firewall's own table, at all heights of its order.
+
+    Whatever packets they take is allowed before and after, so none is to be lost.
+    """
+    flows = firewall_flows()
+    with _changing(
+        system,
+        [flow_mod(openflow.ADD, p, m, SINK) for p, m in flows],
+        [flow_mod(openflow.DELETE_STRICT, p, m, None) for p, m in flows],
+    ) as changes:
         yield changes
 
 
@@ -191,91 +238,10 @@ def quiet(_: OpenVSwitchLike) -> Iterator[Changes]:
     yield Changes()
 
 
-CHURNS: dict[str, Callable[[OpenVSwitchLike], AbstractContextManager[Changes]]] = {
+Churn = Callable[[OpenVSwitchLike], AbstractContextManager[Changes]]
+CHURNS: dict[str, Churn] = {
     "no churn": quiet,
     "10k flow-mods/s": flow_churn,
     "port churn": port_churn,
     "lsi churn": lsi_churn,
 }
-
-
-@dataclass(frozen=True)
-class Counters:
-    """Packets so far, at each place on the way."""
-
-    served: int  # handed out by the source
-    received: int  # by the port that it is
-    sent: int  # to the sink
-
-
-@dataclass(frozen=True)
-class Account:
-    """What became of one window's packets."""
-
-    before: Counters
-    after: Counters
-    seconds: float
-
-    @property
-    def lost(self) -> int:
-        """Packets that the source handed out and the sink never got."""
-        return self._grown("served") - self._grown("sent")
-
-    @property
-    def pps(self) -> float:
-        """Packets per second at the sink."""
-        return self._grown("sent") / self.seconds
-
-    def told(self) -> str:
-        """The place between whose counters packets are missing."""
-        before_port = self._grown("served") - self._grown("received")
-        within = self._grown("received") - self._grown("sent")
-        return f"{before_port} between source and port, {within} between port and sink"
-
-    def _grown(self, name: str) -> int:
-        return int(getattr(self.after, name) - getattr(self.before, name))
-
-
-class Window:
-    """Opens the source for a while and accounts for all that it hands out."""
-
-    def __init__(self, system: OpenVSwitchLike, where: Place) -> None:
-        """Closes the source of the case `toggle`, which must be loaded."""
-        self.system = system
-        self.device = cases.toggle().device
-        self.flow_dir = where.flow_dir
-        self.path = where.flow_dir / f"{self.device}.frames"
-        frames.close(self.path)
-        self._at_rest()
-
-    def account(self, seconds: float) -> Account:
-        """One window. PeerError if nothing came through."""
-        before = self._counters()
-        frames.write(self.path, cases.toggle().make_frames())
-        start = time.monotonic()
-        time.sleep(seconds)
-        frames.close(self.path)
-        taken = time.monotonic() - start
-        self._at_rest()
-        account = Account(before, self._counters(), taken)
-        if account.pps <= 0:
-            raise PeerError(f"{self.system.name}: nothing came through; {account.told()}")
-        return account
-
-    def _counters(self) -> Counters:
-        with Session(self.system.rundir / "br0.mgmt") as session:
-            received, _ = session.port_packets(SOURCE)
-            return Counters(self._served(), received, session.transmitted(SINK))
-
-    def _served(self) -> int:
-        return frames.served(self.flow_dir, self.device, self.system.polling().pid)
-
-    def _at_rest(self) -> None:
-        """Waits until neither the closed source nor the sink's counter moves any more."""
-        deadline = time.monotonic() + 20
-        seen = (-1, -1)
-        while (now := (self._served(), self.system.sent())) != seen:
-            if time.monotonic() > deadline:
-                raise PeerError(f"{self.system.name}: the source did not come to rest in 20 s")
-            seen = now
-            time.sleep(0.05)

@@ -1,113 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers are compared on: rules, frames and goals of each case.
+"""Routers: longest prefix match in IPv4 and IPv6, and the access gateway.
 
-The pipelines are those of D5.6, Section 3.1.1 and Tables 5 to 7. Rules are OpenFlow 1.3 in the
-words of `ovs-ofctl`, the same text for Headrace and OVS. The source is port 1, the sink port 2.
+The IPv4 pipelines are those of D5.6, Section 3.1.1 and Tables 5 to 7.
 """
 
 import ipaddress
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 import numpy as np
 
 from headrace.bench.peers import frames
+from headrace.bench.peers.cases.case import (
+    ROUTER_MAC,
+    SENDER_MAC,
+    SINK,
+    SOURCE,
+    Case,
+    Published,
+    Route,
+    random_numbers,
+    short,
+)
 from headrace.bench.peers.frames import Bytes, Words
-
-SOURCE, SINK = 1, 2
-ROUTER_MAC = "02:00:00:00:00:01"
-SENDER_MAC = "02:00:00:00:00:02"
-SEED = 20160704
-
-
-@dataclass(frozen=True)
-class Route:
-    """One prefix and the number of its neighbor."""
-
-    network: ipaddress.IPv4Network
-    neighbor: int
-
-
-@dataclass(frozen=True)
-class Overlay:
-    """A tunnel as OVS does it: a port of the bridge, terminated by a bridge below with an address.
-
-    `rules_below` are that bridge's; `groups` are alternatives, by name, of which the best is taken.
-    """
-
-    address: str
-    mac: str
-    neighbors: list[tuple[str, str]]  # IP and MAC addresses of the far ends
-    tunnel: int  # the tunnel port's number
-    source_below: bool  # the source is a port of the bridge below, the sink of the bridge; or not
-    rules: Callable[[], list[str]]
-    rules_below: Callable[[], list[str]]
-    groups: dict[str, Callable[[], list[str]]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Published:
-    """What VPP 23.06 needs for the same on one worker core of a machine of this kind.
-
-    In TSC cycles per packet of a 2.0 GHz counter, source and sink included. `goal`: TSC cycles
-    that Headrace is to need at most; None where none is stated.
-    """
-
-    vpp_cycles: float
-    goal: float | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One comparison.
-
-    `goal` is the ratio to OVS-DPDK's best cache setting that Headrace is to reach; `routes` lets
-    l3fwd take part.
-    """
-
-    name: str
-    flows: int
-    rules: Callable[[], list[str]]
-    make_frames: Callable[[], Bytes]
-    goal: float | None
-    meters: int = 0  # how many, numbered from 1, each far above the offered rate
-    routes: Callable[[], list[Route]] | None = None
-    groups: Callable[[], list[str]] | None = None
-    overlay: Overlay | None = None  # what OVS is told instead, where it has no such actions
-    published: Published | None = None
-
-    @property
-    def device(self) -> str:
-        """The source's device name; its frames file is named after it."""
-        return f"net_null_{self.name.replace('-', '_')}"
-
-
-def _random() -> np.random.Generator:
-    return np.random.default_rng(SEED)
-
-
-def l2(macs: int, flows: int, goal: float, published: Published) -> Case:
-    """A MAC table: `macs` exact destinations, flows spread over them."""
-
-    def rules() -> list[str]:
-        return [
-            f"priority=10,eth_dst={frames.mac_text(0x10000 + i)},actions=output:{SINK}"
-            for i in range(macs)
-        ]
-
-    def make() -> Bytes:
-        addresses = np.array(
-            [list(frames.mac(frames.mac_text(0x10000 + i))) for i in range(macs)], dtype=np.uint8
-        )
-        return frames.udp_frames(
-            eth_dst=addresses[np.arange(flows) % macs],
-            eth_src=frames.mac(SENDER_MAC),
-            ipv4_src=np.full(flows, 0xC0A80001, dtype=np.uint32),
-            ipv4_dst=(0x0A000000 + np.arange(flows)).astype(np.uint32),
-        )
-
-    name = f"l2-{macs}macs-{_short(flows)}flows"
-    return Case(name, flows, rules, make, goal, published=published)
 
 
 def slash24_routes(count: int) -> list[Route]:
@@ -117,7 +31,7 @@ def slash24_routes(count: int) -> list[Route]:
 
 def mixed_prefixes(count: int, shortest: int) -> list[tuple[int, int]]:
     """`count` different random (address, length), lengths `shortest` to 32 about evenly."""
-    random = _random()
+    random = random_numbers()
     seen: set[tuple[int, int]] = set()
     while len(seen) < count:
         length = int(random.integers(shortest, 33))
@@ -136,7 +50,7 @@ def mixed_routes(count: int) -> list[Route]:
 
 def destinations(routes: Sequence[Route], flows: int) -> Words:
     """`flows` destinations, each a random address in a prefix of the table, all prefixes used."""
-    random = _random()
+    random = random_numbers()
     picks = np.arange(flows) % len(routes)
     base = np.array([int(r.network.network_address) for r in routes], dtype=np.uint64)[picks]
     size = np.array([r.network.num_addresses for r in routes], dtype=np.uint64)[picks]
@@ -177,8 +91,57 @@ def l3(
             ipv4_dst=destinations(routes(), flows),
         )
 
-    name = f"l3-{prefixes}-{_short(flows)}flows"
+    name = f"l3-{prefixes}-{short(flows)}flows"
     return Case(name, flows, rules, make, goal, routes=routes, published=published)
+
+
+def ipv6_routes(count: int) -> list[ipaddress.IPv6Network]:
+    """`count` different random prefixes of 2001::/16, of every length from /48 to /64 alike."""
+    random = random_numbers()
+    found: set[tuple[int, int]] = set()
+    while len(found) < count:
+        length = 48 + len(found) % 17
+        bits = int(random.integers(0, 1 << 48)) << 64 | 0x2001 << 112
+        found.add((bits >> (128 - length) << (128 - length), length))
+    return [ipaddress.IPv6Network(prefix) for prefix in sorted(found)]
+
+
+def l3_ipv6(prefixes: int, flows: int, goal: float) -> Case:
+    """The same router for IPv6."""
+
+    def rules() -> list[str]:
+        router = f"table=0,priority=10,in_port={SOURCE},eth_dst={ROUTER_MAC},actions=goto_table:1"
+        routes = [
+            f"table=1,priority={network.prefixlen},ipv6,ipv6_dst={network},"
+            f"actions=set_field:{ROUTER_MAC}->eth_src,"
+            f"set_field:{frames.mac_text(0x20000 + i)}->eth_dst,dec_ttl,output:{SINK}"
+            for i, network in enumerate(ipv6_routes(prefixes))
+        ]
+        return [router, *routes]
+
+    def make() -> Bytes:
+        random = random_numbers()
+        routes = ipv6_routes(prefixes)
+        picks = random.permutation(np.arange(flows) % prefixes)
+        hosts = random.integers(0, 1 << 63, flows)
+        ipv6_dst = np.array(
+            [
+                list(routes[pick][int(host) % routes[pick].num_addresses].packed)
+                for pick, host in zip(picks, hosts, strict=True)
+            ],
+            dtype=np.uint8,
+        )
+        return frames.ipv6_frames(
+            eth_dst=frames.mac(ROUTER_MAC),
+            eth_src=frames.mac(SENDER_MAC),
+            ipv6_src=np.tile(
+                np.frombuffer(ipaddress.IPv6Address("2001:db8::1").packed, np.uint8), (flows, 1)
+            ),
+            ipv6_dst=ipv6_dst,
+        )
+
+    name = f"l3-ipv6-{short(prefixes)}prefixes-{short(flows)}flows"
+    return Case(name, flows, rules, make, goal, ipv6_tables=(1,))
 
 
 def access_gateway(users: int, goal: float) -> Case:
@@ -206,7 +169,7 @@ def access_gateway(users: int, goal: float) -> Case:
         return [entry, *per_user, *policy, *routing_rules(networks, 3)]
 
     def make() -> Bytes:
-        chosen = _random().permutation(users)
+        chosen = random_numbers().permutation(users)
         return frames.udp_frames(
             eth_dst=frames.mac(ROUTER_MAC),
             eth_src=frames.mac(SENDER_MAC),
@@ -214,15 +177,11 @@ def access_gateway(users: int, goal: float) -> Case:
             ipv4_dst=destinations(networks, users),
         )
 
-    return Case(f"access-gateway-{_short(users)}users", users, rules, make, goal, meters=users)
-
-
-def _short(number: int) -> str:
-    return f"{number // 1000}k" if number >= 1000 else str(number)
+    return Case(f"access-gateway-{short(users)}users", users, rules, make, goal, meters=users)
 
 
 def all_cases() -> list[Case]:
-    """Every case without a tunnel, in the order of the report."""
+    """Every router, in the order of the report."""
 
     def few(count: int) -> Callable[[], list[Route]]:
         return lambda: slash24_routes(count)
@@ -231,8 +190,6 @@ def all_cases() -> list[Case]:
         return mixed_routes(10_000)
 
     return [
-        l2(100, 100, 2.5, Published(82)),
-        l2(100, 10_000, 2.5, Published(80)),
         l3("1prefix", few(1), 1, 2.5, Published(77)),
         l3("100prefixes", few(100), 100, 4.0, Published(75, goal=55)),
         l3("2kprefixes", few(2000), 10_000, 6.0, Published(79)),
@@ -241,22 +198,7 @@ def all_cases() -> list[Case]:
         l3("10kmixed", mixed, 100, 4.0, Published(86)),
         l3("10kmixed", mixed, 10_000, 10.0, Published(111, goal=80)),
         l3("10kmixed", mixed, 500_000, 6.0, Published(132)),
+        l3_ipv6(2000, 100, 2.5),
+        l3_ipv6(2000, 10_000, 2.5),
         access_gateway(10_000, 3.0),
     ]
-
-
-def toggle() -> Case:
-    """One rule for everything, which a test opens and closes."""
-
-    def rules() -> list[str]:
-        return [f"priority=1,actions=output:{SINK}"]
-
-    def make() -> Bytes:
-        return frames.udp_frames(
-            eth_dst=frames.mac(ROUTER_MAC),
-            eth_src=frames.mac(SENDER_MAC),
-            ipv4_src=np.full(100, 0xC0A80001, dtype=np.uint32),
-            ipv4_dst=(0x0A000000 + np.arange(100)).astype(np.uint32),
-        )
-
-    return Case("toggle", 100, rules, make, None)

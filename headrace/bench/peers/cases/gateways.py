@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.bench.peers import frames
-from headrace.bench.peers.cases import (
+from headrace.bench.peers.cases.case import (
     ROUTER_MAC,
     SEED,
     SENDER_MAC,
