@@ -1,7 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench peers | updates | adversary`: Headrace beside OVS-DPDK and DPDK's l3fwd."""
+"""`headrace bench peers | updates | adversary`: Headrace beside OVS-DPDK and DPDK's l3fwd.
+
+And `headrace bench builds`: beside another build of itself.
+"""
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -16,6 +20,10 @@ if TYPE_CHECKING:
 Suite = Callable[["Say"], tuple[list["Row"], dict[str, Any]]]
 
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+SimdOption = typer.Option(help="What that build's --simd is told.")
+OnlyOption = Annotated[
+    str, typer.Option(help="Cases whose name holds one of these words, by comma.")
+]
 RepeatsOption = Annotated[int, typer.Option(help="Windows of each system and case.", min=1)]
 SecondsOption = Annotated[float, typer.Option(help="Length of a window.", min=0.1)]
 
@@ -43,9 +51,7 @@ def register(app: typer.Typer) -> None:
 
     @module.command("peers")
     def peers_command(
-        only: Annotated[
-            str, typer.Option(help="Cases whose name holds one of these words, by comma.")
-        ] = "",
+        only: OnlyOption = "",
         repeats: RepeatsOption = 7,
         seconds: SecondsOption = 0.8,
         as_json: JsonOption = False,
@@ -78,3 +84,22 @@ def register(app: typer.Typer) -> None:
 
         plan = Plan(repeats=repeats, window_s=seconds)
         _print(lambda say: suites.run_adversary(plan, say), as_json)
+
+    @module.command("builds")
+    def builds_command(
+        before: Annotated[Path, typer.Option(help="Folder of programs, or a build folder.")],
+        after: Annotated[Path, typer.Option(help="The same of the other build.")],
+        before_simd: Annotated[str, SimdOption] = "auto",
+        after_simd: Annotated[str, SimdOption] = "auto",
+        only: OnlyOption = "",
+        pairs: Annotated[int, typer.Option(help="Pairs of windows for each case.", min=1)] = 36,
+        seconds: SecondsOption = 0.12,
+        goal: Annotated[float, typer.Option(help="What after/before is to reach.")] = 0.98,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Two builds of headrace-switch, pair by pair of windows, on the cases of `bench peers`."""
+        from headrace.bench.peers import builds
+
+        sides = builds.Build(before, before_simd), builds.Build(after, after_simd)
+        plan = builds.plan_of(pairs, seconds)
+        _print(lambda say: builds.run_builds(*sides, plan, only, goal, say), as_json)

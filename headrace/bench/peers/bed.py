@@ -44,18 +44,21 @@ def switch_program() -> Path:
         raise PeerError(str(error)) from error
 
 
-def flow_source() -> Path:
-    """The plugin, in the build that headrace-switch is of; PeerError with the remedy."""
-    plugin = switch_program().parent.parent / "flowsource" / "libheadrace-flowsource.so"
+def flow_source(program: Path) -> Path:
+    """The plugin, in the build that this headrace-switch is of; PeerError with the remedy."""
+    plugin = program.parent.parent / "flowsource" / "libheadrace-flowsource.so"
     if not plugin.exists():
         raise PeerError(f"{plugin} is missing; run `make build`")
     return plugin
 
 
 @contextmanager
-def place() -> Iterator[Place]:
-    """A run directory with the flow source, removed afterwards; PeerError with the remedy."""
-    plugin = flow_source()
+def place(program: Path | None = None) -> Iterator[Place]:
+    """A run directory with the flow source, removed afterwards; PeerError with the remedy.
+
+    The source is that of the build of `program`, or of the one that all commands take.
+    """
+    plugin = flow_source(switch_program() if program is None else program)
     if os.geteuid() != 0:
         raise PeerError("comparing switches needs root: they poll pinned cores and hugepages")
     # DPDK refuses plugins under a world-writable directory such as /tmp.

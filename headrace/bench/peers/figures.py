@@ -38,7 +38,7 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
             mpps = [pps / 1e6 for pps in outcome.pps]
             note = f"best setting: {outcome.setting}" if outcome.setting else None
             yield row(name, mpps, "Mpps", note=note)
-            yield from _arrivals(name, outcome, case)
+            yield from arrivals(name, outcome, case)
     ours = outcomes["headrace"]
     yield from _cycles(case.name, ours, case.published)
     goals = {"ovs-dpdk": case.goal, "l3fwd": L3FWD_GOAL}
@@ -53,12 +53,12 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
             yield row(name, ratios(ours, outcomes[peer]), "ratio", goal=goal)
 
 
-def _arrivals(name: str, outcome: Outcome, case: Case) -> Iterator[Row]:
+def arrivals(name: str, outcome: Outcome, case: Case) -> Iterator[Row]:
     """What the sinks never got of a window; what went elsewhere, as flooded packets do."""
     account = outcome.account
     if account is None:
         return
-    goal = 0 if outcome.system == "headrace" else None
+    goal = 0 if outcome.system != "ovs-dpdk" else None
     note = account.told() if account.lost else None
     yield row(f"{name} lost", [account.lost], "packets", goal=goal, better="lower", note=note)
     if case.bystanders:
