@@ -4,6 +4,8 @@
 import pytest
 
 from headrace.bench.peers import cases, figures, suites
+from headrace.bench.peers.account import Account, Counters
+from headrace.bench.peers.cases.case import Case
 from headrace.bench.peers.compare import Outcome
 from headrace.bench.peers.systems import PeerError
 from headrace.bench.rows import Row
@@ -11,7 +13,7 @@ from headrace.machine.tsc import tsc_hz
 
 
 def test_every_case_of_the_comparison_is_there_once() -> None:
-    """L2, L3 with few and many flows and prefixes, both gateways, the access gateway."""
+    """Every kind of pipeline, with few and many flows, and every firewall."""
     names = [case.name for case in suites.chosen_cases("")]
     assert len(names) == len(set(names))
     assert {
@@ -28,6 +30,24 @@ def test_every_case_of_the_comparison_is_there_once() -> None:
         "access-gateway-10kusers",
         "gateway-up-10kflows",
         "gateway-down-10kflows",
+        "l3-ipv6-2kprefixes-100flows",
+        "l3-ipv6-2kprefixes-10kflows",
+        "normal-100macs",
+        "normal-10kmacs",
+        "vlan-push-100rules-10kflows",
+        "vlan-pop-100rules-10kflows",
+        "group-all-4ports-100flows",
+        "metadata-10tables-100flows",
+        "dscp-goto-10kflows",
+        "nat-10krules-10kflows",
+        "firewall-acl-ipv6-10krules-even",
+        "firewall-acl-ipv6-10krules-zipf",
+        *(
+            f"firewall-{seed}-{size}rules-{traffic}"
+            for seed in ("acl", "fw", "ipc")
+            for size in ("1k", "10k", "100k")
+            for traffic in ("even", "zipf")
+        ),
     } == set(names)
 
 
@@ -39,7 +59,7 @@ def test_cases_are_chosen_by_words() -> None:
         suites.chosen_cases("nonsense")
 
 
-def _case(name: str) -> cases.Case:
+def _case(name: str) -> Case:
     return next(case for case in cases.all_cases() if case.name == name)
 
 
@@ -105,3 +125,27 @@ def test_flatness_is_from_one_flow_to_half_a_million() -> None:
     (missing,) = figures.flatness(list(few.values()), whole=True)
     assert missing.met is False
     assert list(figures.flatness(list(few.values()), whole=False)) == []
+
+
+def _arrivals(name: str, sent: tuple[int, ...], strayed: int) -> dict[str, Row]:
+    account = Account(Counters(5, 5, (0,) * len(sent)), Counters(105, 105, sent, strayed), 1.0)
+    outcome = Outcome("headrace", "", [1e6], account=account)
+    return {row.name: row for row in figures.arrivals(name, outcome, _case(name))}
+
+
+def test_a_loss_at_any_sink_misses_the_goal() -> None:
+    """Of a group of all ports each is to get every packet."""
+    name = "group-all-4ports-100flows"
+    assert _arrivals(name, (100, 100, 100, 100), 0)[f"{name} lost"].met is True
+    short = _arrivals(name, (100, 100, 99, 98), 0)[f"{name} lost"]
+    assert (short.value, short.met) == (3, False)
+    assert short.note == "0 between source and port, 3 between port and sink"
+    assert f"{name} strayed" not in _arrivals(name, (100, 100, 100, 100), 0)
+
+
+def test_flooded_packets_are_told() -> None:
+    """What a learning bridge sends where the receiver is not: it has not kept the address."""
+    name = "normal-10kmacs"
+    assert _arrivals(name, (100,), 0)[f"{name} strayed"].met is True
+    flooded = _arrivals(name, (100,), 7)[f"{name} strayed"]
+    assert (flooded.value, flooded.met) == (7, False)

@@ -21,13 +21,12 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from headrace.bench.peers.cases.case import random_numbers
-
 TCP, UDP, ICMP = 6, 17, 1
 ANY_PORT, HIGH_PORTS, LOW_PORTS = (0, 65535), (1024, 65535), (0, 1023)
 SERVICES = (20, 21, 22, 23, 25, 53, 80, 110, 119, 123, 135, 139, 143, 161, 389, 443, 445, 993)
 HIGHEST_PRIORITY, LOWEST_PRIORITY = 60_000, 10
 DENIED = 8  # one priority in so many denies
+RANDOM_SEED = 20160704
 NOISE_BITS = 16  # by so much may a wider rule be before a narrower one
 
 Numbers = npt.NDArray[np.uint64]
@@ -150,7 +149,7 @@ def _ports(kind: str, random: np.random.Generator) -> tuple[int, int]:
 
 def _filters(seed: Seed, entries: int, bits: int) -> list[Filter]:
     """Different filters that make just so many entries, in their order."""
-    random = random_numbers()
+    random = np.random.default_rng(RANDOM_SEED)
     sources, destinations = Addresses(bits, 0xA), Addresses(bits, 0xB)
 
     def drawn(shares: dict, count: int) -> list:  # type: ignore[type-arg]
@@ -236,11 +235,12 @@ class Ruleset:
 
     def traffic(self, flows: int) -> Numbers:
         """Allowed packets, each a flow, about as many of them made for each entry."""
-        random = random_numbers()
+        random = np.random.default_rng(RANDOM_SEED)
         found: list[Numbers] = []
         while sum(map(len, found)) < flows:
             picks = random.permutation(np.arange(flows) % len(self.values))
-            noise = random.integers(0, 1 << 64, (flows, self.values.shape[1]), dtype=np.uint64)
+            shape = (flows, self.values.shape[1])
+            noise = random.integers(0, 1 << min(self.bits, 64), shape, dtype=np.uint64)
             packets = self.values[picks] | noise & ~self.masks[picks]
             # Where any protocol will do it is one of the two that have ports.
             any_protocol = self.masks[picks, -1] >> np.uint64(32) == 0
@@ -301,7 +301,7 @@ def ruleset(seed: str, entries: int, bits: int = 32) -> Ruleset:
 
 def zipf(flows: int, packets: int) -> npt.NDArray[np.int64]:
     """Which flow each packet is of, the r-th most popular with a share of 1 / r."""
-    random = random_numbers()
+    random = np.random.default_rng(RANDOM_SEED)
     shares = 1 / np.arange(1, flows + 1)
     ranks = random.choice(flows, packets, p=shares / shares.sum())
     return random.permutation(flows)[ranks]

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.bench.peers import adversary, cases, figures, frames
+from headrace.bench.peers import adversary, cases, figures, frames, rte_acl
 from headrace.bench.peers.bed import manifest, place, running
 from headrace.bench.peers.cases import gateways
 from headrace.bench.peers.cases.case import Case
@@ -15,6 +15,8 @@ from headrace.bench.peers.systems import PeerError, Place, System
 from headrace.bench.rows import Row, row, skipped
 from headrace.machine.tsc import tsc_hz
 from headrace.results.statistics import median_interval
+
+ACL_SAMPLES = 3
 
 Say = Callable[[str], None]
 
@@ -40,6 +42,8 @@ def run_peers(plan: Plan, only: str, say: Say) -> tuple[list[Row], dict[str, Any
         for case in chosen:
             outcomes = {o.system: o for o in compare(case, systems, where, plan, say)}
             rows += list(figures.rows_of(case, outcomes))
+            if case.classified is not None:
+                rows += list(rte_acl.rows(case.name, *case.classified(), where, ACL_SAMPLES))
     rows += list(figures.flatness(rows, whole=not only))
     about = manifest(plan) | {
         "cycles": figures.CYCLES,

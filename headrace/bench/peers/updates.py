@@ -175,11 +175,15 @@ def firewall_flows() -> list[tuple[int, bytes]]:
     own = {(*value, *mask) for value, mask in zip(*_numbers(resident), strict=True)}
     others = ruleset("ipc", 10 * BATCH)
     found = [
-        (int(priority), openflow.five_tuple_match(value, mask))
-        for priority, value, mask in zip(others.priorities, *_numbers(others), strict=True)
+        openflow.five_tuple_match(value, mask)
+        for value, mask in zip(*_numbers(others), strict=True)
         if (*value, *mask) not in own
     ]
-    return [found[i * len(found) // BATCH] for i in range(BATCH)]
+    highest, lowest = int(resident.priorities.max()), int(resident.priorities.min())
+    return [
+        (highest - i * (highest - lowest) // (BATCH - 1), found[i * len(found) // BATCH])
+        for i in range(BATCH)
+    ]
 
 
 def _numbers(of: Ruleset) -> tuple[list[list[int]], list[list[int]]]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from headrace.bench.peers.frames import Bytes
+from headrace.bench.peers.rulesets import Filter, Numbers
 
 SOURCE, SINK = 1, 2
 ROUTER_MAC = "02:00:00:00:00:01"
@@ -82,6 +83,8 @@ class Case:
     ipv6_tables: tuple[int, ...] = ()
     # How long OVS may fill its caches before it is probed, seconds.
     filling_s: float = 0.0
+    # Filters and packets for a peer that classifies only.
+    classified: Callable[[], tuple[list[Filter], Numbers]] | None = None
 
     @property
     def device(self) -> str:

@@ -114,9 +114,15 @@ def firewall(seed: str, entries: int, *, popular: bool, bits: int = 32) -> Case:
     def rules() -> list[str]:
         return rules_of(ruleset(seed, entries, bits))
 
-    def make() -> Bytes:
-        made = frames_of(ruleset(seed, entries, bits).traffic(flows), bits)
+    def packets() -> Numbers:
+        made = ruleset(seed, entries, bits).traffic(flows)
         return made[zipf(flows, POPULAR_FRAMES)] if popular else made
+
+    def make() -> Bytes:
+        return frames_of(packets(), bits)
+
+    def classified() -> tuple[list[Filter], Numbers]:
+        return ruleset(seed, entries, bits).filters, packets()
 
     version = "" if bits == 32 else "-ipv6"
     name = f"firewall-{seed}{version}-{short(entries)}rules-{'zipf' if popular else 'even'}"
@@ -128,6 +134,7 @@ def firewall(seed: str, entries: int, *, popular: bool, bits: int = 32) -> Case:
         GOAL,
         ipv6_tables=() if bits == 32 else (0,),
         filling_s=FILLING_S[entries],
+        classified=classified if bits == 32 else None,
     )
 
 
