@@ -13,6 +13,8 @@ from headrace.bench.peers.cases.case import Case
 from headrace.bench.peers.switches import OpenVSwitchLike
 from headrace.bench.peers.systems import PeerError, Place
 
+REST_S = 0.15  # longer than a burst takes in which every packet is an upcall
+
 
 @dataclass(frozen=True)
 class Counters:
@@ -133,4 +135,4 @@ class Window:
             if time.monotonic() > deadline:
                 raise PeerError(f"{self.system.name}: the source did not come to rest in 20 s")
             seen = now
-            time.sleep(0.05)
+            time.sleep(REST_S)

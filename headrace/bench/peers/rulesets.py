@@ -234,11 +234,15 @@ class Ruleset:
         return best
 
     def traffic(self, flows: int) -> Numbers:
-        """Allowed packets, each a flow, about as many of them made for each entry."""
+        """Allowed packets, each a flow, about as many of them made for each entry.
+
+        With fewer flows than entries those of the entries that have one are drawn at random.
+        """
         random = np.random.default_rng(RANDOM_SEED)
         found: list[Numbers] = []
         while sum(map(len, found)) < flows:
-            picks = random.permutation(np.arange(flows) % len(self.values))
+            entries = len(self.values)
+            picks = random.permutation(np.arange(max(flows, entries)) % entries)[:flows]
             shape = (flows, self.values.shape[1])
             noise = random.integers(0, 1 << min(self.bits, 64), shape, dtype=np.uint64)
             packets = self.values[picks] | noise & ~self.masks[picks]
