@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rule sets of firewalls: sizes, ranges, which rule takes a packet, and the frames made of it."""
 
-import ipaddress
-
 import numpy as np
 import pytest
 
@@ -116,7 +114,8 @@ def test_ipv6_frames_have_room_for_tcp() -> None:
     assert (made[:, 12:14] == [0x86, 0xDD]).all()
     assert (made[:, 18:20] == [0, 20]).all()
     assert set(made[:, 20].tolist()) <= {6, 17, 58}
-    assert ipaddress.IPv6Address(made[0, 22:38].tobytes()) in ipaddress.IPv6Network("2000::/3")
+    # The rules' own; sources may be any.
+    assert ((made[:, 38] & 0xE0) == 0x20).all()
 
 
 def test_udp_checksums_are_true() -> None:

@@ -106,9 +106,15 @@ def time_to_effect(system: OpenVSwitchLike, repeats: int) -> Effect:
 
 @dataclass
 class Changes:
-    """How many changes a churn has made so far."""
+    """How many changes a churn has made so far, and, once it has ended, how long it took."""
 
     made: int = 0
+    seconds: float = 0.0
+
+    @property
+    def per_second(self) -> float:
+        """Changes per second of a churn that has ended; 0 if there was none."""
+        return self.made / self.seconds if self.seconds else 0.0
 
 
 @contextmanager
@@ -119,8 +125,10 @@ def _beside(work: Callable[[threading.Event, Changes], None]) -> Iterator[Change
     errors: list[Exception] = []
 
     def guarded() -> None:
+        start = time.perf_counter()
         try:
             work(until, changes)
+            changes.seconds = time.perf_counter() - start
         except Exception as error:
             errors.append(error)
 
@@ -149,7 +157,7 @@ def _changing(
                 session.send(both)
                 session.barrier()
                 changes.made += len(adds) + len(deletes)
-                # A little faster: the windows' edges count, too, in which nothing is changed.
+                # A little faster: connecting counts, too, in which nothing is changed.
                 due += (len(adds) + len(deletes)) / (PACE * CHURN_PER_SECOND)
                 time.sleep(max(0.0, due - time.perf_counter()))
 
