@@ -128,8 +128,8 @@ def _set_up(
     if (taken := time.monotonic() - start) > TOLD_S:
         say(f"{case.name}: {system.name} was set up in {taken:.0f} s")
     source.open()
-    if case.filling_s and len(system.settings()) > 1:
-        measure(system, 0.0, case.filling_s)
+    if case.filling_s:
+        system.fill(case.filling_s)
     setting = best_setting(system, plan)
     if setting:
         system.resume()

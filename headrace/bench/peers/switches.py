@@ -2,6 +2,8 @@
 """The switches that are compared: what Headrace and OVS-DPDK share, and each of them."""
 
 import os
+import re
+import time
 from pathlib import Path
 
 from headrace.bench.peers import ovs_overlay
@@ -192,6 +194,16 @@ class OvsDpdk(OpenVSwitchLike):
     def bridge_options(self, bridge: str) -> tuple[str, ...]:
         """OVS wants to be told that the bridge is a userspace one."""
         return ("--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure")
+
+    def fill(self, seconds: float) -> None:
+        """Until its datapath's flows grow by less than one in a hundred per second."""
+        deadline = time.monotonic() + seconds
+        before, flows = -1, 0
+        while flows > 1.01 * before and time.monotonic() < deadline:
+            before = flows
+            time.sleep(1.0)
+            told = run("ovs-appctl", "-t", self.rundir / "ovs.ctl", "upcall/show")
+            flows = sum(int(found) for found in re.findall(r"\(current (\d+)\)", told))
 
     def settings(self) -> list[str]:
         """The cache settings; Debian's build has no AVX512 look-up to choose."""

@@ -121,6 +121,10 @@ class System(ABC):
                 child.wait()
         self.children.clear()
 
+    def fill(self, seconds: float) -> None:
+        """Lets caches take what comes until they are full, at most so long; without any, a second."""
+        time.sleep(min(seconds, 1.0))
+
     @abstractmethod
     def load(self, case: Case) -> None:
         """Sets the case up: its source, sink and rules."""

@@ -103,7 +103,7 @@ def _firewall(switches: list[OpenVSwitchLike], where: Place, plan: Plan, say: Sa
         system.resume()
         system.load(case)
         source.open()
-        time.sleep(case.filling_s)
+        system.fill(case.filling_s)
         yield from _churned(
             system, case, source, "10k acl rule changes/s", updates.firewall_churn, plan, say
         )

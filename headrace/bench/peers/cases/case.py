@@ -81,7 +81,7 @@ class Case:
     learned: Callable[[], Bytes] | None = None
     # Tables of IPv6 prefixes: OVS tracks IPv4's alone unless told otherwise.
     ipv6_tables: tuple[int, ...] = ()
-    # How long OVS may fill its caches before it is probed, seconds.
+    # How long OVS may fill its caches at most before it is probed, seconds.
     filling_s: float = 0.0
     # Filters and packets for a peer that classifies only.
     classified: Callable[[], tuple[list[Filter], Numbers]] | None = None

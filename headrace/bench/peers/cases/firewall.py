@@ -27,7 +27,7 @@ FLOWS = 10_000
 POPULAR_FRAMES = 65_536  # drawn by popularity
 LOWEST = 1  # of the rule that denies all else
 GOAL = 3.0
-FILLING_S = {1_000: 1.0, 10_000: 3.0, 100_000: 20.0}  # by number of rules
+FILLING_S = 120.0  # at most
 NAMES = {TCP: "tcp", UDP: "udp", ICMP: "icmp"}
 
 
@@ -133,7 +133,7 @@ def firewall(seed: str, entries: int, *, popular: bool, bits: int = 32) -> Case:
         make,
         GOAL,
         ipv6_tables=() if bits == 32 else (0,),
-        filling_s=FILLING_S[entries],
+        filling_s=FILLING_S,
         classified=classified if bits == 32 else None,
     )
 
