@@ -122,7 +122,7 @@ class System(ABC):
         self.children.clear()
 
     def fill(self, seconds: float) -> None:
-        """Lets caches take what comes until they are full, at most so long; without any, a second."""
+        """Lets caches take what comes until they are full; where there are none, for a second."""
         time.sleep(min(seconds, 1.0))
 
     @abstractmethod
