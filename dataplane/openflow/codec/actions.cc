@@ -57,7 +57,7 @@ OfResult<Action> decode_action(uint16_t type, size_t length, Reader& body, Actio
 }
 
 OfResult<> check(const Action& action, const KnownHeaders& known) {
-  const auto* allowed = action.operation().allowed;
+  auto* const allowed = action.operation().allowed;
   if (allowed != nullptr && !allowed(action, known)) {
     return of_fail(error::kActionMatchInconsistent);
   }

@@ -81,8 +81,7 @@ TEST(ExperimenterActions, ANoteThatHoldsOneIsOneAndStaysANote) {
     const Octets note = as_note(action);
     const auto actions = decoded(note);
     ASSERT_TRUE(actions);
-    EXPECT_TRUE(std::holds_alternative<PushTunnelAction>(actions->front()) ||
-                std::holds_alternative<PopTunnelAction>(actions->front()));
+    EXPECT_TRUE(actions->front().is<PushTunnelAction>() || actions->front().is<PopTunnelAction>());
     EXPECT_EQ(encoded(*actions), note);
   }
 }
