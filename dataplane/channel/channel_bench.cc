@@ -61,10 +61,6 @@ Result<std::unique_ptr<Channel>> make_channel(const Options& options) {
   return make_ethdev_channel(options.ethdev);
 }
 
-void add(std::atomic<uint64_t>& counter, uint64_t more) {
-  counter.store(counter.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
-}
-
 /// Turns until the order or the window changes; the counts are its status's.
 void run(End& end, const ControlBlock& control, EndStatus& status, bool yield) {
   const uint32_t window = control.window.load(std::memory_order_acquire);
@@ -74,12 +70,12 @@ void run(End& end, const ControlBlock& control, EndStatus& status, bool yield) {
     for (uint32_t i = 0; i < kTurnsPerLook; ++i) {
       const Turn done = end.turn(work);
       if (done.packets > 0) {
-        add(status.packets, done.packets);
+        status.packets.add(done.packets);
       } else if (yield) {
         sched_yield();
       }
-      if (done.foreign > 0) add(status.foreign, done.foreign);
-      if (done.corrupt > 0) add(status.corrupt, done.corrupt);
+      if (done.foreign > 0) status.foreign.add(done.foreign);
+      if (done.corrupt > 0) status.corrupt.add(done.corrupt);
     }
   }
 }
@@ -206,8 +202,8 @@ class Controller {
 
   [[nodiscard]] Reading read() const {
     const EndStatus& got = control_->consumer;
-    return {Clock::now(), got.packets.load(), control_->producer.packets.load(), got.foreign.load(),
-            got.corrupt.load()};
+    return {Clock::now(), got.packets.read(), control_->producer.packets.read(), got.foreign.read(),
+            got.corrupt.read()};
   }
 
   /// Whether both ends live and there is time left.

@@ -8,6 +8,8 @@
 #include <atomic>
 #include <cstdint>
 
+#include "base/counter.h"
+
 namespace headrace::channel {
 
 enum class Order : uint32_t {
@@ -23,9 +25,9 @@ enum class State : uint32_t { starting, forked, open, failed };
 struct EndStatus {
   alignas(64) std::atomic<State> state{State::starting};
   std::array<char, 512> error{};  ///< written before State::failed
-  alignas(64) std::atomic<uint64_t> packets{0};
-  std::atomic<uint64_t> foreign{0};  ///< received, but not of the length that was sent
-  std::atomic<uint64_t> corrupt{0};  ///< the payload is not what was written
+  alignas(64) Counter packets;
+  Counter foreign;  ///< received, but not of the length that was sent
+  Counter corrupt;  ///< the payload is not what was written
 };
 
 struct ControlBlock {

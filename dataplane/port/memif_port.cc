@@ -64,8 +64,8 @@ class MemifPort final : public Port, public pipeline::PortIo {
 
 std::map<std::string, int64_t> MemifPort::statistics() const {
   std::map<std::string, int64_t> sums;
-  const auto add = [&sums](const char* name, const std::atomic<uint64_t>& count) {
-    sums[name] += static_cast<int64_t>(count.load(std::memory_order_relaxed));
+  const auto add = [&sums](const char* name, const Counter& count) {
+    sums[name] += static_cast<int64_t>(count.read());
   };
   for (uint16_t queue = 0; queue < n_rx_queues(); ++queue) {
     const memif::QueueCounts& in = endpoint_->receive_counts(queue);

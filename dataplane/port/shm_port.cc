@@ -5,8 +5,7 @@
 #include <rte_mbuf.h>
 #include <rte_memcpy.h>
 
-#include <atomic>
-
+#include "base/counter.h"
 #include "port/direct_end.h"
 #include "port/shm_group.h"
 
@@ -19,16 +18,12 @@ constexpr uint32_t kFirstFreshLevel = 16;
 
 /// Counts of one port; written by its worker, read by the control thread.
 struct Counts {
-  std::atomic<uint64_t> rx_packets{0};
-  std::atomic<uint64_t> rx_octets{0};
-  std::atomic<uint64_t> tx_packets{0};
-  std::atomic<uint64_t> tx_octets{0};
-  std::atomic<uint64_t> tx_copied{0};
-  std::atomic<uint64_t> tx_no_buffer{0};
-
-  static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
-    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
+  Counter rx_packets;
+  Counter rx_octets;
+  Counter tx_packets;
+  Counter tx_octets;
+  Counter tx_copied;
+  Counter tx_no_buffer;
 };
 
 class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
@@ -116,8 +111,8 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
     packets[i] = packet;
   }
   if (count > 0) {
-    Counts::add(counts_.rx_packets, count);
-    Counts::add(counts_.rx_octets, octets);
+    counts_.rx_packets.add(count);
+    counts_.rx_octets.add(octets);
   }
   return static_cast<uint16_t>(count);
 }
@@ -136,7 +131,7 @@ shm::Packet ShmPort::described(rte_mbuf* packet) noexcept {
       return kNone;
     }
     if (from != to) rte_memcpy(to, from, packet->pkt_len);
-    Counts::add(counts_.tx_copied, 1);
+    counts_.tx_copied.add(1);
   }
   return {.buffer = shm::MbufSet::buffer_of(carrier),
           .begin = carrier->data_off,
@@ -154,7 +149,7 @@ uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
     if (going[count].buffer == kNone.buffer) break;
     ++count;
   }
-  if (count < room) Counts::add(counts_.tx_no_buffer, 1);
+  if (count < room) counts_.tx_no_buffer.add(1);
   const uint32_t sent = ends_.send(place_, std::span(going).first(count));
   for (uint32_t i = 0; i < count; ++i) {
     rte_mbuf* carrier = group_->mbufs().mbuf(going[i].buffer);
@@ -166,15 +161,13 @@ uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
       rte_pktmbuf_free(carrier);
     }
   }
-  Counts::add(counts_.tx_packets, sent);
-  Counts::add(counts_.tx_octets, octets);
+  counts_.tx_packets.add(sent);
+  counts_.tx_octets.add(octets);
   return static_cast<uint16_t>(sent);
 }
 
 std::map<std::string, int64_t> ShmPort::statistics() const {
-  const auto read = [](const std::atomic<uint64_t>& counter) {
-    return static_cast<int64_t>(counter.load(std::memory_order_relaxed));
-  };
+  const auto read = [](const Counter& counter) { return static_cast<int64_t>(counter.read()); };
   const shm::Offences& offences = ends_.offences(place_);
   return {{"rx_packets", read(counts_.rx_packets)},
           {"rx_bytes", read(counts_.rx_octets)},

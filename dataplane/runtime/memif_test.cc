@@ -148,8 +148,8 @@ TEST_F(MemifTest, CarriesFramesOfAllSizesBothWays) {
     pass(by(client), at(server), 300, length);
     pass(by(server), at(client), 300, length);
   }
-  EXPECT_EQ(server->receive_counts(0).packets.load(), 3000u);
-  EXPECT_EQ(client->send_counts(0).packets.load(), 3000u);
+  EXPECT_EQ(server->receive_counts(0).packets.read(), 3000u);
+  EXPECT_EQ(client->send_counts(0).packets.read(), 3000u);
 }
 
 TEST_F(MemifTest, FullRingsRefuseAndLoseNothing) {
@@ -191,7 +191,7 @@ TEST_F(MemifTest, QueuesAreApart) {
   for (uint16_t queue = 0; queue < 3; ++queue) {
     pass(by(client, queue), at(server, queue), 200u + queue, 100);
     pass(by(server, queue), at(client, queue), 200u + queue, 100);
-    EXPECT_EQ(server->receive_counts(queue).packets.load(), 200u + queue);
+    EXPECT_EQ(server->receive_counts(queue).packets.read(), 200u + queue);
   }
 }
 
@@ -441,8 +441,8 @@ TEST_F(MemifTest, ReadsNothingBeyondTheMemoryHoweverTheRingIsScribbledOn) {
     const uint16_t sent = server->send(0, burst);
     rte_pktmbuf_free_bulk(burst.data() + sent, kBurst - sent);
   }
-  EXPECT_GT(server->receive_counts(0).bad_buffer.load(), 0u);
-  EXPECT_GT(server->receive_counts(0).bad_index.load(), 0u);
+  EXPECT_GT(server->receive_counts(0).bad_buffer.read(), 0u);
+  EXPECT_GT(server->receive_counts(0).bad_index.read(), 0u);
 }
 
 }  // namespace

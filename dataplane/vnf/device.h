@@ -15,8 +15,8 @@
 #include <span>
 #include <string>
 
+#include "base/counter.h"
 #include "base/result.h"
-#include "vnf/counter.h"
 #include "vnf/program_config.h"
 
 namespace headrace::vnf {

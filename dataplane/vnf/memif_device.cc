@@ -69,8 +69,7 @@ uint16_t MemifDevice::tx(std::span<rte_mbuf*> packets) noexcept {
 uint64_t MemifDevice::missed() const {
   if (!memif_) return 0;
   const port::memif::QueueCounts& counts = memif_->endpoint().receive_counts(0);
-  return counts.too_long.load(std::memory_order_relaxed) +
-         counts.bad_buffer.load(std::memory_order_relaxed);
+  return counts.too_long.read() + counts.bad_buffer.read();
 }
 
 }  // namespace headrace::vnf

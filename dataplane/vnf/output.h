@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "vnf/counter.h"
+#include "base/counter.h"
 
 namespace headrace::vnf {
 

@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "vnf/counter.h"
+#include "base/counter.h"
 #include "vnf/device.h"
 #include "vnf/function.h"
 #include "vnf/output.h"

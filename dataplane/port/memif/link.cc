@@ -70,7 +70,7 @@ uint16_t Ring::usable() noexcept {
   const auto count = static_cast<uint16_t>(read_index(theirs_) + bias_theirs_ - next_);
   if (count <= size_) [[likely]]
     return count;
-  QueueCounts::add(counts_.bad_index, 1);
+  counts_.bad_index.add(1);
   return 0;
 }
 
@@ -124,7 +124,7 @@ uint16_t Ring::receive(rte_mempool* pool, std::span<rte_mbuf*> packets) noexcept
     if (ahead[i].data != nullptr) rte_prefetch0(ahead[i].data);
   }
   if (rte_pktmbuf_alloc_bulk(pool, packets.data(), wanted) != 0) {
-    QueueCounts::add(counts_.no_buffer, 1);
+    counts_.no_buffer.add(1);
     return 0;  // they wait in the ring
   }
 
@@ -149,7 +149,7 @@ uint16_t Ring::receive(rte_mempool* pool, std::span<rte_mbuf*> packets) noexcept
     }
     // Senders publish whole packets: one that goes on where the ring ends is nonsense.
     if (!whole || bad || too_long || packet->data_len == 0) [[unlikely]] {
-      QueueCounts::add(too_long ? counts_.too_long : counts_.bad_buffer, 1);
+      too_long ? counts_.too_long : counts_.bad_buffer.add(1);
       rte_pktmbuf_reset(packet);
       continue;
     }
@@ -159,8 +159,8 @@ uint16_t Ring::receive(rte_mempool* pool, std::span<rte_mbuf*> packets) noexcept
   next_ = static_cast<uint16_t>(next_ + used);
   publish();
   if (made < wanted) rte_pktmbuf_free_bulk(packets.data() + made, wanted - made);
-  QueueCounts::add(counts_.packets, made);
-  QueueCounts::add(counts_.bytes, bytes);
+  counts_.packets.add(made);
+  counts_.bytes.add(bytes);
   return made;
 }
 
@@ -178,7 +178,7 @@ bool Ring::put(const rte_mbuf* packet, uint16_t usable) noexcept {
       to = {buffers_ + size_t{buffer_size_} * (index & mask_), buffer_size_, buffer_size_, false};
     }
     if (to.data == nullptr || to.length == 0) {
-      QueueCounts::add(counts_.bad_buffer, 1);
+      counts_.bad_buffer.add(1);
       return false;
     }
     uint32_t filled = 0;
@@ -226,8 +226,8 @@ uint16_t Ring::send(std::span<rte_mbuf*> packets) noexcept {
   if (sent == 0) return 0;
   publish();
   rte_pktmbuf_free_bulk(packets.data(), sent);
-  QueueCounts::add(counts_.packets, sent);
-  QueueCounts::add(counts_.bytes, bytes);
+  counts_.packets.add(sent);
+  counts_.bytes.add(bytes);
   return sent;
 }
 

@@ -30,6 +30,7 @@
 #include <span>
 #include <vector>
 
+#include "base/counter.h"
 #include "base/result.h"
 #include "port/memif/protocol.h"
 #include "port/memif/region.h"
@@ -38,16 +39,12 @@ namespace headrace::port::memif {
 
 /// Counts of one queue. They outlive links; each is written by the queue's worker only.
 struct alignas(64) QueueCounts {
-  std::atomic<uint64_t> packets{0};
-  std::atomic<uint64_t> bytes{0};
-  std::atomic<uint64_t> no_buffer{0};   ///< rounds in which no mbuf was to be had
-  std::atomic<uint64_t> too_long{0};    ///< packets that no mbuf holds
-  std::atomic<uint64_t> bad_index{0};   ///< the peer's index was more than a ring ahead
-  std::atomic<uint64_t> bad_buffer{0};  ///< the peer's descriptor led out of the shared memory
-
-  static void add(std::atomic<uint64_t>& counter, uint64_t amount) {
-    counter.store(counter.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
+  Counter packets;
+  Counter bytes;
+  Counter no_buffer;   ///< rounds in which no mbuf was to be had
+  Counter too_long;    ///< packets that no mbuf holds
+  Counter bad_index;   ///< the peer's index was more than a ring ahead
+  Counter bad_buffer;  ///< the peer's descriptor led out of the shared memory
 };
 
 /// Where a ring is, and how it is used.

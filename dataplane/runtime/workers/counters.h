@@ -1,25 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters that one worker writes and the control thread reads: exact, without locked operations.
+// What a worker counts about itself and its receive queues, for the control thread to read.
 #pragma once
 
 #include <rte_common.h>
 
-#include <atomic>
-#include <cstdint>
+#include "base/counter.h"
 
 namespace headrace::runtime {
-
-/// A counter with a single writer.
-class Counter {
- public:
-  void add(uint64_t amount) noexcept {
-    value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
-  }
-  [[nodiscard]] uint64_t read() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<uint64_t> value_{0};
-};
 
 /// What a worker spends its time on, in TSC cycles; a round polls every queue of the worker.
 /// Cycles of rounds in which something arrived are busy, those of other rounds (and sleep) idle.

@@ -25,10 +25,10 @@
 #include <string>
 #include <vector>
 
+#include "base/counter.h"
 #include "base/result.h"
 #include "ovsdb/switch_control.h"
 #include "pipeline/terms/port_io.h"
-#include "runtime/workers/counters.h"
 #include "runtime/workers/punt_ring.h"
 
 namespace headrace::runtime {

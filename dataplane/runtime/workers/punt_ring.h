@@ -12,9 +12,9 @@
 #include <memory>
 #include <span>
 
+#include "base/counter.h"
 #include "base/result.h"
 #include "pipeline/terms/punt.h"
-#include "runtime/workers/counters.h"
 
 namespace headrace::runtime {
 

@@ -9,9 +9,9 @@
 #include <memory>
 #include <vector>
 
+#include "base/counter.h"
 #include "base/result.h"
 #include "pipeline/terms/port_io.h"
-#include "runtime/workers/counters.h"
 #include "runtime/workers/punt_ring.h"
 
 namespace headrace::runtime {

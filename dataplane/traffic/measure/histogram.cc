@@ -9,11 +9,11 @@ namespace headrace::traffic {
 
 void Histogram::merge(const Histogram& other) noexcept {
   for (unsigned i = 0; i < kBuckets; ++i) {
-    if (const uint64_t count = other.counts_[i].get(); count != 0) counts_[i].add(count);
+    if (const uint64_t count = other.counts_[i].read(); count != 0) counts_[i].add(count);
   }
-  sum_.add(other.sum_.get());
-  min_.set(std::min(min_.get(), other.min_.get()));
-  max_.set(std::max(max_.get(), other.max_.get()));
+  sum_.add(other.sum_.read());
+  min_.set(std::min(min_.read(), other.min_.read()));
+  max_.set(std::max(max_.read(), other.max_.read()));
 }
 
 void Histogram::clear() noexcept {
@@ -25,18 +25,18 @@ void Histogram::clear() noexcept {
 
 uint64_t Histogram::count() const noexcept {
   uint64_t total = 0;
-  for (const Counter& count : counts_) total += count.get();
+  for (const Counter& count : counts_) total += count.read();
   return total;
 }
 
 uint64_t Histogram::min() const noexcept {
-  const uint64_t value = min_.get();
+  const uint64_t value = min_.read();
   return value == std::numeric_limits<uint64_t>::max() ? 0 : value;
 }
 
 double Histogram::mean() const noexcept {
   const uint64_t total = count();
-  return total == 0 ? 0.0 : static_cast<double>(sum_.get()) / static_cast<double>(total);
+  return total == 0 ? 0.0 : static_cast<double>(sum_.read()) / static_cast<double>(total);
 }
 
 double Histogram::quantile(double fraction) const noexcept {
@@ -46,7 +46,7 @@ double Histogram::quantile(double fraction) const noexcept {
       static_cast<uint64_t>(std::ceil(fraction * static_cast<double>(total))), 1, total);
   uint64_t below = 0;
   for (unsigned i = 0; i < kBuckets; ++i) {
-    below += counts_[i].get();
+    below += counts_[i].read();
     if (below < rank) continue;
     const uint64_t low = lower_bound(i);
     const uint64_t width = i + 1 < kBuckets ? lower_bound(i + 1) - low : 1;

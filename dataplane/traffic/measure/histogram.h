@@ -14,7 +14,7 @@
 #include <bit>
 #include <cstdint>
 
-#include "traffic/measure/counter.h"
+#include "base/counter.h"
 
 namespace headrace::traffic {
 
@@ -29,8 +29,8 @@ class Histogram {
   void record(uint64_t value) noexcept {
     counts_[index(value)].add(1);
     sum_.add(value);
-    if (value < min_.get()) min_.set(value);
-    if (value > max_.get()) max_.set(value);
+    if (value < min_.read()) min_.set(value);
+    if (value > max_.read()) max_.set(value);
   }
 
   /// Adds what `other` has counted.
@@ -39,12 +39,12 @@ class Histogram {
 
   [[nodiscard]] uint64_t count() const noexcept;
   /// How many values fell into a bucket.
-  [[nodiscard]] uint64_t count_of(unsigned bucket) const noexcept { return counts_[bucket].get(); }
+  [[nodiscard]] uint64_t count_of(unsigned bucket) const noexcept { return counts_[bucket].read(); }
   /// Of all values.
-  [[nodiscard]] uint64_t sum() const noexcept { return sum_.get(); }
+  [[nodiscard]] uint64_t sum() const noexcept { return sum_.read(); }
   /// 0 if empty, as all of these.
   [[nodiscard]] uint64_t min() const noexcept;
-  [[nodiscard]] uint64_t max() const noexcept { return max_.get(); }
+  [[nodiscard]] uint64_t max() const noexcept { return max_.read(); }
   [[nodiscard]] double mean() const noexcept;
   /// The least value that at least `fraction` (0..1) of the values do not exceed, to the
   /// histogram's precision; never below min() or above max().

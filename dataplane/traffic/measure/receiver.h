@@ -24,8 +24,8 @@
 #include <span>
 #include <vector>
 
+#include "base/counter.h"
 #include "traffic/frames/signature.h"
-#include "traffic/measure/counter.h"
 #include "traffic/measure/histogram.h"
 #include "traffic/measure/sequence.h"
 
@@ -56,9 +56,9 @@ class Receiver {
   void take(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept;
 
   /// Arrivals of a stream at the ports of this receiver that aren't the stream's own.
-  [[nodiscard]] uint64_t misdelivered(size_t number) const { return misdelivered_[number].get(); }
-  [[nodiscard]] uint64_t foreign() const { return foreign_.get(); }
-  [[nodiscard]] uint64_t stale() const { return stale_.get(); }
+  [[nodiscard]] uint64_t misdelivered(size_t number) const { return misdelivered_[number].read(); }
+  [[nodiscard]] uint64_t foreign() const { return foreign_.read(); }
+  [[nodiscard]] uint64_t stale() const { return stale_.read(); }
 
  private:
   void take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept;

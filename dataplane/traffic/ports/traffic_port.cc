@@ -228,14 +228,14 @@ json TrafficPort::counters() const {
   if (memif_) {
     const port::memif::QueueCounts& in = memif_->endpoint().receive_counts(0);
     const port::memif::QueueCounts& out = memif_->endpoint().send_counts(0);
-    return {{"rx_packets", in.packets.load()},
-            {"tx_packets", out.packets.load()},
-            {"rx_bytes", in.bytes.load()},
-            {"tx_bytes", out.bytes.load()},
+    return {{"rx_packets", in.packets.read()},
+            {"tx_packets", out.packets.read()},
+            {"rx_bytes", in.bytes.read()},
+            {"tx_bytes", out.bytes.read()},
             {"rx_missed", 0},
-            {"rx_errors", in.too_long.load() + in.bad_buffer.load() + in.bad_index.load()},
-            {"tx_errors", out.bad_buffer.load() + out.bad_index.load()},
-            {"rx_no_buffer", in.no_buffer.load()}};
+            {"rx_errors", in.too_long.read() + in.bad_buffer.read() + in.bad_index.read()},
+            {"tx_errors", out.bad_buffer.read() + out.bad_index.read()},
+            {"rx_no_buffer", in.no_buffer.read()}};
   }
   rte_eth_stats stats;
   if (rte_eth_stats_get(id_, &stats) != 0) return {};

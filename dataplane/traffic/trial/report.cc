@@ -24,7 +24,7 @@ struct Counts {
     const Sender& sender = trial.sender(stream);
     const Arrivals& arrivals = trial.arrivals(stream);
     // Received first: a packet that arrives in between must not make more received than sent.
-    received += arrivals.received.get();
+    received += arrivals.received.read();
     duplicated += arrivals.duplicated.get();
     reordered += arrivals.reordered.get();
     misdelivered += trial.misdelivered(stream);

@@ -15,9 +15,9 @@
 
 #include <cstdint>
 
+#include "base/counter.h"
 #include "traffic/frames/frame_set.h"
 #include "traffic/frames/stream.h"
-#include "traffic/measure/counter.h"
 #include "traffic/measure/histogram.h"
 #include "traffic/ports/traffic_port.h"
 #include "traffic/trial/pacer.h"
@@ -55,8 +55,8 @@ class Sender {
   /// Nothing is left to send.
   [[nodiscard]] bool done() const { return unpaced_left_ == 0 && pacer_.done(); }
 
-  [[nodiscard]] uint64_t sent() const { return sent_.get(); }
-  [[nodiscard]] uint64_t unsent() const { return unsent_.get(); }
+  [[nodiscard]] uint64_t sent() const { return sent_.read(); }
+  [[nodiscard]] uint64_t unsent() const { return unsent_.read(); }
   /// How much later than meant packets were handed to the device, in cycles.
   [[nodiscard]] const Histogram& lateness() const { return lateness_; }
 

@@ -42,9 +42,9 @@ uint64_t Trial::misdelivered(size_t i) const {
 }
 
 double Trial::sending_s() const {
-  const uint64_t begin = state_.begin.get();
+  const uint64_t begin = state_.begin.read();
   if (begin == 0) return 0;
-  const uint64_t end = state_.end.get();
+  const uint64_t end = state_.end.read();
   const uint64_t now = end != 0 ? end : rte_rdtsc();
   return now > begin ? static_cast<double>(now - begin) / state_.tsc_hz : 0;
 }

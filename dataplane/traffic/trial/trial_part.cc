@@ -120,7 +120,7 @@ void TrialPart::drain_phase() {
   for (uint64_t now = rte_rdtsc(); now < std::min(end, settled); now = rte_rdtsc()) {
     round(false);
     if (state_.options.yield) sched_yield();
-    const uint64_t sent = state_.end.get();
+    const uint64_t sent = state_.end.read();
     if (sent == 0) continue;  // others still send
     if (end == kNever) end = rte_rdtsc() + state_.cycles(state_.options.drain_s);
     if (settled == kNever && state_.all_back()) settled = now + state_.cycles(kSettleS);
@@ -186,14 +186,14 @@ bool TrialPart::all_sent() const {
 }
 
 double TrialPart::busy_share() const {
-  const uint64_t total = total_cycles_.get();
-  return total == 0 ? 0 : static_cast<double>(busy_cycles_.get()) / static_cast<double>(total);
+  const uint64_t total = total_cycles_.read();
+  return total == 0 ? 0 : static_cast<double>(busy_cycles_.read()) / static_cast<double>(total);
 }
 
 double TrialPart::on_core_share() const {
-  const uint64_t total = sending_ns_.get();
+  const uint64_t total = sending_ns_.read();
   if (total == 0) return -1;
-  return std::min(1.0, static_cast<double>(running_ns_.get()) / static_cast<double>(total));
+  return std::min(1.0, static_cast<double>(running_ns_.read()) / static_cast<double>(total));
 }
 
 }  // namespace headrace::traffic

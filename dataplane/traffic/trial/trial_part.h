@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "traffic/measure/counter.h"
+#include "base/counter.h"
 #include "traffic/measure/receiver.h"
 #include "traffic/trial/trial_state.h"
 
@@ -38,7 +38,7 @@ class TrialPart {
   /// core. Below 0 while it still sends. (What a hypervisor takes is not seen.)
   [[nodiscard]] double on_core_share() const;
   /// How often the kernel took the core away while it sent.
-  [[nodiscard]] uint64_t preemptions() const { return preemptions_.get(); }
+  [[nodiscard]] uint64_t preemptions() const { return preemptions_.read(); }
 
  private:
   void start_senders(uint8_t run, uint64_t begin, uint64_t end);

@@ -50,7 +50,7 @@ Pacer TrialState::schedule(size_t i, uint64_t from, uint64_t until) const {
 
 bool TrialState::all_back() const {
   for (size_t i = 0; i < senders.size(); ++i) {
-    if (arrivals[i]->received.get() != senders[i]->sent()) return false;
+    if (arrivals[i]->received.read() != senders[i]->sent()) return false;
   }
   return true;
 }

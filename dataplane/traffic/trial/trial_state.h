@@ -11,8 +11,8 @@
 #include <span>
 #include <vector>
 
+#include "base/counter.h"
 #include "traffic/frames/stream.h"
-#include "traffic/measure/counter.h"
 #include "traffic/measure/receiver.h"
 #include "traffic/ports/traffic_port.h"
 #include "traffic/trial/meeting.h"
