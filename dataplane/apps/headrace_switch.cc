@@ -101,13 +101,13 @@ Result<> run(const Arguments& arguments) {
   std::filesystem::create_directories(arguments.rundir, error);
   if (error) return fail("--rundir {}: {}", arguments.rundir, error.message());
 
-  const auto eal = runtime::Eal::init({.file_prefix = arguments.file_prefix,
-                                       .main_cpu = arguments.control_cpu,
-                                       .memory_mb = arguments.memory_mb,
-                                       .allow_hugepages = !arguments.no_huge,
-                                       .pci = arguments.pci,
-                                       .log_level = arguments.eal_log_level,
-                                       .extra = arguments.eal_extra});
+  const auto eal = eal::Eal::init({.file_prefix = arguments.file_prefix,
+                                   .main_cpu = arguments.control_cpu,
+                                   .memory_mb = arguments.memory_mb,
+                                   .allow_hugepages = !arguments.no_huge,
+                                   .pci = arguments.pci,
+                                   .log_level = arguments.eal_log_level,
+                                   .extra = arguments.eal_extra});
   if (!eal) return tl::unexpected(eal.error());
 
   asio::io_context io(1);

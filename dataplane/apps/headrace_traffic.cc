@@ -20,7 +20,7 @@ struct Options {
   std::string control_path;
   std::vector<uint32_t> cpus;
   std::optional<uint32_t> control_cpu;
-  headrace::runtime::EalOptions eal;
+  headrace::eal::EalOptions eal;
   bool no_huge{false};
   std::string log_level{"info"};
 };
@@ -29,7 +29,7 @@ Result<> serve(Options& options) {
   if (auto ok = headrace::log::init("headrace-traffic", options.log_level); !ok) return ok;
   options.eal.main_cpu = options.control_cpu.value_or(options.cpus.front());
   options.eal.allow_hugepages = !options.no_huge;
-  auto eal = headrace::runtime::Eal::init(options.eal);
+  auto eal = headrace::eal::Eal::init(options.eal);
   if (!eal) return tl::unexpected(eal.error());
   auto crew = headrace::traffic::Crew::start(options.cpus);
   if (!crew) return tl::unexpected(crew.error());

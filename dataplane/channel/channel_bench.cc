@@ -95,7 +95,7 @@ int live(Channel& channel, Role role, const Options& options, ControlBlock& cont
   const uint32_t cpu = options.cpus[static_cast<size_t>(role)];
   status.state.store(State::forked, std::memory_order_release);
   while (control.order.load() == Order::wait) std::this_thread::sleep_for(kPause);
-  if (auto pinned = runtime::pin_this_thread(cpu); !pinned) return failed(pinned.error());
+  if (auto pinned = eal::pin_this_thread(cpu); !pinned) return failed(pinned.error());
   auto end = channel.open(role, cpu);
   if (!end) return failed(end.error());
   status.state.store(State::open, std::memory_order_release);

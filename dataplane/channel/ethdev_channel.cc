@@ -27,11 +27,11 @@ class Device {
                                               const EthdevOptions& options, uint32_t cpu) {
     std::unique_ptr<Device> device(new Device);
     auto eal =
-        runtime::Eal::init({.main_cpu = cpu, .memory_mb = options.memory_mb, .log_level = "error"});
+        eal::Eal::init({.main_cpu = cpu, .memory_mb = options.memory_mb, .log_level = "error"});
     if (!eal) return tl::unexpected(eal.error());
     device->eal_ = std::move(*eal);
     // More than the rings of both sides and a cache hold: zero copy lends them all.
-    auto pool = runtime::make_mempool({.name = "channel", .buffers = 8191});
+    auto pool = eal::make_mempool({.name = "channel", .buffers = 8191});
     if (!pool) return tl::unexpected(pool.error());
     device->pool_ = std::move(*pool);
     if (auto started = device->start(devargs, options.descriptors); !started) {
@@ -105,8 +105,8 @@ class Device {
     return {};
   }
 
-  std::unique_ptr<runtime::Eal> eal_;
-  runtime::Mempool pool_;
+  std::unique_ptr<eal::Eal> eal_;
+  eal::Mempool pool_;
   uint16_t id_{0};
   bool probed_{false};
 };

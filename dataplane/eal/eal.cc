@@ -16,7 +16,7 @@
 #include "eal/hugepages.h"
 #include "eal/thread.h"
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 namespace {
 
@@ -138,4 +138,4 @@ nlohmann::json Eal::status() const {
           {"main_cpu", options_.main_cpu}};
 }
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

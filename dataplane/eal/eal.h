@@ -26,7 +26,7 @@
 
 #include "base/result.h"
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 struct EalOptions {
   /// Unique among the running DPDK processes of the machine; empty: "headrace-<pid>".
@@ -67,4 +67,4 @@ class Eal {
   bool started_{false};
 };
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

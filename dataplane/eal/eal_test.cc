@@ -15,7 +15,7 @@
 #include "eal/mempool.h"
 #include "eal/thread.h"
 
-namespace headrace::runtime {
+namespace headrace::eal {
 namespace {
 
 std::string prefix() {
@@ -126,4 +126,4 @@ TEST_F(HugepagesTest, UnlinksOnlyItsOwnFiles) {
 }
 
 }  // namespace
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

@@ -6,7 +6,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc) {
   std::ifstream meminfo(proc / "meminfo");
@@ -60,4 +60,4 @@ void unlink_hugepage_files(const std::string& mount, const std::string& file_pre
   }
 }
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

@@ -7,7 +7,7 @@
 #include <optional>
 #include <string>
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 struct HugepageMount {
   std::string path;
@@ -22,4 +22,4 @@ std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc = 
 /// Removes the files that EAL made for `file_prefix` in a hugetlbfs mount; maps stay valid.
 void unlink_hugepage_files(const std::string& mount, const std::string& file_prefix);
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

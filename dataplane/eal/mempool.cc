@@ -6,7 +6,7 @@
 #include <rte_mbuf.h>
 #include <rte_mbuf_pool_ops.h>
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 namespace {
 
@@ -53,4 +53,4 @@ Result<Mempool> make_mempool(const MempoolOptions& options) {
   return Mempool(pool);
 }
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

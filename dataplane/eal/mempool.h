@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 struct MempoolFree {
   void operator()(rte_mempool* pool) const { rte_mempool_free(pool); }
@@ -31,4 +31,4 @@ struct MempoolOptions {
 /// Makes a pool of mbufs. Fails with how much memory it would have taken.
 Result<Mempool> make_mempool(const MempoolOptions& options);
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

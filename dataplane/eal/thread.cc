@@ -8,7 +8,7 @@
 #include <cstring>
 #include <thread>
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 Result<> pin_this_thread(uint32_t cpu) {
   if (cpu >= CPU_SETSIZE) return fail("CPU {}: there is no such CPU", cpu);
@@ -40,4 +40,4 @@ DpdkThread::~DpdkThread() {
   if (registered_) rte_thread_unregister();
 }
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

@@ -7,7 +7,7 @@
 
 #include "base/result.h"
 
-namespace headrace::runtime {
+namespace headrace::eal {
 
 /// Pins the calling thread to `cpu`. Fails if the process may not run there.
 Result<> pin_this_thread(uint32_t cpu);
@@ -34,4 +34,4 @@ class DpdkThread {
   bool registered_;
 };
 
-}  // namespace headrace::runtime
+}  // namespace headrace::eal

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "packet/mac_address.h"
 #include "port/memif/endpoint.h"
 
 namespace headrace::port {
@@ -13,21 +14,13 @@ namespace {
 
 constexpr uint32_t kMaxMtu = 65535 - 18;
 
-/// A locally administered address, the same at every start.
-MacAddress mac_of_name(const std::string& name) {
-  const uint64_t hash = std::hash<std::string>{}(name);
-  MacAddress mac{0x02, 0xfe};
-  for (size_t i = 2; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(hash >> 8 * i);
-  return mac;
-}
-
 class MemifPort final : public Port, public pipeline::PortIo {
  public:
   MemifPort(const PortConfig& config, std::shared_ptr<memif::Endpoint> endpoint)
       : name_(config.name),
         pool_(config.pool),
         endpoint_(std::move(endpoint)),
-        mac_(config.mac.value_or(mac_of_name(config.name))),
+        mac_(config.mac.value_or(packet::mac_from_name(config.name))),
         mtu_(config.mtu.value_or(kDefaultMtu)) {}
 
   uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {

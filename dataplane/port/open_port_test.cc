@@ -24,11 +24,11 @@ std::string unique(const std::string& name) {
 class PortTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto eal = runtime::Eal::init(
+    auto eal = eal::Eal::init(
         {.file_prefix = unique("headrace-port-test-"), .memory_mb = 128, .allow_hugepages = false});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = std::move(*eal);
-    auto pool = runtime::make_mempool({.name = "port-test", .buffers = 8191, .cache = 0});
+    auto pool = eal::make_mempool({.name = "port-test", .buffers = 8191, .cache = 0});
     ASSERT_TRUE(pool) << pool.error().message;
     pool_ = std::move(*pool);
   }
@@ -95,8 +95,8 @@ class PortTest : public ::testing::Test {
 
   static inline asio::io_context io_{1};
   static inline pipeline::ImmediateReclaimer reclaimer_;
-  static inline std::unique_ptr<runtime::Eal> eal_;
-  static inline runtime::Mempool pool_;
+  static inline std::unique_ptr<eal::Eal> eal_;
+  static inline eal::Mempool pool_;
 };
 
 TEST_F(PortTest, NullDeviceReceivesAndSinks) {

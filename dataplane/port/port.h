@@ -32,13 +32,14 @@
 #include <vector>
 
 #include "base/result.h"
+#include "packet/mac_address.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/reclaimer.h"
 
 namespace headrace::port {
 
 using StringMap = std::map<std::string, std::string>;
-using MacAddress = std::array<uint8_t, 6>;
+using packet::MacAddress;
 
 class DirectEnd;
 

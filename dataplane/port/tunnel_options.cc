@@ -4,8 +4,8 @@
 #include <arpa/inet.h>
 
 #include <charconv>
-#include <cstdio>
 
+#include "packet/mac_address.h"
 #include "port/options.h"
 
 namespace headrace::port {
@@ -78,14 +78,10 @@ Result<> read_addresses(const PortConfig& config, Options& options, TunnelOption
     read.gateway = *address;
   }
   if (const std::optional<std::string> text = options.text("remote_mac")) {
-    MacAddress mac{};
-    int end = 0;
-    if (std::sscanf(text->c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1],
-                    &mac[2], &mac[3], &mac[4], &mac[5], &end) != 6 ||
-        static_cast<size_t>(end) != text->size()) {
+    read.remote_mac = packet::parse_mac(*text);
+    if (!read.remote_mac) {
       return fail("{}: options:remote_mac is '{}': write xx:xx:xx:xx:xx:xx", config.name, *text);
     }
-    read.remote_mac = mac;
   }
   read.underlay = options.text("underlay").value_or("");
   if (read.local && read.remote && read.local->ipv6 != read.remote->ipv6) {

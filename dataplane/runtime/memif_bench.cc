@@ -142,8 +142,8 @@ Rate measure(Side& tested, Side& peer, bool tested_sends, rte_mempool* pool, uin
   uint64_t packets[2]{};
   uint64_t cycles[2]{};
   const auto run = [&](Side& side, bool sends, unsigned on, unsigned which) {
-    const runtime::DpdkThread registered;
-    if (!runtime::pin_this_thread(on)) std::exit(1);
+    const eal::DpdkThread registered;
+    if (!eal::pin_this_thread(on)) std::exit(1);
     if (sends) return keep_sending(side, pool, size, stop, packets[which], cycles[which]);
     keep_receiving(side, stop, packets[which], cycles[which]);
   };
@@ -171,13 +171,13 @@ double median(std::vector<double> values) {
 }
 
 void run(unsigned peer_cpu, unsigned cpu) {
-  const auto eal = runtime::Eal::init(
+  const auto eal = eal::Eal::init(
       {.file_prefix = fmt::format("headrace-memif-bench-{}", ::getpid()), .memory_mb = 256});
   if (!eal) {
     std::fprintf(stderr, "%s\n", eal.error().message.c_str());
     std::exit(1);
   }
-  auto pool = runtime::make_mempool({.name = "bench", .buffers = 32767});
+  auto pool = eal::make_mempool({.name = "bench", .buffers = 32767});
   if (!pool) std::exit(1);
   asio::io_context io(1);
   const std::string base = fmt::format("/tmp/headrace-memif-bench-{}-", ::getpid());

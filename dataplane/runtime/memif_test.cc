@@ -47,12 +47,12 @@ class MemifTest : public ::testing::Test {
   static constexpr unsigned kBuffers = 8191;
 
   static void SetUpTestSuite() {
-    auto eal = runtime::Eal::init({.file_prefix = unique("headrace-memif-test-"),
-                                   .memory_mb = 256,
-                                   .allow_hugepages = false});
+    auto eal = eal::Eal::init({.file_prefix = unique("headrace-memif-test-"),
+                               .memory_mb = 256,
+                               .allow_hugepages = false});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = std::move(*eal);
-    auto pool = runtime::make_mempool(
+    auto pool = eal::make_mempool(
         {.name = "memif-test", .buffers = kBuffers, .cache = 0, .data_size = 10000});
     ASSERT_TRUE(pool) << pool.error().message;
     pool_ = std::move(*pool);
@@ -134,8 +134,8 @@ class MemifTest : public ::testing::Test {
 
   asio::io_context io{1};
   Later reclaimer;
-  static inline std::unique_ptr<runtime::Eal> eal_;
-  static inline runtime::Mempool pool_;
+  static inline std::unique_ptr<eal::Eal> eal_;
+  static inline eal::Mempool pool_;
 };
 
 TEST_F(MemifTest, CarriesFramesOfAllSizesBothWays) {

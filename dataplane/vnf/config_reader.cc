@@ -99,7 +99,7 @@ MacAddress ConfigReader::mac(const char* key) {
 std::optional<MacAddress> ConfigReader::optional_mac(const char* key) {
   const Json* value = find(key, false);
   if (value == nullptr) return std::nullopt;
-  const auto mac = value->is_string() ? parse_mac(value->get<std::string>()) : std::nullopt;
+  const auto mac = value->is_string() ? packet::parse_mac(value->get<std::string>()) : std::nullopt;
   if (!mac)
     complain(key, fmt::format("{} is not a MAC address (xx:xx:xx:xx:xx:xx)", value->dump()));
   return mac;

@@ -27,7 +27,7 @@ Json Device::status() const {
   return {{"rx_packets", rx_packets_.read()}, {"rx_bytes", rx_bytes_.read()},
           {"tx_packets", tx_packets_.read()}, {"tx_bytes", tx_bytes_.read()},
           {"tx_dropped", tx_dropped_.read()}, {"rx_missed", missed()},
-          {"link", link_up_ ? "up" : "down"}, {"mac", to_text(mac_)}};
+          {"link", link_up_ ? "up" : "down"}, {"mac", packet::format_mac(mac_)}};
 }
 
 }  // namespace headrace::vnf

@@ -3,21 +3,16 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
 
 #include "vnf/output.h"
 
 namespace headrace::vnf {
 namespace {
 
-/// A locally administered address, the same at every start: of the socket and the interface's id.
+/// The same at every start: of the socket, the interface's id and the role.
 MacAddress mac_of(const port::memif::EndpointConfig& config) {
-  const uint64_t hash =
-      std::hash<std::string>{}(config.socket + "#" + std::to_string(config.id) +
+  return packet::mac_from_name(config.socket + "#" + std::to_string(config.id) +
                                (config.role == port::memif::Role::server ? "s" : "c"));
-  MacAddress mac{0x02, 0xfe};
-  for (size_t i = 2; i < mac.size(); ++i) mac[i] = static_cast<uint8_t>(hash >> 8 * i);
-  return mac;
 }
 
 }  // namespace

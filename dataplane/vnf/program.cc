@@ -80,7 +80,7 @@ class Opener {
     wake.sa_handler = [](int) {};  // no SA_RESTART: the wait in accept() ends with EINTR
     sigaction(SIGUSR1, &wake, nullptr);
     thread_ = std::thread([this, ports = std::move(ports), pool, &io, done = std::move(done)] {
-      const runtime::DpdkThread registration;
+      const eal::DpdkThread registration;
       done(open(ports, pool, io));
       finished_.store(true);
     });
@@ -144,8 +144,8 @@ class Program {
   asio::steady_timer timer_{io_};
   Result<> outcome_;
   bool stopping_{false};
-  std::unique_ptr<runtime::Eal> eal_;  // the order of these members is that of their making
-  runtime::Mempool pool_;
+  std::unique_ptr<eal::Eal> eal_;  // the order of these members is that of their making
+  eal::Mempool pool_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<ControlServer> server_;
@@ -172,15 +172,15 @@ Result<> Program::open() {
   checked->function.reset();
   std::vector<std::string> plugins;
   for (const auto& plugin : config_.plugins) plugins.insert(plugins.end(), {"-d", plugin});
-  auto eal = runtime::Eal::init({.file_prefix = config_.file_prefix,
-                                 .main_cpu = config_.cpu,
-                                 .memory_mb = config_.memory_mb,
-                                 .allow_hugepages = config_.allow_hugepages,
-                                 .pci = std::ranges::any_of(config_.ports, is_pci),
-                                 .extra = std::move(plugins)});
+  auto eal = eal::Eal::init({.file_prefix = config_.file_prefix,
+                             .main_cpu = config_.cpu,
+                             .memory_mb = config_.memory_mb,
+                             .allow_hugepages = config_.allow_hugepages,
+                             .pci = std::ranges::any_of(config_.ports, is_pci),
+                             .extra = std::move(plugins)});
   if (!eal) return tl::unexpected(eal.error());
   eal_ = *std::move(eal);
-  auto pool = runtime::make_mempool({.name = "vnf", .buffers = buffers_for(config_)});
+  auto pool = eal::make_mempool({.name = "vnf", .buffers = buffers_for(config_)});
   if (!pool) return tl::unexpected(pool.error());
   pool_ = *std::move(pool);
   watch_signals();

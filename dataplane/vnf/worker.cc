@@ -55,8 +55,8 @@ Result<> Worker::start() {
   std::promise<Result<>> pinned;
   auto outcome = pinned.get_future();
   thread_ = std::thread([this, &pinned] {
-    runtime::name_this_thread("vnf-worker");
-    const auto result = runtime::pin_this_thread(options_.cpu);
+    eal::name_this_thread("vnf-worker");
+    const auto result = eal::pin_this_thread(options_.cpu);
     const bool ok = result.has_value();
     pinned.set_value(result);
     if (ok) run();
@@ -116,7 +116,7 @@ void Worker::rest() {
 }
 
 void Worker::run() {
-  const runtime::DpdkThread registration;
+  const eal::DpdkThread registration;
   uint64_t now = rte_rdtsc();
   while (!stopping_.load(std::memory_order_relaxed)) {
     take_replacement();

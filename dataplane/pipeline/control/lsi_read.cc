@@ -116,7 +116,12 @@ DropCounts Lsi::drops() const {
 }
 
 std::vector<LearnedMac> Lsi::learned_macs() const {
-  return state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift));
+  std::vector<LearnedMac> all;
+  for (const auto& [mac, vlan, port] :
+       state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift))) {
+    all.push_back({.mac = mac, .vlan = vlan, .port = port});
+  }
+  return all;
 }
 
 std::unique_ptr<LsiPaths> Lsi::paths() const {

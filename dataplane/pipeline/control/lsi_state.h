@@ -5,23 +5,26 @@
 
 #include <rte_cycles.h>
 
+#include "packet/mac_table.h"
 #include "pipeline/control/flow_tables.h"
 #include "pipeline/control/group_table.h"
 #include "pipeline/control/lsi.h"
 #include "pipeline/control/meter_table.h"
 #include "pipeline/control/mirror_table.h"
 #include "pipeline/control/port_table.h"
-#include "pipeline/program/mac_table.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {
+
+/// Addresses that NORMAL learns at most.
+inline constexpr size_t kLearnedMacs = 16384;
 
 struct Lsi::State final : Resolver {
   State(const LsiConfig& config, Reclaimer& reclaimer)
       : config(config),
         reclaimer(reclaimer),
         hz(config.clock.hz != 0 ? config.clock.hz : rte_get_tsc_hz()),
-        macs(mac_age()),
+        macs(kLearnedMacs, mac_age()),
         groups(counters, reclaimer, hz, config.max_groups),
         meters(counters, reclaimer, hz, config.max_meters),
         flows(config, hz, counters, reclaimer,
@@ -124,7 +127,7 @@ struct Lsi::State final : Resolver {
   NormalConfig normal{};
   CounterSpace counters{kMaxRules};
   PortTable ports;
-  MacTable macs;
+  packet::MacTable macs;
   GroupTable groups;
   MeterTable meters;
   FlowTables flows;

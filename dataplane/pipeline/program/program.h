@@ -32,15 +32,17 @@
 #include "pipeline/program/receive_feature.h"
 #include "pipeline/program/rule.h"
 
-namespace headrace::pipeline {
-
+namespace headrace::packet {
 class MacTable;
+}  // namespace headrace::packet
+
+namespace headrace::pipeline {
 
 struct LsiProgram {
   uint32_t lsi_id{0};
   const Rule* rules{nullptr};
   const CounterSpace* counters{nullptr};
-  MacTable* macs{nullptr};                       ///< for NORMAL; written by workers
+  packet::MacTable* macs{nullptr};               ///< for NORMAL; written by workers
   bool forwards_reserved{false};                 ///< NORMAL, to 01:80:c2:00:00:0x
   packet::Depth depth{packet::Depth::l2};        ///< how far packets must be parsed
   match::Extractor extract{nullptr};             ///< parses a burst to that depth

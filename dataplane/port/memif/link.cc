@@ -149,7 +149,7 @@ uint16_t Ring::receive(rte_mempool* pool, std::span<rte_mbuf*> packets) noexcept
     }
     // Senders publish whole packets: one that goes on where the ring ends is nonsense.
     if (!whole || bad || too_long || packet->data_len == 0) [[unlikely]] {
-      too_long ? counts_.too_long : counts_.bad_buffer.add(1);
+      (too_long ? counts_.too_long : counts_.bad_buffer).add(1);
       rte_pktmbuf_reset(packet);
       continue;
     }

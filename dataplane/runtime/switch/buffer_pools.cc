@@ -25,9 +25,9 @@ uint32_t buffers_in(uint64_t bytes, uint16_t data) {
 
 Result<BufferPools> BufferPools::make(uint32_t memory_mb) {
   const uint64_t bytes = (uint64_t{memory_mb} << 20) / 2;
-  Result<Mempool> pool = make_mempool({.name = "ordinary",
-                                       .buffers = buffers_in(bytes, kOrdinaryData),
-                                       .data_size = kOrdinaryData});
+  Result<eal::Mempool> pool = eal::make_mempool({.name = "ordinary",
+                                                 .buffers = buffers_in(bytes, kOrdinaryData),
+                                                 .data_size = kOrdinaryData});
   if (!pool) return tl::unexpected(pool.error());
   return BufferPools(std::move(*pool), memory_mb);
 }
@@ -45,7 +45,7 @@ Result<rte_mempool*> BufferPools::for_frame(uint32_t octets) {
   if (octets > kJumboData) return fail("{} octets: at most {} are possible", octets, kJumboData);
   if (!jumbo_) {
     const uint64_t bytes = (uint64_t{memory_mb_} << 20) / 8;
-    Result<Mempool> pool = make_mempool(
+    Result<eal::Mempool> pool = eal::make_mempool(
         {.name = "jumbo", .buffers = buffers_in(bytes, kJumboData), .data_size = kJumboData});
     if (!pool) return tl::unexpected(pool.error());
     jumbo_ = std::move(*pool);

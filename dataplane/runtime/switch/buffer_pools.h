@@ -27,11 +27,11 @@ class BufferPools {
   [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }
 
  private:
-  BufferPools(Mempool ordinary, uint32_t memory_mb)
+  BufferPools(eal::Mempool ordinary, uint32_t memory_mb)
       : ordinary_(std::move(ordinary)), memory_mb_(memory_mb) {}
 
-  Mempool ordinary_;
-  Mempool jumbo_;
+  eal::Mempool ordinary_;
+  eal::Mempool jumbo_;
   uint32_t memory_mb_;
 };
 

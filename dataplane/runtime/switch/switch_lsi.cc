@@ -3,11 +3,11 @@
 
 #include <rte_cycles.h>
 
-#include <cstdio>
 #include <cstring>
 #include <thread>
 
 #include "base/log.h"
+#include "packet/mac_address.h"
 #include "pipeline/execute/defragmenter.h"
 #include "pipeline/execute/tunnel_port.h"
 #include "pipeline/program/action_program.h"
@@ -18,26 +18,6 @@ namespace {
 
 constexpr std::string_view kPatch = "patch";
 constexpr std::string_view kDefrag = "defrag";
-
-Result<pipeline::MacAddress> parse_mac(const std::string& text) {
-  pipeline::MacAddress mac;
-  int end = 0;
-  if (std::sscanf(text.c_str(), "%2hhx:%2hhx:%2hhx:%2hhx:%2hhx:%2hhx%n", &mac[0], &mac[1], &mac[2],
-                  &mac[3], &mac[4], &mac[5], &end) != 6 ||
-      static_cast<size_t>(end) != text.size()) {
-    return fail("'{}' is no MAC address; write xx:xx:xx:xx:xx:xx", text);
-  }
-  return mac;
-}
-
-/// A patch port's address: locally administered, the same at every start.
-pipeline::MacAddress mac_of_name(std::string_view name) {
-  const uint64_t hash = std::hash<std::string_view>{}(name);
-  pipeline::MacAddress mac;
-  std::memcpy(mac.data(), &hash, mac.size());
-  mac[0] = static_cast<uint8_t>((mac[0] & 0xfc) | 0x02);
-  return mac;
-}
 
 pipeline::NormalConfig normal_of(const ovsdb::LsiConfig& config) {
   return {.mac_age = std::chrono::seconds(config.mac_age_s),
@@ -75,11 +55,6 @@ uint32_t kilobits(const port::LinkState& link) {
 }
 
 }  // namespace
-
-std::string format_mac(const pipeline::MacAddress& mac) {
-  return fmt::format("{:02x}:{:02x}:{:02x}:{:02x}:{:02x}:{:02x}", mac[0], mac[1], mac[2], mac[3],
-                     mac[4], mac[5]);
-}
 
 Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t id,
                                                    const ovsdb::LsiConfig& config) {
@@ -225,8 +200,9 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
   if (!pool) return fail("{}: {}", spec.name, pool.error().message);
   config.pool = *pool;
   if (spec.mac) {
-    const Result<pipeline::MacAddress> mac = parse_mac(*spec.mac);
-    if (!mac) return fail("{}: {}", spec.name, mac.error().message);
+    const std::optional<packet::MacAddress> mac = packet::parse_mac(*spec.mac);
+    if (!mac)
+      return fail("{}: '{}' is no MAC address; write xx:xx:xx:xx:xx:xx", spec.name, *spec.mac);
     config.mac = *mac;
   }
   Result<std::unique_ptr<port::Port>> device = port::open_port(config);
@@ -259,7 +235,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
     port->spec = spec;
     const pipeline::PortSpec patch{.number = spec.number,
                                    .name = spec.name,
-                                   .mac = mac_of_name(spec.name),
+                                   .mac = packet::mac_from_name(spec.name),
                                    .vlans = spec.vlans};
     if (Result<> added = lsi_->add_patch(patch); !added) return added;
     ports_.emplace(spec.name, std::move(port));
@@ -310,8 +286,10 @@ Result<> SwitchLsi::add_defragmenter(const ovsdb::PortSpec& spec) {
   if (!defragmenter) return fail("{}: {}", spec.name, defragmenter.error().message);
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
-  const pipeline::PortSpec own{
-      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name), .vlans = spec.vlans};
+  const pipeline::PortSpec own{.number = spec.number,
+                               .name = spec.name,
+                               .mac = packet::mac_from_name(spec.name),
+                               .vlans = spec.vlans};
   if (Result<> added = lsi_->add_defragmenter(own, std::move(*defragmenter)); !added) return added;
   ports_.emplace(spec.name, std::move(port));
   return {};
@@ -327,8 +305,10 @@ Result<> SwitchLsi::add_tunnel(const ovsdb::PortSpec& spec) {
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   port->tunnel = std::move(*options);
-  const pipeline::PortSpec tunnel{
-      .number = spec.number, .name = spec.name, .mac = mac_of_name(spec.name), .vlans = spec.vlans};
+  const pipeline::PortSpec tunnel{.number = spec.number,
+                                  .name = spec.name,
+                                  .mac = packet::mac_from_name(spec.name),
+                                  .vlans = spec.vlans};
   if (Result<> added = lsi_->add_tunnel(tunnel); !added) return added;
   ports_.emplace(spec.name, std::move(port));
   return {};
@@ -412,7 +392,7 @@ ovsdb::PortState SwitchLsi::port_state(const SwitchPort& port) const {
   state.admin_up = !desc || (desc->config & pipeline::kPortConfigDown) == 0;
   if (!port.device) {
     state.link_up = desc && (desc->state & pipeline::kPortStateLinkDown) == 0;
-    state.mac = format_mac(mac_of_name(port.spec.name));
+    state.mac = packet::format_mac(packet::mac_from_name(port.spec.name));
     state.status = port.tunnel_status;
     return state;
   }
@@ -421,7 +401,7 @@ ovsdb::PortState SwitchLsi::port_state(const SwitchPort& port) const {
   if (port.link.speed_bps > 0) state.link_speed_bps = port.link.speed_bps;
   state.full_duplex = port.link.full_duplex;
   state.mtu = port.device->mtu();
-  state.mac = format_mac(port.device->mac());
+  state.mac = packet::format_mac(port.device->mac());
   state.ifindex = port.device->ifindex();
   state.status = port.device->status();
   return state;

@@ -142,7 +142,4 @@ class SwitchLsi final : public openflow::AgentHost {
   std::unique_ptr<openflow::Agent> agent_;  ///< last: it uses all of the above
 };
 
-/// xx:xx:xx:xx:xx:xx
-std::string format_mac(const pipeline::MacAddress& mac);
-
 }  // namespace headrace::runtime

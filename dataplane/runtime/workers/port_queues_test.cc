@@ -39,12 +39,12 @@ class Sink final : public pipeline::PortIo {
 class PortQueuesTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto eal = Eal::init({.file_prefix = "headrace-queues-test-" + std::to_string(::getpid()),
-                          .memory_mb = 64,
-                          .allow_hugepages = false});
+    auto eal = eal::Eal::init({.file_prefix = "headrace-queues-test-" + std::to_string(::getpid()),
+                               .memory_mb = 64,
+                               .allow_hugepages = false});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = std::move(*eal);
-    auto pool = make_mempool({.name = "queues-test", .buffers = kBuffers, .cache = 0});
+    auto pool = eal::make_mempool({.name = "queues-test", .buffers = kBuffers, .cache = 0});
     ASSERT_TRUE(pool) << pool.error().message;
     pool_ = std::move(*pool);
   }
@@ -90,8 +90,8 @@ class PortQueuesTest : public testing::Test {
            kMegabit;
   }
 
-  static inline std::unique_ptr<Eal> eal_;
-  static inline Mempool pool_;
+  static inline std::unique_ptr<eal::Eal> eal_;
+  static inline eal::Mempool pool_;
   Sink sink_;
   std::unique_ptr<PortQueues> queues_;
   uint64_t now_{kHz};

@@ -37,8 +37,8 @@ Result<std::unique_ptr<Worker>> Worker::start(unsigned number, unsigned cpu, Qsb
   std::future<Result<>> ready = pinned.get_future();
   worker->thread_ =
       std::thread([self = worker.get(), number, cpu, pinned = std::move(pinned)]() mutable {
-        name_this_thread(fmt::format("worker-{}", number).c_str());
-        const Result<> pin = pin_this_thread(cpu);
+        eal::name_this_thread(fmt::format("worker-{}", number).c_str());
+        const Result<> pin = eal::pin_this_thread(cpu);
         pinned.set_value(pin);
         if (pin) self->loop();
       });
@@ -112,7 +112,7 @@ void Worker::nap(uint32_t microseconds) noexcept {
 }
 
 void Worker::loop() noexcept {
-  const DpdkThread registered;
+  const eal::DpdkThread registered;
   if (!registered.registered()) {
     log::warn("worker {}: DPDK has no thread id left; buffers come without a cache", number());
   }

@@ -19,11 +19,11 @@ Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
   Result<> result;
   std::vector<unsigned> missing;
   std::copy_if(cpus.begin(), cpus.end(), std::back_inserter(missing),
-               [](unsigned cpu) { return !is_cpu_usable(cpu); });
+               [](unsigned cpu) { return !eal::is_cpu_usable(cpu); });
   if (!missing.empty()) {
     result = fail("no worker can run on CPU {}; leave {} out", fmt::join(missing, ", "),
                   missing.size() == 1 ? "it" : "them");
-    std::erase_if(cpus, [](unsigned cpu) { return !is_cpu_usable(cpu); });
+    std::erase_if(cpus, [](unsigned cpu) { return !eal::is_cpu_usable(cpu); });
     if (cpus.empty()) return result;  // whoever polls now goes on
   }
   if (cpus.size() > pipeline::kMaxWorkers) {

@@ -83,12 +83,12 @@ class CountingPort final : public pipeline::PortIo {
 class WorkerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
-    auto eal = Eal::init({.file_prefix = "headrace-worker-test-" + std::to_string(::getpid()),
-                          .memory_mb = 64,
-                          .allow_hugepages = false});
+    auto eal = eal::Eal::init({.file_prefix = "headrace-worker-test-" + std::to_string(::getpid()),
+                               .memory_mb = 64,
+                               .allow_hugepages = false});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = std::move(*eal);
-    auto pool = make_mempool({.name = "worker-test", .buffers = kBuffers, .cache = 0});
+    auto pool = eal::make_mempool({.name = "worker-test", .buffers = kBuffers, .cache = 0});
     ASSERT_TRUE(pool) << pool.error().message;
     pool_ = std::move(*pool);
   }
@@ -174,8 +174,8 @@ class WorkerTest : public ::testing::Test {
     return seen;
   }
 
-  static inline std::unique_ptr<Eal> eal_;
-  static inline Mempool pool_;
+  static inline std::unique_ptr<eal::Eal> eal_;
+  static inline eal::Mempool pool_;
   std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<Qsbr> qsbr_;
   RingPort ports_[2];

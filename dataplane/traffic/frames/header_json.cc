@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Header stacks as people write them: names, defaults, JSON.
 #include <arpa/inet.h>
-#include <netinet/ether.h>
 
 #include <algorithm>
 #include <cstring>
 
+#include "packet/mac_address.h"
 #include "traffic/frames/header_stack.h"
 #include "traffic/frames/params.h"
 
@@ -31,7 +31,7 @@ constexpr std::array<std::pair<std::string_view, Kind>, 12> kNames{{{"ethernet",
 void read_mac(ParamReader& reader, const char* key, std::array<uint8_t, 6>& out) {
   std::string text;
   if (!reader.optional(key, text)) return;
-  if (const auto mac = parse_mac(text)) {
+  if (const auto mac = packet::parse_mac(text)) {
     out = *mac;
   } else {
     reader.reject(key, "'{}' is no MAC address", text);
@@ -128,14 +128,6 @@ std::optional<LayerKind> layer_kind(std::string_view name) {
       std::find_if(kNames.begin(), kNames.end(), [name](const auto& n) { return n.first == name; });
   if (found == kNames.end()) return std::nullopt;
   return found->second;
-}
-
-std::optional<std::array<uint8_t, 6>> parse_mac(const std::string& text) {
-  ether_addr address;
-  if (ether_aton_r(text.c_str(), &address) == nullptr) return std::nullopt;
-  std::array<uint8_t, 6> mac;
-  std::memcpy(mac.data(), address.ether_addr_octet, mac.size());
-  return mac;
 }
 
 std::optional<std::array<uint8_t, 16>> parse_ip(int family, const std::string& text) {

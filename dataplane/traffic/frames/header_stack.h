@@ -122,8 +122,6 @@ Layer default_layer(LayerKind kind);
 std::string_view to_string(LayerKind kind);
 std::optional<LayerKind> layer_kind(std::string_view name);
 
-/// "02:00:00:00:00:01" -> bytes.
-std::optional<std::array<uint8_t, 6>> parse_mac(const std::string& text);
 /// An address of `family` (AF_INET or AF_INET6) -> its bytes, IPv4 in the first four.
 std::optional<std::array<uint8_t, 16>> parse_ip(int family, const std::string& text);
 

@@ -5,6 +5,7 @@
 
 #include <set>
 
+#include "packet/mac_address.h"
 #include "traffic/frames/params.h"
 
 namespace headrace::traffic {
@@ -49,7 +50,7 @@ void read_shorthands(ParamReader& reader, HeaderStack& stack) {
   std::string text;
   for (const char* key : {"src_mac", "dst_mac"}) {
     if (!reader.optional(key, text)) continue;
-    const auto mac = parse_mac(text);
+    const auto mac = packet::parse_mac(text);
     Layer* layer = innermost(stack, {LayerKind::ethernet});
     if (!mac) {
       reader.reject(key, "'{}' is no MAC address", text);

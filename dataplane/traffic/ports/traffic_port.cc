@@ -13,9 +13,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <functional>
 
-#include "traffic/frames/header_stack.h"
+#include "packet/mac_address.h"
 
 namespace headrace::traffic {
 
@@ -83,7 +82,7 @@ Result<std::unique_ptr<TrafficPort>> TrafficPort::open(const PortOptions& option
 Result<std::unique_ptr<TrafficPort>> TrafficPort::open_memif(const PortOptions& options,
                                                              port::memif::EndpointConfig memif,
                                                              asio::io_context& io) {
-  if (!options.mac.empty() && !parse_mac(options.mac)) {
+  if (!options.mac.empty() && !packet::parse_mac(options.mac)) {
     return fail_as("bad_params", "/mac: '{}' is no MAC address", options.mac);
   }
   std::unique_ptr<TrafficPort> port(new TrafficPort(options));
@@ -98,12 +97,11 @@ Result<std::unique_ptr<TrafficPort>> TrafficPort::open_memif(const PortOptions& 
 }
 
 Result<> TrafficPort::make_pool(uint32_t descriptors) {
-  auto pool =
-      runtime::make_mempool({.name = "traffic-" + std::to_string(number_),
-                             .buffers = buffers_for(descriptors),
-                             .cache = 512,
-                             // virtio wants room for its own header and a tag, too.
-                             .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
+  auto pool = eal::make_mempool({.name = "traffic-" + std::to_string(number_),
+                                 .buffers = buffers_for(descriptors),
+                                 .cache = 512,
+                                 // virtio wants room for its own header and a tag, too.
+                                 .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
   if (!pool) return tl::unexpected(pool.error());
   pool_ = std::move(*pool);
   return {};
@@ -165,7 +163,7 @@ Result<> TrafficPort::configure() {
     return failed("transmit queue", error);
   }
   if (!options_.mac.empty()) {
-    const auto mac = parse_mac(options_.mac);
+    const auto mac = packet::parse_mac(options_.mac);
     if (!mac) return fail_as("bad_params", "/mac: '{}' is no MAC address", options_.mac);
     rte_ether_addr address;
     std::memcpy(address.addr_bytes, mac->data(), mac->size());
@@ -199,27 +197,20 @@ bool TrafficPort::link_up() const {
 }
 
 json TrafficPort::to_json() const {
-  rte_ether_addr address{};
-  char mac[RTE_ETHER_ADDR_FMT_SIZE] = "00:00:00:00:00:00";
+  packet::MacAddress mac{};
   if (memif_) {
-    // It has none of its own: what it was told, or one that stays the same.
-    const auto told = parse_mac(options_.mac);
-    const uint64_t hash = std::hash<std::string>{}(options_.devargs);
-    for (size_t i = 0; i < sizeof address.addr_bytes; ++i) {
-      address.addr_bytes[i] = told ? (*told)[i] : static_cast<uint8_t>(hash >> 8 * i);
+    // A memif device has no address: the option's, or one that is the same at every start.
+    mac = packet::parse_mac(options_.mac).value_or(packet::mac_from_name(options_.devargs));
+  } else {
+    rte_ether_addr address{};
+    if (rte_eth_macaddr_get(id_, &address) == 0) {
+      std::copy(std::begin(address.addr_bytes), std::end(address.addr_bytes), mac.begin());
     }
-    if (!told) {
-      address.addr_bytes[0] = 0x02;
-      address.addr_bytes[1] = 0xfe;
-    }
-    rte_ether_format_addr(mac, sizeof mac, &address);
-  } else if (rte_eth_macaddr_get(id_, &address) == 0) {
-    rte_ether_format_addr(mac, sizeof mac, &address);
   }
-  std::string lower(mac);
-  std::transform(lower.begin(), lower.end(), lower.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  json result{{"name", name()}, {"devargs", options_.devargs}, {"mac", lower}, {"link", link_up()}};
+  json result{{"name", name()},
+              {"devargs", options_.devargs},
+              {"mac", packet::format_mac(mac)},
+              {"link", link_up()}};
   if (json device = counters(); !device.is_null()) result["device"] = std::move(device);
   return result;
 }

@@ -76,7 +76,7 @@ class TrafficPort {
   std::string device_;  ///< the vdev's name; set once it exists
   uint16_t id_{0};
   uint16_t number_;
-  runtime::Mempool pool_;
+  eal::Mempool pool_;
   std::unique_ptr<port::memif::Standalone> memif_;  ///< then there is no ethdev
 };
 

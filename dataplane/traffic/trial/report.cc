@@ -25,8 +25,8 @@ struct Counts {
     const Arrivals& arrivals = trial.arrivals(stream);
     // Received first: a packet that arrives in between must not make more received than sent.
     received += arrivals.received.read();
-    duplicated += arrivals.duplicated.get();
-    reordered += arrivals.reordered.get();
+    duplicated += arrivals.duplicated.read();
+    reordered += arrivals.reordered.read();
     misdelivered += trial.misdelivered(stream);
     sent += sender.sent();
     unsent += sender.unsent();
@@ -126,7 +126,7 @@ json trial_json(const Trial& trial) {
     lateness->merge(trial.sender(i).lateness());
     json stream = counts_json(counts, trial.arrivals(i).latency, seconds, tsc_hz);
     stream.update(trial.stream(i).to_json());
-    stream["ancient"] = trial.arrivals(i).ancient.get();
+    stream["ancient"] = trial.arrivals(i).ancient.read();
     if (trial.options().histograms) {
       stream["latency_histogram"] = histogram_json(trial.arrivals(i).latency, tsc_hz);
     }

@@ -11,12 +11,12 @@ Result<std::unique_ptr<Worker>> Worker::start(uint32_t cpu) {
   std::unique_ptr<Worker> worker(new Worker());
   std::promise<Result<>> started;
   worker->thread_ = std::thread([&started, cpu, self = worker.get()] {
-    runtime::name_this_thread("traffic");
-    if (Result<> pinned = runtime::pin_this_thread(cpu); !pinned) {
+    eal::name_this_thread("traffic");
+    if (Result<> pinned = eal::pin_this_thread(cpu); !pinned) {
       started.set_value(pinned);
       return;
     }
-    const runtime::DpdkThread registered;
+    const eal::DpdkThread registered;
     started.set_value({});
     self->loop();
   });

@@ -39,8 +39,8 @@ std::string config(bool gateway = false, const char* keys = kGcmKeys, const char
           "uplink": {{"spi": {}, {}}},
           "downlink": {{"spi": {}, "replay_window": {}, {}}},
           "users": [{{"address": "{}", "count": 10, "uplink_teid": {}, "downlink_teid": {}}}]}})",
-      own, peer, gateway ? to_text(port_mac(kCore)) : to_text(kGatewayMac), gtpu, serving,
-      gateway ? 501 : 500, keys, gateway ? 500 : 501, window, keys,
+      own, peer, gateway ? packet::format_mac(port_mac(kCore)) : packet::format_mac(kGatewayMac),
+      gtpu, serving, gateway ? 501 : 500, keys, gateway ? 500 : 501, window, keys,
       gateway ? "20.0.0.1" : "100.64.0.1", gateway ? 1 : 1001, gateway ? 1001 : 1);
 }
 

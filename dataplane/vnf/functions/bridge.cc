@@ -3,13 +3,19 @@
 
 #include <rte_prefetch.h>
 
+#include <algorithm>
+#include <bit>
 #include <cstring>
+#include <optional>
 
+#include "packet/mac_table.h"
 #include "vnf/net/ipv4_frame.h"
-#include "vnf/state/mac_table.h"
 
 namespace headrace::vnf {
 namespace {
+
+/// Tags are not looked at: one table for all VLANs.
+constexpr uint16_t kNoVlan = 0;
 
 /// 01:80:c2:00:00:00 to ..:0f: never forwarded (IEEE 802.1Q, table 8-1).
 bool is_link_local(const uint8_t* mac) {
@@ -20,18 +26,20 @@ bool is_link_local(const uint8_t* mac) {
 class Bridge final : public Function {
  public:
   Bridge(uint32_t capacity, uint32_t ageing_s, const FunctionContext& context)
-      : table_(capacity, ageing_s * context.tsc_hz),
+      : tick_shift_(std::max(std::bit_width(context.tsc_hz), 4) - 4),
+        table_(capacity, static_cast<uint32_t>(ageing_s * context.tsc_hz >> tick_shift_)),
         pool_(context.pool),
         ports_(static_cast<uint16_t>(context.ports.size())) {}
 
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
                Output& output) noexcept override {
     for (rte_mbuf* packet : packets) rte_prefetch0(rte_pktmbuf_mtod(packet, void*));
-    for (rte_mbuf* packet : packets) handle(port, packet, now, output);
+    const auto tick = static_cast<uint32_t>(now >> tick_shift_);
+    for (rte_mbuf* packet : packets) handle(port, packet, tick, output);
   }
 
   void inherit(Function& previous) noexcept override {
-    table_.absorb(static_cast<Bridge&>(previous).table_);
+    table_.merge(static_cast<Bridge&>(previous).table_);
   }
 
   [[nodiscard]] nlohmann::json counters() const override {
@@ -39,14 +47,14 @@ class Bridge final : public Function {
   }
 
  private:
-  void handle(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
+  void handle(uint16_t port, rte_mbuf* packet, uint32_t tick, Output& output) noexcept {
     if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader) ||
         (ethernet_of(packet).src[0] & 1) != 0) {
       output.drop(packet, DropReason::malformed);
       return;
     }
     const auto& ethernet = ethernet_of(packet);
-    table_.learn(ethernet.src, port, now);
+    table_.learn(ethernet.src, kNoVlan, port, tick);
     if ((ethernet.dst[0] & 1) != 0) {
       if (is_link_local(ethernet.dst)) {
         output.drop(packet, DropReason::denied);
@@ -55,30 +63,30 @@ class Bridge final : public Function {
       }
       return;
     }
-    const uint16_t out = table_.find(ethernet.dst, now);
-    if (out == MacTable::kUnknown) {
+    const std::optional<uint32_t> out = table_.find(ethernet.dst, kNoVlan, tick);
+    if (!out) {
       flood(port, packet, output);
-    } else if (out == port) {
+    } else if (*out == port) {
       output.drop(packet, DropReason::discarded);
     } else {
       forwarded_.add(1);
-      output.send(out, packet);
+      output.send(static_cast<uint16_t>(*out), packet);
     }
   }
 
   /// Copies rather than clones: a device may write into the headroom of what it sends.
   void flood(uint16_t in_port, rte_mbuf* packet, Output& output) noexcept {
     flooded_.add(1);
-    uint16_t last = MacTable::kUnknown;
+    std::optional<uint16_t> last;
     for (uint16_t port = 0; port < ports_; ++port) {
       if (port == in_port) continue;
-      if (last != MacTable::kUnknown) send_copy(last, packet, output);
+      if (last) send_copy(*last, packet, output);
       last = port;
     }
-    if (last == MacTable::kUnknown) {
+    if (!last) {
       output.drop(packet, DropReason::no_route);
     } else {
-      output.send(last, packet);
+      output.send(*last, packet);
     }
   }
 
@@ -91,7 +99,8 @@ class Bridge final : public Function {
     output.send(port, copy);
   }
 
-  MacTable table_;
+  int tick_shift_;  ///< a tick is 2^tick_shift_ TSC cycles: 1/16 to 1/8 s
+  packet::MacTable table_;
   rte_mempool* pool_;
   uint16_t ports_;
   Counter forwarded_;

@@ -4,7 +4,6 @@
 #include <gmock/gmock.h>
 
 #include "vnf/functions/test_support.h"
-#include "vnf/state/mac_table.h"
 
 namespace headrace::vnf {
 namespace {
@@ -64,18 +63,6 @@ TEST_F(BridgeTest, KeepsLinkLocalGroupsAndMalformedFramesOut) {
   EXPECT_EQ(process(0, {frame({1, 0x80, 0xc2, 0, 0, 0x10}, kA)}).size(), 2U);
   EXPECT_THAT(process(0, {frame(kB, {3, 0, 0, 0, 0, 1}), Bytes(7)}), IsEmpty());
   EXPECT_EQ(drops(DropReason::malformed), 2U);
-}
-
-TEST(MacTable, HoldsAFullTablesWorthAndGivesUpTheOldest) {
-  MacTable table(4, 1'000'000);  // one bucket
-  for (uint8_t i = 0; i < 5; ++i) {
-    const MacAddress mac{2, 0, 0, 0, 0, i};
-    table.learn(mac.data(), i, 100U + i);
-  }
-  for (uint8_t i = 0; i < 5; ++i) {
-    const MacAddress mac{2, 0, 0, 0, 0, i};
-    EXPECT_EQ(table.find(mac.data(), 110), i == 0 ? MacTable::kUnknown : i);
-  }
 }
 
 }  // namespace

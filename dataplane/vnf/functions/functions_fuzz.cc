@@ -108,11 +108,10 @@ class CheckingOutput final : public Output {
 class Bench {
  public:
   Bench() {
-    auto eal =
-        runtime::Eal::init({.memory_mb = 384, .allow_hugepages = false, .log_level = "error"});
+    auto eal = eal::Eal::init({.memory_mb = 384, .allow_hugepages = false, .log_level = "error"});
     if (!eal) die("EAL", eal.error().message);
     eal_ = std::move(*eal);
-    auto pool = runtime::make_mempool({.name = "fuzz", .buffers = kBuffers, .cache = 0});
+    auto pool = eal::make_mempool({.name = "fuzz", .buffers = kBuffers, .cache = 0});
     if (!pool) die("pool", pool.error().message);
     pool_ = std::move(*pool);
   }
@@ -161,8 +160,8 @@ class Bench {
     return *made;
   }
 
-  std::unique_ptr<runtime::Eal> eal_;
-  runtime::Mempool pool_;
+  std::unique_ptr<eal::Eal> eal_;
+  eal::Mempool pool_;
   CheckingOutput output_;
   std::array<std::unique_ptr<Function>, kSubjects.size()> functions_;
   uint64_t now_{kTscHz};

@@ -13,15 +13,14 @@ namespace {
 class EalEnvironment final : public ::testing::Environment {
  public:
   void SetUp() override {
-    auto eal =
-        runtime::Eal::init({.memory_mb = 192, .allow_hugepages = false, .log_level = "warning"});
+    auto eal = eal::Eal::init({.memory_mb = 192, .allow_hugepages = false, .log_level = "warning"});
     ASSERT_TRUE(eal) << eal.error().message;
     eal_ = *std::move(eal);
   }
   void TearDown() override { eal_.reset(); }
 
  private:
-  std::unique_ptr<runtime::Eal> eal_;
+  std::unique_ptr<eal::Eal> eal_;
 };
 
 const auto* const kEnvironment = ::testing::AddGlobalTestEnvironment(new EalEnvironment);
@@ -53,7 +52,7 @@ uint16_t CapturingOutput::transmit(uint16_t port, std::span<rte_mbuf*> packets) 
 }
 
 FunctionTest::FunctionTest() {
-  auto pool = runtime::make_mempool({.name = "test", .buffers = 4095, .cache = 0});
+  auto pool = eal::make_mempool({.name = "test", .buffers = 4095, .cache = 0});
   if (pool) pool_ = *std::move(pool);
 }
 

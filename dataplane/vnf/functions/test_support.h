@@ -63,7 +63,7 @@ class FunctionTest : public ::testing::Test {
 
   static constexpr uint64_t kTscHz = 1'000'000;  ///< the test's clock: microseconds
   uint64_t now_{1'000'000};
-  runtime::Mempool pool_;
+  eal::Mempool pool_;
   std::unique_ptr<CapturingOutput> output_;
   std::unique_ptr<Function> function_;
 };

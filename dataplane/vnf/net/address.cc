@@ -19,22 +19,6 @@ std::optional<unsigned> parse_number(std::string_view text, int base, unsigned m
 
 }  // namespace
 
-std::optional<MacAddress> parse_mac(std::string_view text) {
-  MacAddress mac{};
-  if (text.size() != 17) return std::nullopt;
-  for (size_t i = 0; i < mac.size(); ++i) {
-    if (i > 0 && text[i * 3 - 1] != ':') return std::nullopt;
-    const auto octet = parse_number(text.substr(i * 3, 2), 16, 255);
-    if (!octet) return std::nullopt;
-    mac[i] = static_cast<uint8_t>(*octet);
-  }
-  return mac;
-}
-
-std::string to_text(const MacAddress& mac) {
-  return fmt::format("{:02x}", fmt::join(mac, ":"));
-}
-
 std::optional<Ipv4Address> parse_ipv4(std::string_view text) {
   in_addr address{};
   if (inet_pton(AF_INET, std::string(text).c_str(), &address) != 1) return std::nullopt;

@@ -2,16 +2,17 @@
 // Addresses as operators write them.
 #pragma once
 
-#include <array>
 #include <compare>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "packet/mac_address.h"
+
 namespace headrace::vnf {
 
-using MacAddress = std::array<uint8_t, 6>;
+using packet::MacAddress;
 
 /// An IPv4 address in host order.
 using Ipv4Address = uint32_t;
@@ -28,10 +29,6 @@ struct Ipv4Prefix {
     return (other & mask()) == address;
   }
 };
-
-/// `xx:xx:xx:xx:xx:xx`.
-std::optional<MacAddress> parse_mac(std::string_view text);
-std::string to_text(const MacAddress& mac);
 
 /// Dotted decimal, four parts.
 std::optional<Ipv4Address> parse_ipv4(std::string_view text);

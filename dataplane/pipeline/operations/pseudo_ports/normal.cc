@@ -5,11 +5,11 @@
 // up, so that its cache misses overlap; then packet after packet learns and is looked up, in order,
 // because a packet may be for an address that one before it brought. Packets for one port in a row
 // leave together.
+#include "packet/mac_table.h"
 #include "pipeline/execute/reserved_group.h"
 #include "pipeline/execute/transmit.h"
 #include "pipeline/execute/vlan_tags.h"
 #include "pipeline/operations/reference_packet.h"
-#include "pipeline/program/mac_table.h"
 #include "pipeline/program/pseudo_port.h"
 
 namespace headrace::pipeline {
@@ -117,7 +117,7 @@ class PortRun {
 };
 
 void run(Execution& x, OpBurst& burst) {
-  MacTable& macs = *x.burst.program->macs;
+  packet::MacTable& macs = *x.burst.program->macs;
   const Port* in_port = x.burst.in_port;
   std::array<Bridged, kBurst> bridged;
   for (size_t k = 0; k < burst.count; ++k) {

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "packet/mac_table.h"
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+namespace headrace::packet {
+namespace {
+
+constexpr auto kRelaxed = std::memory_order_relaxed;
+
+uint64_t key_of(const uint8_t* mac, uint16_t vlan) {
+  uint64_t key = 0;
+  std::memcpy(&key, mac, sizeof(MacAddress));
+  return key | uint64_t{vlan} << 48;
+}
+
+uint64_t seen_at(uint32_t port, uint32_t tick) {
+  return uint64_t{port} << 32 | tick;
+}
+
+uint32_t port_of(uint64_t seen) {
+  return static_cast<uint32_t>(seen >> 32);
+}
+
+}  // namespace
+
+// At least two buckets: a shift by all 64 bits of the hash would be undefined.
+MacTable::MacTable(size_t capacity, uint32_t max_age)
+    : max_age_(max_age),
+      buckets_(std::bit_ceil(std::max<size_t>((capacity + kWays - 1) / kWays, 2))),
+      shift_(64 - static_cast<unsigned>(std::countr_zero(buckets_.size()))) {}
+
+const MacTable::Bucket& MacTable::bucket_of(uint64_t key) const noexcept {
+  return buckets_[static_cast<size_t>(key * 0x9e3779b97f4a7c15ull >> shift_)];
+}
+
+void MacTable::learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept {
+  if ((mac[0] & 1) != 0) return;  // a group address is never a source
+  if (const uint64_t key = key_of(mac, vlan); key != 0) put(key, seen_at(port, tick));
+}
+
+void MacTable::put(uint64_t key, uint64_t seen) noexcept {
+  auto& entries = const_cast<Bucket&>(bucket_of(key)).entries;
+  Entry* place = nullptr;
+  uint64_t place_key = 0;
+  uint32_t place_tick = 0;
+  for (Entry& entry : entries) {
+    const uint64_t present = entry.key.load(std::memory_order_acquire);
+    uint64_t last = entry.seen.load(std::memory_order_acquire);
+    if (present == key) {
+      // Fails if the entry has just taken another address: this one is learned with its next
+      // packet.
+      if (last != seen && entry.key.load(kRelaxed) == key) {
+        entry.seen.compare_exchange_strong(last, seen, kRelaxed);
+      }
+      return;
+    }
+    if (present == kReserved || (place != nullptr && place_key == 0)) continue;
+    const auto tick = static_cast<uint32_t>(last);
+    if (place == nullptr || present == 0 || static_cast<int32_t>(tick - place_tick) < 0) {
+      place = &entry;
+      place_key = present;
+      place_tick = tick;
+    }
+  }
+  // Likewise where another worker takes this entry first.
+  if (place == nullptr || !place->key.compare_exchange_strong(place_key, kReserved, kRelaxed)) {
+    return;
+  }
+  // Released: a reader that sees this port sees the reservation, too, when it reads the key again.
+  place->seen.store(seen, std::memory_order_release);
+  place->key.store(key, std::memory_order_release);
+}
+
+std::optional<uint32_t> MacTable::find(const uint8_t* mac, uint16_t vlan,
+                                       uint32_t tick) const noexcept {
+  const uint64_t key = key_of(mac, vlan);
+  for (const Entry& entry : bucket_of(key).entries) {
+    if (entry.key.load(std::memory_order_acquire) != key) continue;
+    const uint64_t seen = entry.seen.load(std::memory_order_acquire);
+    if (!holds_address(key) || entry.key.load(kRelaxed) != key || aged(seen, tick)) break;
+    return port_of(seen);
+  }
+  return std::nullopt;
+}
+
+void MacTable::expire(uint32_t tick) {
+  for (Bucket& bucket : buckets_) {
+    for (Entry& entry : bucket.entries) {
+      uint64_t key = entry.key.load(kRelaxed);
+      if (holds_address(key) && aged(entry.seen.load(kRelaxed), tick)) {
+        entry.key.compare_exchange_strong(key, 0, kRelaxed);
+      }
+    }
+  }
+}
+
+void MacTable::forget_port(uint32_t port) {
+  for (Bucket& bucket : buckets_) {
+    for (Entry& entry : bucket.entries) {
+      uint64_t key = entry.key.load(kRelaxed);
+      if (holds_address(key) && port_of(entry.seen.load(kRelaxed)) == port) {
+        entry.key.compare_exchange_strong(key, 0, kRelaxed);
+      }
+    }
+  }
+}
+
+void MacTable::merge(const MacTable& other) noexcept {
+  for (const Bucket& bucket : other.buckets_) {
+    for (const Entry& entry : bucket.entries) {
+      const uint64_t key = entry.key.load(kRelaxed);
+      if (holds_address(key)) put(key, entry.seen.load(kRelaxed));
+    }
+  }
+}
+
+std::vector<MacTable::Learned> MacTable::list(uint32_t tick) const {
+  std::vector<Learned> all;
+  for (const Bucket& bucket : buckets_) {
+    for (const Entry& entry : bucket.entries) {
+      const uint64_t key = entry.key.load(kRelaxed);
+      const uint64_t seen = entry.seen.load(kRelaxed);
+      if (!holds_address(key) || aged(seen, tick)) continue;
+      Learned learned{.vlan = static_cast<uint16_t>(key >> 48), .port = port_of(seen)};
+      std::memcpy(learned.mac.data(), &key, learned.mac.size());
+      all.push_back(learned);
+    }
+  }
+  return all;
+}
+
+}  // namespace headrace::packet

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of a learning switch: on which port a MAC address was last seen, per VLAN.
+//
+// Workers learn and look up on the packet path, so both are lock-free and allocate nothing: a fixed
+// array of buckets, each one cache line of four entries, an entry two 64-bit words (address and
+// VLAN; port and time). No store writes both words. An entry that takes another address is
+// therefore reserved by one writer until its port is written, a refresh replaces the port only if
+// it is still the one that this address had, and find() reads the address again after the port. So
+// find() gives a port on which this very address was seen, or nothing. (The exception: a reader
+// interrupted between its loads for so long that the entry takes another address and then the first
+// one again.)
+//
+// A new address takes a free entry of its bucket, else the one that was not refreshed for longest.
+// Learning never fails; made-up addresses can evict others, whose packets are then flooded.
+// Refreshing an address on its port stores once per tick, so that the line of a busy address stays
+// shared between cores.
+//
+// Time is in ticks of the caller's choice, modulo 2^32. An entry older than the maximum age is not
+// found; expire() removes such entries, for listing.
+//
+// Thread safety: learn() and find() by any number of workers; the rest by the control thread, at
+// the same time.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "packet/mac_address.h"
+
+namespace headrace::packet {
+
+class MacTable {
+ public:
+  struct Learned {
+    MacAddress mac{};
+    uint16_t vlan{0};
+    uint32_t port{0};
+  };
+
+  /// Room for at least `capacity` addresses (rounded up to a power of two; four at least), which
+  /// are forgotten `max_age` ticks after they were seen last.
+  MacTable(size_t capacity, uint32_t max_age);
+
+  /// Control: applies to what was learned before, too.
+  void set_max_age(uint32_t max_age) { max_age_.store(max_age, std::memory_order_relaxed); }
+
+  /// Worker: notes that `mac` (6 bytes) was seen on `port`. Group addresses and the address of
+  /// zeros in VLAN 0 are not learned. `vlan` is any number that distinguishes the VLANs.
+  void learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept;
+  /// Worker: the port; nothing if the address is unknown or too old.
+  [[nodiscard]] std::optional<uint32_t> find(const uint8_t* mac, uint16_t vlan,
+                                             uint32_t tick) const noexcept;
+
+  /// Control: removes what is too old.
+  void expire(uint32_t tick);
+  /// Control: removes what was learned on a port.
+  void forget_port(uint32_t port);
+  /// Control: learns what `other` has learned, with the age that it has there.
+  void merge(const MacTable& other) noexcept;
+  /// Control: all that is not too old.
+  [[nodiscard]] std::vector<Learned> list(uint32_t tick) const;
+
+ private:
+  struct Entry {
+    std::atomic<uint64_t> key{0};   ///< VLAN, address; 0: free; kReserved: being written
+    std::atomic<uint64_t> seen{0};  ///< port, tick
+  };
+  static constexpr uint64_t kReserved = UINT64_MAX;  ///< no key: it would be a group address
+  static constexpr size_t kWays = 4;
+  struct alignas(64) Bucket {
+    std::array<Entry, kWays> entries;
+  };
+
+  [[nodiscard]] const Bucket& bucket_of(uint64_t key) const noexcept;
+  void put(uint64_t key, uint64_t seen) noexcept;
+  static bool holds_address(uint64_t key) { return key != 0 && key != kReserved; }
+  [[nodiscard]] bool aged(uint64_t seen, uint32_t tick) const {
+    const uint32_t age = tick - static_cast<uint32_t>(seen);
+    return static_cast<int32_t>(age) > 0 && age > max_age_.load(std::memory_order_relaxed);
+  }
+
+  std::atomic<uint32_t> max_age_;
+  std::vector<Bucket> buckets_;
+  unsigned shift_;  ///< of a 64-bit hash to a bucket's index
+};
+
+}  // namespace headrace::packet
