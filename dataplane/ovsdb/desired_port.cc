@@ -97,8 +97,8 @@ uint64_t read_number(const StringMap& config, const std::string& key, const std:
 
 /// A QoS row with its queues, in the words of Open vSwitch's linux-htb. Nothing for a type that is
 /// not served.
-Result<std::optional<QosSpec>> read_qos(const Database& database, const Uuid& uuid,
-                                        const std::string& port, Notes& notes) {
+Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, const Uuid& uuid,
+                                                    const std::string& port, Notes& notes) {
   const auto& rows = database.table("QoS");
   const auto it = rows.find(uuid);
   if (it == rows.end()) {
@@ -117,7 +117,7 @@ Result<std::optional<QosSpec>> read_qos(const Database& database, const Uuid& uu
     }
     return std::nullopt;
   }
-  QosSpec qos;
+  pipeline::QosConfig qos;
   qos.max_rate_bps = read_number(other_config, "max-rate", "QoS", notes);
   note_other_config(other_config, {"max-rate"}, "QoS: ", notes);
   for (const auto& [id, queue_uuid] : queues) {
@@ -233,7 +233,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
   if (complaint) {
     row.notes.push_back(*complaint);
   }
-  std::optional<QosSpec> qos;
+  std::optional<pipeline::QosConfig> qos;
   if (!qos_rows.empty()) {
     auto read = read_qos(database, qos_rows.front(), name, row.notes);
     if (!read) {

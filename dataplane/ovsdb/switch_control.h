@@ -29,6 +29,7 @@
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/mirror_config.h"
 #include "pipeline/terms/port_vlans.h"
+#include "pipeline/terms/qos_config.h"
 
 namespace headrace::ovsdb {
 
@@ -52,23 +53,6 @@ struct LsiConfig {
   bool operator==(const LsiConfig&) const = default;
 };
 
-/// A Queue row. Rates are of frames without FCS, preamble and gap.
-struct QueueSpec {
-  uint32_t id{0};            ///< what OpenFlow's set_queue names
-  uint64_t min_rate_bps{0};  ///< promised; 0: nothing
-  uint64_t max_rate_bps{0};  ///< 0: no limit
-  uint64_t burst_bits{0};    ///< above max_rate_bps; 0: the switch's own choice
-  uint32_t priority{0};      ///< the lowest number gets first what is not promised
-  bool operator==(const QueueSpec&) const = default;
-};
-
-/// A QoS row: the queues of a port.
-struct QosSpec {
-  uint64_t max_rate_bps{0};       ///< of all queues together; 0: no limit
-  std::vector<QueueSpec> queues;  ///< by id
-  bool operator==(const QosSpec&) const = default;
-};
-
 /// An interface row: how a port is to be.
 struct PortSpec {
   std::string name;                ///< unique over all LSIs
@@ -77,7 +61,7 @@ struct PortSpec {
   StringMap options;               ///< the column `options` (dpdk-devargs, peer, n_rxq, ...)
   std::optional<uint32_t> mtu;     ///< mtu_request, bytes of IP; absent = the device's default
   std::optional<std::string> mac;  ///< the column `mac`, xx:xx:xx:xx:xx:xx
-  std::optional<QosSpec> qos;      ///< none: one queue without limits
+  std::optional<pipeline::QosConfig> qos;     ///< none: one queue without limits
   std::optional<pipeline::PortVlans> vlans;   ///< for NORMAL; none: a trunk of all VLANs
   std::map<uint16_t, unsigned> rxq_affinity;  ///< queue -> CPU, from other_config:pmd-rxq-affinity
   bool operator==(const PortSpec&) const = default;

@@ -177,8 +177,8 @@ std::map<std::string, ovsdb::ControllerState> SwitchLsi::controller_states() con
   return states;
 }
 
-Result<std::unique_ptr<PortQueues>> SwitchLsi::make_queues(const std::optional<ovsdb::QosSpec>& qos,
-                                                           pipeline::PortIo& io) {
+Result<std::unique_ptr<PortQueues>> SwitchLsi::make_queues(
+    const std::optional<pipeline::QosConfig>& qos, pipeline::PortIo& io) {
   static unsigned serial = 0;
   if (!qos) return nullptr;
   return PortQueues::make(fmt::format("txq-{}", serial++), io, *qos, rte_get_tsc_hz());
@@ -444,7 +444,7 @@ std::vector<openflow::QueueState> SwitchLsi::queues(pipeline::PortNo port_no) co
                                  .tx_packets = counts.packets,
                                  .tx_bytes = counts.bytes,
                                  .tx_errors = counts.errors};
-      for (const ovsdb::QueueSpec& spec : port->spec.qos->queues) {
+      for (const pipeline::QueueConfig& spec : port->spec.qos->queues) {
         if (spec.id != counts.id) continue;
         state.min_rate_bps = spec.min_rate_bps;
         state.max_rate_bps = spec.max_rate_bps;

@@ -122,7 +122,7 @@ class SwitchLsi final : public openflow::AgentHost {
   Result<> add_tunnel(const ovsdb::PortSpec& spec);
   Result<> add_defragmenter(const ovsdb::PortSpec& spec);
   /// Makes the queues of `qos`, if there are any.
-  Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<ovsdb::QosSpec>& qos,
+  Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<pipeline::QosConfig>& qos,
                                                   pipeline::PortIo& io);
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.

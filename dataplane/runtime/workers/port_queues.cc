@@ -36,11 +36,11 @@ void RateLimit::charge(uint64_t now, uint32_t bytes) {
 }
 
 Result<std::unique_ptr<PortQueues>> PortQueues::make(const std::string& name, pipeline::PortIo& io,
-                                                     const ovsdb::QosSpec& qos, uint64_t hz) {
+                                                     const pipeline::QosConfig& qos, uint64_t hz) {
   std::unique_ptr<PortQueues> made(new PortQueues(io, qos.max_rate_bps, hz));
-  std::vector<ovsdb::QueueSpec> specs = qos.queues;
-  if (specs.empty() || specs.front().id != 0) specs.insert(specs.begin(), ovsdb::QueueSpec{});
-  for (const ovsdb::QueueSpec& spec : specs) {
+  std::vector<pipeline::QueueConfig> specs = qos.queues;
+  if (specs.empty() || specs.front().id != 0) specs.insert(specs.begin(), pipeline::QueueConfig{});
+  for (const pipeline::QueueConfig& spec : specs) {
     const std::string ring_name = fmt::format("{}-{}", name, spec.id);
     Ring ring(rte_ring_create(ring_name.c_str(), kCapacity, SOCKET_ID_ANY, RING_F_SC_DEQ));
     if (!ring) return fail("ring {}: {}", ring_name, rte_strerror(rte_errno));

@@ -27,8 +27,8 @@
 
 #include "base/counter.h"
 #include "base/result.h"
-#include "ovsdb/switch_control.h"
 #include "pipeline/terms/port_io.h"
+#include "pipeline/terms/qos_config.h"
 #include "runtime/workers/punt_ring.h"
 
 namespace headrace::runtime {
@@ -64,7 +64,7 @@ class PortQueues final : public pipeline::PortIo {
   /// TSC's. Queue 0 is there even if `qos` has none, for packets that ask for none or for one that
   /// is not there.
   static Result<std::unique_ptr<PortQueues>> make(const std::string& name, pipeline::PortIo& io,
-                                                  const ovsdb::QosSpec& qos, uint64_t hz);
+                                                  const pipeline::QosConfig& qos, uint64_t hz);
   /// No worker may use it any more; frees what was not sent.
   ~PortQueues() override;
 
@@ -87,7 +87,7 @@ class PortQueues final : public pipeline::PortIo {
 
  private:
   struct Queue {
-    ovsdb::QueueSpec spec;
+    pipeline::QueueConfig spec;
     Ring ring;
     RateLimit least;
     RateLimit most;

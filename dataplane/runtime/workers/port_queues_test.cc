@@ -54,7 +54,7 @@ class PortQueuesTest : public testing::Test {
     eal_.reset();
   }
 
-  void make(ovsdb::QosSpec qos) {
+  void make(pipeline::QosConfig qos) {
     static int serial = 0;
     auto made = PortQueues::make("pq" + std::to_string(serial++), sink_, qos, kHz);
     ASSERT_TRUE(made) << made.error().message;
