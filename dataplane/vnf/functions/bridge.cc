@@ -26,7 +26,7 @@ bool is_link_local(const uint8_t* mac) {
 class Bridge final : public Function {
  public:
   Bridge(uint32_t capacity, uint32_t ageing_s, const FunctionContext& context)
-      : tick_shift_(std::max(std::bit_width(context.tsc_hz), 4) - 4),
+      : tick_shift_(std::max(static_cast<int>(std::bit_width(context.tsc_hz)), 4) - 4),
         table_(capacity, static_cast<uint32_t>(ageing_s * context.tsc_hz >> tick_shift_)),
         pool_(context.pool),
         ports_(static_cast<uint16_t>(context.ports.size())) {}
