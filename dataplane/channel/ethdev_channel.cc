@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "channel/ethdev_channel.h"
 
-#include <rte_dev.h>
-#include <rte_errno.h>
 #include <rte_ethdev.h>
 
 #include <algorithm>
@@ -12,12 +10,13 @@
 
 #include "channel/payload.h"
 #include "eal/eal.h"
+#include "eal/ethdev.h"
 #include "eal/mempool.h"
 
 namespace headrace::channel {
 namespace {
 
-constexpr auto kPatience = std::chrono::seconds(10);
+constexpr auto kTimeout = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(5);
 
 /// A device with one queue each way, and the environment that it lives in.
@@ -40,75 +39,46 @@ class Device {
     return device;
   }
 
-  ~Device() {
-    if (!probed_) return;
-    rte_eth_dev_stop(id_);
-    rte_eth_dev_close(id_);
-  }
-  Device(const Device&) = delete;
-  Device& operator=(const Device&) = delete;
-
-  [[nodiscard]] uint16_t id() const { return id_; }
+  [[nodiscard]] uint16_t id() const { return ethdev_->id(); }
   [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
 
  private:
   Device() = default;
 
-  Result<> start(const std::string& devargs, uint16_t wanted) {
-    const std::string name = devargs.substr(0, devargs.find(','));
-    const auto deadline = std::chrono::steady_clock::now() + kPatience;
-    // A virtio-user client is not made without its server, which the other end may still be making.
-    int error = 0;
-    while ((error = rte_dev_probe(devargs.c_str())) != 0) {
-      if (error == -EINVAL || error == -ENODEV || std::chrono::steady_clock::now() > deadline) {
-        return fail("no device from '{}': {}", devargs, rte_strerror(-error));
-      }
+  Result<> start(const std::string& devargs, uint16_t descriptors) {
+    const auto deadline = std::chrono::steady_clock::now() + kTimeout;
+    const auto wait = [deadline] {
       std::this_thread::sleep_for(kPause);
+      return std::chrono::steady_clock::now() < deadline;
+    };
+    // A virtio-user client cannot be made before the other end has made its server.
+    auto ethdev = eal::Ethdev::probe(devargs);
+    while (!ethdev && ethdev.error().code == "no_peer" && wait()) {
+      ethdev = eal::Ethdev::probe(devargs);
     }
-    if (rte_eth_dev_get_port_by_name(name.c_str(), &id_) != 0) {
-      return fail("'{}' is no Ethernet device", devargs);
+    if (!ethdev) return tl::unexpected(ethdev.error());
+    ethdev_ = std::move(*ethdev);
+    Result<> done = ethdev_->configure({.rx_descriptors = descriptors,
+                                        .tx_descriptors = descriptors,
+                                        .segmented_tx = false,
+                                        .link_interrupt = true});
+    if (done) done = ethdev_->set_up_queues(pool_.get());
+    if (!done) return fail("'{}': {}", devargs, done.error().message);
+    while (!(done = ethdev_->start()) && wait()) {
     }
-    probed_ = true;
-    rte_eth_dev_info info{};
-    rte_eth_dev_info_get(id_, &info);
-    rte_eth_conf conf{};
-    conf.intr_conf.lsc = (*info.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0 ? 1 : 0;
-    uint16_t rx = wanted;
-    uint16_t tx = wanted;
-    const auto node = static_cast<unsigned>(SOCKET_ID_ANY);
-    if (rte_eth_dev_configure(id_, 1, 1, &conf) != 0 ||
-        rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx) != 0 ||
-        rte_eth_rx_queue_setup(id_, 0, rx, node, nullptr, pool_.get()) != 0 ||
-        rte_eth_tx_queue_setup(id_, 0, tx, node, nullptr) != 0) {
-      return fail("'{}' refuses one queue of {} each way: {}", devargs, wanted,
-                  rte_strerror(rte_errno));
+    if (!done) return fail("'{}': {}", devargs, done.error().message);
+    if (Result<> set = ethdev_->set_promiscuous(); !set) {
+      return fail("'{}': {}", devargs, set.error().message);
     }
-    return come_up(devargs, deadline);
-  }
-
-  Result<> come_up(const std::string& devargs, std::chrono::steady_clock::time_point deadline) {
-    int error = 0;
-    while ((error = rte_eth_dev_start(id_)) != 0) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        return fail("'{}' does not start: {}", devargs, rte_strerror(-error));
-      }
-      std::this_thread::sleep_for(kPause);
-    }
-    rte_eth_promiscuous_enable(id_);
-    rte_eth_link link{};
-    while (rte_eth_link_get_nowait(id_, &link) != 0 || link.link_status == 0) {
-      if (std::chrono::steady_clock::now() > deadline) {
-        return fail("'{}' found no peer within 10 s", devargs);
-      }
-      std::this_thread::sleep_for(kPause);
+    while (!ethdev_->link().up) {
+      if (!wait()) return fail("'{}' found no peer within 10 s", devargs);
     }
     return {};
   }
 
   std::unique_ptr<eal::Eal> eal_;
   eal::Mempool pool_;
-  uint16_t id_{0};
-  bool probed_{false};
+  std::unique_ptr<eal::Ethdev> ethdev_;
 };
 
 class Producer final : public End {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DPDK Ethernet device as a Port: hot-plugged, configured and started by open(), stopped, closed
-// and removed by the destructor.
+// A DPDK Ethernet device (eal/ethdev.h) as a Port of the switch.
 #pragma once
 
 #include <rte_ethdev.h>
@@ -9,11 +8,12 @@
 #include <memory>
 #include <string>
 
+#include "eal/ethdev.h"
 #include "port/port.h"
 
 namespace headrace::port {
 
-/// What a kind of port asks of its device; the kinds' files fill it from the options.
+/// The device that a kind of port needs; the kinds' files fill it from the options.
 struct EthdevRequest {
   std::string devargs;             ///< for rte_dev_probe(): "net_null0,size=64" or a PCI address
   uint16_t rx_queues{1};           ///< options:n_rxq
@@ -59,8 +59,8 @@ class EthdevPort final : public Port {
 
   [[nodiscard]] const std::string& name() const override { return name_; }
   [[nodiscard]] pipeline::PortIo& io() override { return io_; }
-  [[nodiscard]] uint16_t n_rx_queues() const override { return rx_queues_; }
-  [[nodiscard]] uint16_t n_tx_queues() const override { return tx_queues_; }
+  [[nodiscard]] uint16_t n_rx_queues() const override { return device_->options().rx_queues; }
+  [[nodiscard]] uint16_t n_tx_queues() const override { return device_->options().tx_queues; }
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   [[nodiscard]] bool io_knows_link() const override { return request_.io_knows_link; }
   LinkState link() override;
@@ -72,24 +72,20 @@ class EthdevPort final : public Port {
   [[nodiscard]] StringMap status() const override;
 
  private:
-  EthdevPort(std::string name, uint16_t port_id, EthdevRequest request);
-  /// What DPDK calls, on a thread of its own, when the device says that its link changed.
+  EthdevPort(std::string name, std::unique_ptr<eal::Ethdev> device, EthdevRequest request);
+  /// DPDK's callback for a change of the link, on a thread of DPDK's.
   static int link_event(uint16_t port_id, rte_eth_event_type event, void* self, void* unused);
   Result<> configure(const PortConfig& config);
   Result<> set_addresses(const PortConfig& config);
   Result<> start();
 
   std::string name_;
+  std::unique_ptr<eal::Ethdev> device_;
   uint16_t port_id_;
   EthdevRequest request_;
   std::function<void()> on_link_event_;
   EthdevIo io_;
-  uint16_t rx_queues_{0};
-  uint16_t tx_queues_{0};
   std::optional<uint32_t> mtu_{};  ///< of a device that has none of its own
 };
-
-/// "net_null0" of "net_null0,size=64".
-std::string device_name(const std::string& devargs);
 
 }  // namespace headrace::port

@@ -7,7 +7,6 @@
 //
 // Windows of the two alternate, so that slow moments of the machine meet both.
 #include <rte_cycles.h>
-#include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <unistd.h>
@@ -21,6 +20,7 @@
 #include <thread>
 
 #include "eal/eal.h"
+#include "eal/ethdev.h"
 #include "eal/mempool.h"
 #include "eal/thread.h"
 #include "pipeline/terms/port_io.h"
@@ -49,34 +49,25 @@ class NetMemif final : public Side {
   NetMemif(const std::string& name, const std::string& socket, bool server, rte_mempool* pool) {
     const std::string args = fmt::format("{},role={},socket={},socket-abstract=no,rsize=10", name,
                                          server ? "server" : "client", socket);
-    rte_eth_conf conf{};
-    const bool made =
-        rte_dev_probe(args.c_str()) == 0 && rte_eth_dev_get_port_by_name(name.c_str(), &id_) == 0 &&
-        rte_eth_dev_configure(id_, 1, 1, &conf) == 0 &&
-        rte_eth_rx_queue_setup(id_, 0, 1024, 0, nullptr, pool) == 0 &&
-        rte_eth_tx_queue_setup(id_, 0, 1024, 0, nullptr) == 0 && rte_eth_dev_start(id_) == 0;
-    if (!made) std::exit(1);
-  }
-  ~NetMemif() override {
-    rte_eth_dev_info info{};
-    rte_eth_dev_info_get(id_, &info);
-    rte_eth_dev_stop(id_);
-    rte_eth_dev_close(id_);
-    rte_dev_remove(info.device);
+    auto device = eal::Ethdev::probe(args);
+    if (!device || !(*device)->configure({.segmented_tx = false}) ||
+        !(*device)->set_up_queues(pool) || !(*device)->start()) {
+      std::exit(1);
+    }
+    device_ = std::move(*device);
   }
   uint16_t send(std::span<rte_mbuf*> packets) override {
-    return rte_eth_tx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+    return rte_eth_tx_burst(device_->id(), 0, packets.data(),
+                            static_cast<uint16_t>(packets.size()));
   }
   uint16_t receive(std::span<rte_mbuf*> packets) override {
-    return rte_eth_rx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+    return rte_eth_rx_burst(device_->id(), 0, packets.data(),
+                            static_cast<uint16_t>(packets.size()));
   }
-  [[nodiscard]] bool is_up() const override {
-    rte_eth_link link{};
-    return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status != 0;
-  }
+  [[nodiscard]] bool is_up() const override { return device_->link().up; }
 
  private:
-  uint16_t id_{0};
+  std::unique_ptr<eal::Ethdev> device_;
 };
 
 class Ours final : public Side {

@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "eal/eal.h"
+#include "eal/ethdev.h"
 #include "eal/mempool.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/reclaimer.h"
@@ -244,42 +245,29 @@ class NetMemif {
            uint16_t queues = 1) {
     const std::string args = fmt::format("{},role={},socket={},socket-abstract=no", name,
                                          server ? "server" : "client", path);
-    EXPECT_EQ(rte_dev_probe(args.c_str()), 0);
-    EXPECT_EQ(rte_eth_dev_get_port_by_name(name.c_str(), &id), 0);
-    rte_eth_conf conf{};
-    EXPECT_EQ(rte_eth_dev_configure(id, queues, queues, &conf), 0);
-    for (uint16_t queue = 0; queue < queues; ++queue) {
-      EXPECT_EQ(rte_eth_rx_queue_setup(id, queue, 1024, 0, nullptr, pool), 0);
-      EXPECT_EQ(rte_eth_tx_queue_setup(id, queue, 1024, 0, nullptr), 0);
-    }
-    EXPECT_EQ(rte_eth_dev_start(id), 0);
-  }
-  ~NetMemif() {
-    rte_eth_dev_info info{};
-    rte_eth_dev_info_get(id, &info);
-    rte_eth_dev_stop(id);
-    rte_eth_dev_close(id);
-    rte_dev_remove(info.device);
+    auto made = eal::Ethdev::probe(args);
+    EXPECT_TRUE(made) << made.error().message;
+    device = std::move(*made);
+    EXPECT_TRUE(device->configure({.rx_queues = queues, .tx_queues = queues}));
+    EXPECT_TRUE(device->set_up_queues(pool));
+    EXPECT_TRUE(device->start());
   }
   NetMemif(const NetMemif&) = delete;
   NetMemif& operator=(const NetMemif&) = delete;
 
-  [[nodiscard]] bool is_up() const {
-    rte_eth_link link{};
-    return rte_eth_link_get_nowait(id, &link) == 0 && link.link_status != 0;
-  }
+  [[nodiscard]] bool is_up() const { return device->link().up; }
   [[nodiscard]] auto send(uint16_t queue = 0) const {
-    return [id = id, queue](std::span<rte_mbuf*> packets) {
+    return [id = device->id(), queue](std::span<rte_mbuf*> packets) {
       return rte_eth_tx_burst(id, queue, packets.data(), static_cast<uint16_t>(packets.size()));
     };
   }
   [[nodiscard]] auto receive(uint16_t queue = 0) const {
-    return [id = id, queue](std::span<rte_mbuf*> packets) {
+    return [id = device->id(), queue](std::span<rte_mbuf*> packets) {
       return rte_eth_rx_burst(id, queue, packets.data(), static_cast<uint16_t>(packets.size()));
     };
   }
 
-  uint16_t id{0};
+  std::unique_ptr<eal::Ethdev> device;
 };
 
 TEST_F(MemifTest, ServesDpdksClients) {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// A DPDK device as a port of the function: probed and configured by open(), one queue each way,
-// stopped and removed by the destructor.
+// A DPDK device (eal/ethdev.h) as a port of the function, with one queue each way.
 //
 // Some devices start only once their peer is there: keep_up() tries again.
 #pragma once
 
-#include <rte_ethdev.h>
-
 #include <atomic>
+#include <memory>
 
+#include "eal/ethdev.h"
 #include "vnf/device.h"
 
 namespace headrace::vnf {
@@ -17,7 +16,6 @@ class EthDevice final : public Device {
  public:
   /// As Device::open().
   static Result<std::unique_ptr<Device>> open(const PortConfig& config, rte_mempool* pool);
-  ~EthDevice() override;
 
   uint16_t rx(std::span<rte_mbuf*> packets) noexcept override;
   uint16_t tx(std::span<rte_mbuf*> packets) noexcept override;
@@ -25,12 +23,13 @@ class EthDevice final : public Device {
   Result<> keep_up() override;
 
  private:
-  EthDevice(const PortConfig& config, uint16_t id) : Device(config), id_(id) {}
+  EthDevice(const PortConfig& config, std::unique_ptr<eal::Ethdev> ethdev)
+      : Device(config), ethdev_(std::move(ethdev)) {}
   Result<> configure(rte_mempool* pool);
   Result<> start();
   [[nodiscard]] uint64_t missed() const override;
 
-  uint16_t id_;
+  std::unique_ptr<eal::Ethdev> ethdev_;
   std::atomic<bool> started_{false};
 };
 

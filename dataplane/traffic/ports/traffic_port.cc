@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "traffic/ports/traffic_port.h"
 
-#include <rte_dev.h>
-#include <rte_errno.h>
 #include <rte_ethdev.h>
 #include <rte_ether.h>
 #include <sys/socket.h>
@@ -22,7 +20,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint16_t kQueue = 0;
 constexpr uint16_t kEthernetOverhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 
 /// Buffers for both queues, the mempool's cache and what is in our hands.
@@ -109,91 +106,54 @@ Result<> TrafficPort::make_pool(uint32_t descriptors) {
 
 Result<> TrafficPort::attach() {
   const std::string& devargs = options_.devargs;
-  const size_t comma = devargs.find(',');
-  const std::string device = devargs.substr(0, comma);
-  if (device.empty()) return fail_as("bad_devargs", "/devargs: begin with the device's name");
-  if (rte_eth_dev_get_port_by_name(device.c_str(), &id_) == 0) {
-    return fail_as("exists", "/devargs: there is a device {} already; choose another number",
-                   device);
+  if (eal::device_name(devargs).empty()) {
+    return fail_as("bad_devargs", "/devargs: begin with the device's name");
   }
   remove_dead_socket(listens_on(devargs));
-  const std::string args = comma == std::string::npos ? "" : devargs.substr(comma + 1);
-  if (const int error = rte_eal_hotplug_add("vdev", device.c_str(), args.c_str()); error != 0) {
-    return fail_as("bad_devargs",
-                   "/devargs: {}: {}; see the generator's log for the driver's reason", devargs,
-                   rte_strerror(-error));
+  auto device = eal::Ethdev::probe(devargs);
+  if (!device) {
+    return fail_as(device.error().code == "exists" ? "exists" : "bad_devargs", "/devargs: {}",
+                   device.error().message);
   }
-  device_ = device;
-  if (rte_eth_dev_get_port_by_name(device.c_str(), &id_) != 0) {
-    return fail_as("bad_devargs", "/devargs: {} is no network device", device);
-  }
+  device_ = std::move(*device);
   return {};
 }
 
 Result<> TrafficPort::configure() {
-  const auto failed = [this](const char* what, int error) {
-    return fail_as("port_failed", "port {}: {}: {}", name(), what, rte_strerror(std::abs(error)));
+  const auto failed = [this](const Error& error) {
+    return fail_as("port_failed", "port {}: {}", name(), error.message);
   };
-  rte_eth_dev_info info;
-  if (const int error = rte_eth_dev_info_get(id_, &info); error != 0) {
-    return failed("device information", error);
-  }
+  const Result<> configured = device_->configure({.rx_descriptors = options_.descriptors,
+                                                  .tx_descriptors = options_.descriptors,
+                                                  .segmented_tx = false});
+  if (!configured) return failed(configured.error());
   const auto mtu = static_cast<uint16_t>(options_.max_frame - kEthernetOverhead);
-  rte_eth_conf conf{};
-  if (const int error = rte_eth_dev_configure(id_, 1, 1, &conf); error != 0) {
-    return failed("configure", error);
-  }
   if (mtu > RTE_ETHER_MTU) {
-    if (const int error = rte_eth_dev_set_mtu(id_, mtu); error != 0 && error != -ENOTSUP) {
-      return failed("set MTU", error);
-    }
+    if (const Result<bool> set = device_->set_mtu(mtu); !set) return failed(set.error());
   }
-  uint16_t rx = options_.descriptors;
-  uint16_t tx = options_.descriptors;
-  if (const int error = rte_eth_dev_adjust_nb_rx_tx_desc(id_, &rx, &tx); error != 0) {
-    return failed("descriptors", error);
-  }
-  if (auto made = make_pool(std::max(rx, tx)); !made) return made;
-  const auto socket = static_cast<unsigned>(SOCKET_ID_ANY);
-  if (const int error = rte_eth_rx_queue_setup(id_, kQueue, rx, socket, nullptr, pool_.get());
-      error != 0) {
-    return failed("receive queue", error);
-  }
-  if (const int error = rte_eth_tx_queue_setup(id_, kQueue, tx, socket, nullptr); error != 0) {
-    return failed("transmit queue", error);
-  }
+  const eal::EthdevOptions& made = device_->options();
+  if (auto pool = make_pool(std::max(made.rx_descriptors, made.tx_descriptors)); !pool) return pool;
+  if (Result<> set_up = device_->set_up_queues(pool_.get()); !set_up) return failed(set_up.error());
   if (!options_.mac.empty()) {
     const auto mac = packet::parse_mac(options_.mac);
     if (!mac) return fail_as("bad_params", "/mac: '{}' is no MAC address", options_.mac);
-    rte_ether_addr address;
-    std::memcpy(address.addr_bytes, mac->data(), mac->size());
-    if (const int error = rte_eth_dev_default_mac_addr_set(id_, &address); error != 0) {
-      return failed("set MAC address", error);
-    }
+    const Result<bool> set = device_->set_mac(*mac);
+    if (!set) return failed(set.error());
+    if (!*set) return fail_as("port_failed", "/mac: the device has no MAC address to be set");
   }
-  if (const int error = rte_eth_dev_start(id_); error != 0) {
-    return fail_as(
-        "port_failed",
-        "/devargs: {}: cannot start: {}; see the generator's log for the driver's reason",
-        options_.devargs, rte_strerror(std::abs(error)));
+  if (Result<> started = device_->start(); !started) {
+    return fail_as("port_failed", "/devargs: {}: {}", options_.devargs, started.error().message);
   }
-  // What a stream is addressed to is its own business; devices without the mode take all anyway.
-  if (const int error = rte_eth_promiscuous_enable(id_); error != 0 && error != -ENOTSUP) {
-    return failed("promiscuous mode", error);
-  }
+  // Streams may be sent to any address.
+  if (Result<> set = device_->set_promiscuous(); !set) return failed(set.error());
   return {};
 }
 
-TrafficPort::~TrafficPort() {
-  if (device_.empty()) return;  // none, or a memif
-  rte_eth_dev_stop(id_);
-  rte_eal_hotplug_remove("vdev", device_.c_str());
-}
+TrafficPort::~TrafficPort() = default;
 
 bool TrafficPort::link_up() const {
   if (memif_) return memif_->endpoint().is_up();
-  rte_eth_link link;
-  return rte_eth_link_get_nowait(id_, &link) == 0 && link.link_status == RTE_ETH_LINK_UP;
+  return device_->link().up;
 }
 
 json TrafficPort::to_json() const {
@@ -202,10 +162,7 @@ json TrafficPort::to_json() const {
     // A memif device has no address: the option's, or one that is the same at every start.
     mac = packet::parse_mac(options_.mac).value_or(packet::mac_from_name(options_.devargs));
   } else {
-    rte_ether_addr address{};
-    if (rte_eth_macaddr_get(id_, &address) == 0) {
-      std::copy(std::begin(address.addr_bytes), std::end(address.addr_bytes), mac.begin());
-    }
+    mac = device_->mac();
   }
   json result{{"name", name()},
               {"devargs", options_.devargs},
@@ -228,8 +185,7 @@ json TrafficPort::counters() const {
             {"tx_errors", out.bad_buffer.read() + out.bad_index.read()},
             {"rx_no_buffer", in.no_buffer.read()}};
   }
-  rte_eth_stats stats;
-  if (rte_eth_stats_get(id_, &stats) != 0) return {};
+  const rte_eth_stats stats = device_->statistics();
   return {{"rx_packets", stats.ipackets}, {"tx_packets", stats.opackets},
           {"rx_bytes", stats.ibytes},     {"tx_bytes", stats.obytes},
           {"rx_missed", stats.imissed},   {"rx_errors", stats.ierrors},

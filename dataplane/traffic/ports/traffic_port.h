@@ -17,6 +17,7 @@
 #include <string>
 
 #include "base/result.h"
+#include "eal/ethdev.h"
 #include "eal/mempool.h"
 #include "port/memif/standalone.h"
 
@@ -55,12 +56,14 @@ class TrafficPort {
   /// Takes a burst in; how many packets.
   uint16_t receive(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->receive(pool_.get(), packets);
-    return rte_eth_rx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+    return rte_eth_rx_burst(device_->id(), 0, packets.data(),
+                            static_cast<uint16_t>(packets.size()));
   }
   /// Sends what there is room for; how many packets. The rest stays the caller's.
   uint16_t send(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->send(packets);
-    return rte_eth_tx_burst(id_, 0, packets.data(), static_cast<uint16_t>(packets.size()));
+    return rte_eth_tx_burst(device_->id(), 0, packets.data(),
+                            static_cast<uint16_t>(packets.size()));
   }
   /// {"name","devargs","mac","link","device":{rx/tx counters of the driver}}
   [[nodiscard]] nlohmann::json to_json() const;
@@ -73,10 +76,9 @@ class TrafficPort {
   [[nodiscard]] nlohmann::json counters() const;
 
   PortOptions options_;
-  std::string device_;  ///< the vdev's name; set once it exists
-  uint16_t id_{0};
   uint16_t number_;
-  eal::Mempool pool_;
+  eal::Mempool pool_;  ///< outlives the device
+  std::unique_ptr<eal::Ethdev> device_;
   std::unique_ptr<port::memif::Standalone> memif_;  ///< then there is no ethdev
 };
 
