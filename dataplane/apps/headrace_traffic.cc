@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "eal/eal.h"
-#include "traffic/trial/crew.h"
 #include "traffic/trial/service.h"
+#include "traffic/trial/worker_threads.h"
 
 namespace {
 
@@ -31,11 +31,11 @@ Result<> serve(Options& options) {
   options.eal.allow_hugepages = !options.no_huge;
   auto eal = headrace::eal::Eal::init(options.eal);
   if (!eal) return tl::unexpected(eal.error());
-  auto crew = headrace::traffic::Crew::start(options.cpus);
-  if (!crew) return tl::unexpected(crew.error());
+  auto threads = headrace::traffic::WorkerThreads::start(options.cpus);
+  if (!threads) return tl::unexpected(threads.error());
 
   asio::io_context io;
-  headrace::traffic::Service service(io, **crew);
+  headrace::traffic::Service service(io, **threads);
   const auto end = [&] {
     service.stop_trial();
     io.stop();
@@ -50,7 +50,7 @@ Result<> serve(Options& options) {
   headrace::log::info("ready on {}", options.control_path);
   io.run();
   server->reset();
-  crew->reset();  // joins: the trial's end is near
+  threads->reset();  // joins: workers stop before the service and its trial are destroyed
   return {};
 }
 

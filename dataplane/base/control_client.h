@@ -13,7 +13,7 @@ namespace headrace {
 
 class ControlClient {
  public:
-  /// Connects to the socket at `path`; fails if nobody listens there.
+  /// Connects to the socket at `path`; fails if it has no listener.
   static Result<ControlClient> connect(const std::string& path);
 
   /// Sends one request and waits for its reply. An error reply is an Error with its code; so is

@@ -37,7 +37,7 @@ class ControlServer {
   static constexpr size_t kMaxLine = 4 << 20;
   static constexpr size_t kMaxUnsent = 64 << 20;
 
-  /// What `ping` says, and what `shutdown` does.
+  /// The reply to `ping`, and the action of `shutdown`.
   struct Program {
     std::string name;
     /// The "eal" member of ping's result; may be empty for a program without one.
@@ -51,7 +51,7 @@ class ControlServer {
   using AsyncHandler = std::function<void(const nlohmann::json& params, Reply reply)>;
 
   /// Listens on `path`, mode 0600. A dead socket left there by an earlier run is replaced; one that
-  /// somebody listens on is an error. `io` must outlive the server.
+  /// has a listener is an error. `io` must outlive the server.
   static Result<std::unique_ptr<ControlServer>> open(asio::io_context& io, const std::string& path,
                                                      Program program);
   /// Closes all connections and removes the socket.

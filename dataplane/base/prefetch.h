@@ -2,8 +2,8 @@
 // Asks for a cache line before it is used.
 //
 // To write means to own: a line that another core has is taken from it at once, by prefetchw.
-// __builtin_prefetch(at, 1) says the same, but makes a plain prefetcht0 of it unless the compiler
-// is told of the instruction; then each store waits for its line again, one after the other. All
+// __builtin_prefetch(at, 1) is meant for it, but compiles to a plain prefetcht0 unless the target
+// option -mprfchw is given; then each store waits for its line again, one after the other. All
 // processors that run 64-bit code take the instruction, and those without it do nothing.
 #pragma once
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How Headrace's C++ reports failure outside the packet path: by value, never by exception.
 //
-// A function that can fail returns Result<T>. The Error says what went wrong and what to do about
+// A function that can fail returns Result<T>. The Error has what went wrong and what to do about
 // it, in words fit for an operator: it ends in an OVSDB error column, a log line or a control
 // reply.
 #pragma once

@@ -54,7 +54,7 @@ struct TlsFiles {
   std::string private_key;
   std::string certificate;
   std::string ca_cert;
-  /// While `ca_cert` is not there: the first peer's own root is believed and kept there, and its
+  /// While `ca_cert` is not there: the first peer's own root is trusted and stored there, and its
   /// connection closed, so that the next one is held against it (SSL:bootstrap_ca_cert).
   bool bootstrap_ca_cert{false};
   bool operator==(const TlsFiles&) const = default;

@@ -3,7 +3,7 @@
 //
 // One producer, one consumer, slots of 8 octets as a Headrace port's, positions on lines of their
 // own, each side with a copy of the other's position (as rte_ring has it not, and as all fast
-// queues do), and the lines of the next burst asked for, when they are known to be the other's no
+// queues do), and the lines of the next burst prefetched, when they are known to be the other's no
 // more. It trusts its peer, marks no owner and counts nothing: shm/ring.h with its checks, owners
 // and counters is compared with it.
 #pragma once

@@ -112,7 +112,7 @@ int live(Channel& channel, Role role, const Options& options, ControlBlock& cont
   }
 }
 
-/// The process that is asked; it forks the ends and ends them.
+/// The controlling process: it forks the two ends and stops them.
 class Controller {
  public:
   Controller(Channel& channel, const Options& options) {

@@ -13,15 +13,15 @@
 namespace headrace::channel {
 
 enum class Order : uint32_t {
-  wait,   ///< not yet to open the channel: whoever started us moves interfaces first
-  pause,  ///< open, but at rest: the core is others'
+  wait,   ///< not yet to open the channel: the parent process moves interfaces first
+  pause,  ///< open, but idle: other processes use the core
   run,
   quit,
 };
 
 enum class State : uint32_t { starting, forked, open, failed };
 
-/// What an end tells. Counts only grow.
+/// What an end reports. Counts only grow.
 struct EndStatus {
   alignas(64) std::atomic<State> state{State::starting};
   std::array<char, 512> error{};  ///< written before State::failed

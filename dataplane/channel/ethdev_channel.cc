@@ -137,7 +137,7 @@ class Consumer final : public End {
       prefetch_to_read(rte_pktmbuf_mtod(packets[i], const uint8_t*), work.length);
     }
     for (uint16_t i = 0; i < count; ++i) {
-      // The kernel's own protocols speak on its interfaces.
+      // The kernel sends frames of its own (IPv6, LLDP) on its interfaces.
       if (packets[i]->pkt_len != work.length || packets[i]->nb_segs != 1) {
         ++done.foreign;
       } else if (work.touch &&

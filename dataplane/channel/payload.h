@@ -3,7 +3,7 @@
 // consumer reads the word of each, and checks that they are those of one packet.
 //
 // The word bears a mark, so that a packet of one line is checked too. Lines on their way between
-// two cores are asked for before the first is used, burst by burst, as any fast VNF does.
+// two cores are prefetched before the first is used, burst by burst, as any fast VNF does.
 //
 // The word stands 16 octets into each 64, so that the Ethernet header before the first one stays as
 // it is. Packets that are not touched still have that header: bridges look at it.

@@ -3,7 +3,7 @@
 // (shm/vnf_end.h).
 //
 // Direct: the switch's rules join the two ports both ways, so that it makes a direct link each way;
-// an end is open once its own are. Then nothing is asked of the switch any more.
+// an end is open once its own are. The switch takes no part after that.
 #pragma once
 
 #include "channel/end.h"

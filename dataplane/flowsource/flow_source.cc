@@ -19,8 +19,8 @@
 // source and sink can be told to the packet.
 //
 // Threads. A detached thread looks for started devices and new files every 20 ms until the process
-// ends (nothing in ethdev says "started" to a plugin). The callback runs on whoever polls the
-// queue; it reads its frames through one atomic pointer. Mapped files stay mapped: a poller may
+// ends (nothing in ethdev says "started" to a plugin). The callback runs on the thread that polls
+// the queue; it reads its frames through one atomic pointer. Mapped files stay mapped: a poller may
 // read them.
 #include <fcntl.h>
 #include <rte_ethdev.h>

@@ -17,7 +17,8 @@ class Database {
   using Rows = std::map<Uuid, Json>;
 
   /// What to monitor: the "monitor-requests" of RFC 7047, section 4.1.5, with the columns that
-  /// Headrace reads. Columns that it only writes are not in it: it would hear its own echo.
+  /// Headrace reads. Columns that it only writes are not monitored: each write would come back as
+  /// an update.
   static Json monitor_requests();
 
   /// Applies "table-updates" (RFC 7047, section 4.1.6). All or nothing: fails, and changes nothing,

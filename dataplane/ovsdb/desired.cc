@@ -12,8 +12,8 @@
 namespace headrace::ovsdb {
 namespace {
 
-/// A stable datapath id for a bridge that asks for none: 48 bits of its row's UUID, made a locally
-/// administered unicast address, since OVS's datapath ids are MAC addresses too.
+/// A stable datapath id for a bridge that has none configured: 48 bits of its row's UUID, made a
+/// locally administered unicast address, since OVS's datapath ids are MAC addresses too.
 uint64_t default_datapath_id(const Uuid& uuid) {
   const uint64_t bits = parse_unsigned(uuid.substr(24), 16).value_or(1);
   return (bits & ~(uint64_t{1} << 40)) | uint64_t{2} << 40;
@@ -62,7 +62,7 @@ Result<ControllerRow> read_controller(const Uuid& uuid, const Json& columns) {
   return row;
 }
 
-/// What a bridge asks for that has no effect here.
+/// Settings of a bridge that have no effect here.
 void note_unserved(RowReader& reader, Notes& notes) {
   const auto type = reader.string("datapath_type");
   if (!type.empty() && type != "netdev" && type != "system") {
@@ -202,7 +202,7 @@ void read_root_config(const StringMap& other_config, Desired& desired) {
   if (const auto text = lookup(other_config, "stats-update-interval")) {
     const auto millis = parse_unsigned(*text);
     if (millis && *millis <= INT32_MAX) {
-      // As in OVS, 5 s is the least: statistics are transactions that every monitor hears.
+      // As in OVS, 5 s is the least: statistics are transactions that are sent to every monitor.
       desired.stats_interval = std::chrono::milliseconds(std::max<uint64_t>(*millis, 5000));
     } else {
       desired.notes.push_back(

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the database wants of the switch: its rows, joined and typed.
+// The desired state: the rows of the database, joined and typed.
 #pragma once
 
 #include <chrono>

@@ -16,7 +16,7 @@ namespace {
 
 using pipeline::PortVlans;
 
-/// What an interface asks for that has no effect here.
+/// Settings of an interface that have no effect here.
 void note_unserved(RowReader& reader, Notes& notes) {
   if (reader.integer("ingress_policing_rate") != 0 ||
       reader.integer("ingress_policing_kpkts_rate") != 0) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the database asks for and does not get: said in the status columns of the row that asks.
+// Settings that have no effect: reported in the status columns of their row.
 #pragma once
 
 #include <string>

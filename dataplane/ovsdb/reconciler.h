@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Makes the switch what the database wants, and says what came of it.
+// Applies the desired state to the switch, and reports the outcome per row.
 //
-// What: apply() compares the desired rows with what was asked of the switch so far and calls
+// What: apply() compares the desired rows with what was applied to the switch so far and calls
 // SwitchControl with the difference; status() and statistics() then give the columns to write back.
 //
 // Order within apply(): workers; removal (patch pairs, ports, LSIs); LSIs; ports, those that ask
@@ -109,7 +109,7 @@ class Reconciler {
   void add_bridge_status(const std::string& name, const Lsi& lsi, StatusRows& rows) const;
   [[nodiscard]] Json interface_columns(const std::string& lsi_name, const Lsi& lsi,
                                        const Port& port) const;
-  /// What of a port's row came out otherwise than asked for.
+  /// Settings of a port's row that were applied otherwise than configured.
   [[nodiscard]] Notes notes_on(const Lsi& lsi, const Port& port) const;
   /// The same of the whole switch.
   [[nodiscard]] Notes notes_on_switch() const;

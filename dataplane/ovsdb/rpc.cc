@@ -109,7 +109,7 @@ void Rpc::close() {
     stream_->close();
   }
   probe_.cancel();
-  // Handlers may own what owns this connection, so they are let go of only after this call.
+  // Handlers may own what owns this connection, so they are destroyed only after this call.
   asio::post(context_, [self = shared_from_this()] {
     self->pending_.clear();
     self->on_connect = nullptr;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// JSON-RPC 1.0 over a stream socket, as OVSDB speaks it (RFC 7047, section 4).
+// JSON-RPC 1.0 over a stream socket, as OVSDB uses it (RFC 7047, section 4).
 #pragma once
 
 #include <array>

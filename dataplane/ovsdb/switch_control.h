@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the database may ask of the switch: the one interface between OVSDB and the data path.
+// The interface between OVSDB and the data path: all operations that the reconciler may call.
 //
-// What: the reconciler (reconciler.h) compares the rows of an OVSDB server with what it has asked
-// for so far, and calls these methods with the difference. The runtime implements them; tests
+// What: the reconciler (reconciler.h) compares the rows of an OVSDB server with what it has
+// applied so far, and calls these methods with the difference. The runtime implements them; tests
 // record them.
 //
-// Why an interface of its own: the module `ovsdb` knows rows and nothing of workers or devices; the
-// runtime knows those and nothing of rows. All words are Open vSwitch's where it has them: a
+// Why an interface of its own: the module `ovsdb` handles rows and does not depend on workers or
+// devices; the runtime does not depend on rows. All words are Open vSwitch's where it has them: a
 // bridge of the database is an LSI here, an interface of the database is a port of an LSI.
 //
-// Who decides what: the reconciler chooses port numbers, keeps names unique over all LSIs, pairs
-// patch ports and remembers what failed (it asks again when the row changes). The implementation
+// Division of work: the reconciler chooses port numbers, keeps names unique over all LSIs, pairs
+// patch ports and records what failed (it tries again when the row changes). The implementation
 // validates options, creates devices, and says what is wrong in words fit for the error column.
 //
 // Thread safety: none; all calls come from the control thread. A call may take as long as creating
@@ -113,7 +113,7 @@ struct SwitchInfo {
   std::vector<std::string> port_types;  ///< -> iface_types
 };
 
-/// The switch, as the database sees it. See the top of this file for who decides what.
+/// The switch, as the reconciler sees it; see the top of this file.
 class SwitchControl {
  public:
   virtual ~SwitchControl() = default;
@@ -144,7 +144,7 @@ class SwitchControl {
   /// Joins two ports of type `patch` (of two LSIs or of one). Both exist; neither is joined.
   virtual Result<> connect_patch(std::string_view lsi_a, std::string_view port_a,
                                  std::string_view lsi_b, std::string_view port_b) = 0;
-  /// Parts a patch port from its peer: what goes out of either is dropped from then on.
+  /// Disconnects a patch port from its peer: what goes out of either is dropped from then on.
   virtual void disconnect_patch(std::string_view lsi, std::string_view port) = 0;
 
   /// The whole list of an LSI's controllers; those that stay keep their connection. A target that

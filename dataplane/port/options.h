@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a port's options: each is asked for once, and what was not asked for is an error, so that
+// Reads a port's options: each is read once, and options that were not read are an error, so that
 // a misspelt option never goes unnoticed.
 #pragma once
 
@@ -35,7 +35,7 @@ class Options {
   /// "true" or "false".
   Result<bool> flag(const std::string& key, bool fallback);
 
-  /// Call last: an error that names options that nobody asked for.
+  /// Call last: an error that names the options that were not read.
   [[nodiscard]] Result<> finish() const;
 
  private:

@@ -12,7 +12,7 @@
 //   shm                   a VNF by shared memory of its trust group, options:group
 //
 // Every kind but memif and shm is an ethdev, made by hot-plug and removed by the destructor; a
-// kind's file turns options into devargs and says what is special about it. `patch` ports have no
+// kind's file turns options into devargs and an EthdevRequest. `patch` ports have no
 // device: the pipeline joins them itself.
 //
 // Thread safety: control thread only, but for io(), which workers use as port_io.h says.
@@ -106,7 +106,7 @@ class Port {
   [[nodiscard]] virtual StringMap status() const = 0;
 };
 
-/// The types that open_port() knows.
+/// The types that open_port() supports.
 std::vector<std::string_view> port_types();
 
 /// Opens and starts a port. The error says which option is wrong and what it may be, or what the

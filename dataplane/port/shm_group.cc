@@ -113,7 +113,8 @@ void ShmGroup::remove_port(uint32_t port) {
     if (connection.port == static_cast<int>(port)) shutdown(connection.fd, SHUT_RDWR);
   }
   lost_.fetch_or(uint64_t{1} << port, std::memory_order_release);
-  // A worker that polls another port of the group takes back what this one held; else nobody is in.
+  // A worker that polls another port of the group takes back what this one held; else no worker
+  // uses the group.
   if (std::ranges::all_of(names_, &std::string::empty)) {
     links_->drop_all();
     reclaim_ports();

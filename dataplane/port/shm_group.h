@@ -38,7 +38,8 @@ struct ShmGroupConfig {
 
 class ShmGroup {
  public:
-  /// The group of this name, made if no port uses it yet. A group that exists keeps its measures.
+  /// The group of this name, made if no port uses it yet. The sizes of an existing group stay as
+  /// they are.
   static Result<std::shared_ptr<ShmGroup>> of(const ShmGroupConfig& config);
   ~ShmGroup();
   ShmGroup(const ShmGroup&) = delete;
@@ -90,7 +91,7 @@ class ShmGroup {
 
   struct Connection {
     int fd;
-    int port;  ///< -1 until it has asked
+    int port;  ///< -1 before its request
   };
 
   ShmGroupConfig config_;

@@ -4,9 +4,10 @@
 // There are two ways to its frames, and options:mode chooses:
 //
 //   af_xdp     an XDP program takes every frame off the driver's queue into memory that we share
-//              with the kernel (copy mode): the kernel's own stack hears nothing of them any more.
-//   af_packet  a packet socket with mapped rings: the stack keeps hearing the interface.
-//   auto       (the default) af_xdp for interfaces with hardware behind them, where it can be had,
+//              with the kernel (copy mode): the kernel's own stack receives none of them any more.
+//   af_packet  a packet socket with mapped rings: the kernel's stack still receives from the
+//   interface. auto       (the default) af_xdp for interfaces with hardware behind them, where it
+//   can be had,
 //              else af_packet. Virtual interfaces get af_packet, because what their peers leave to
 //              "hardware" is not in the frames that XDP sees: VLAN tags would be lost without a
 //              trace.
@@ -41,7 +42,7 @@ EthdevRequest by_packet_socket(const PortConfig& config, uint32_t queues, std::s
   request.devargs =
       fmt::format("{},iface={},qpairs={},{}", vdev_name("net_af_packet", config.name), config.name,
                   queues, jumbo ? "framesz=10032,blocksz=2568192,framecnt=512" : "framecnt=1024");
-  request.kernel_has_mtu = true;  // net_af_packet itself believes that frames have 1514 bytes
+  request.kernel_has_mtu = true;  // net_af_packet reports frames of 1514 bytes at most
   request.status = {{"mode", "af_packet"}, {"mode_reason", std::move(reason)}};
   return request;
 }

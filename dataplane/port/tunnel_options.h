@@ -31,7 +31,7 @@ struct TunnelOptions {
   std::optional<uint32_t> out_key;       ///< absent: flow
   bool has_in_key{false};                ///< GRE: packets have the key field
   std::string underlay;                  ///< a bridge; "": the one with the address
-  std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: asked for by ARP or ND
+  std::optional<MacAddress> remote_mac;  ///< the next hop's; absent: resolved by ARP or ND
   /// The next hop towards far ends of its IP version; absent: the remote address itself.
   std::optional<IpAddress> gateway;
 

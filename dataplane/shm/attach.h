@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a VNF and the switch say to each other when the VNF attaches: one request, one reply that
+// The messages between a VNF and the switch when the VNF attaches: one request, one reply that
 // carries the region's file descriptor (SCM_RIGHTS), on a Unix stream socket. The connection stays
-// open as long as the VNF uses the port: its end, however it comes, tells the switch to take back
-// what the VNF held.
+// open as long as the VNF uses the port: when it closes for any reason, the switch reclaims the
+// buffers that the VNF held.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A VNF's side of attaching (attach.h): asks the switch for a port and gets the region's file.
+// A VNF's side of attaching (attach.h): requests a port of the switch and receives the region's
+// file descriptor.
 //
 // What it returns is errors as negative errno and descriptors as numbers, since libheadrace-port is
-// made of it, which neither throws nor needs the house's Result.
+// made of it, which neither throws nor uses Result.
 #pragma once
 
 #include <cstdint>

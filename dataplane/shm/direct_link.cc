@@ -88,7 +88,7 @@ bool DirectLinks::step(uint32_t from) {
   LinkWords& receiver = words(link.to);
   switch (state) {
     case LinkState::asking:
-      // It can't be asked back before it has answered: it may be about to send.
+      // The sender can be recalled only after it has answered: it may be about to send.
       if (sender.tx_now.load(std::memory_order_acquire) == 1 + link.to) {
         set(link, LinkState::draining);
       }

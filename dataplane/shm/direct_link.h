@@ -1,21 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // The switch's part in a region's direct links: the steps of vnf_end.h's protocol.
 //
-// A port sends to at most one other port directly, and receives from at most one. What is wanted is
-// said by the control thread; the worker moves links on as the VNFs answer, and waits for nobody: a
-// VNF that never calls keeps a link half made or half parted, and loses nothing by it.
+// A port sends to at most one other port directly, and receives from at most one. The control
+// thread sets which links are wanted; the worker advances each link when its VNFs have answered and
+// never blocks on them. A VNF that makes no calls leaves its link in an intermediate state, in
+// which no packet is lost.
 //
-// What is believed. Of the words that VNFs write here, an answer counts only if it is the one that
-// is waited for; the switch never reads back what it wrote. A VNF that lies reorders or loses what
-// its own group sends. Traffic is counted from the positions and octets of the receiver's direct
-// ring, which the group's VNFs write: positions that can't be count nothing, and a packet counts at
-// most a buffer of octets. So a group can tell lies about its own links, and about no other's.
+// Validation: an answer counts only in the state that waits for it, and the switch never reads back
+// what it wrote into the region. A VNF that writes wrong answers reorders or loses packets of its
+// own group only. Traffic is counted from positions and octets of the receiver's direct ring, which
+// VNFs of the group can write: impossible positions count nothing, and a packet counts at most the
+// octets of a buffer. So wrong values can falsify the counts of that group's links only.
 //
-// A VNF that is gone. A dead sender's link ends by itself: the receiver reads what had been sent.
-// A dead receiver's ring is taken back when its sender, alive or dead, sends to it no more.
+// Termination: the link of a sender that has exited ends at once, and the receiver reads what was
+// sent. The ring of a receiver that has exited is reclaimed when its sender has stopped using it or
+// has exited, too.
 //
-// Threads: want() and take_traffic() are the control thread's, state() anyone's, the rest is the
-// worker's that uses the region.
+// Threads: want() and take_traffic() on the control thread, state() on any, the rest on the worker
+// that uses the region.
 #pragma once
 
 #include <array>
@@ -30,9 +32,9 @@ namespace headrace::shm {
 
 enum class LinkState : uint8_t {
   off,       ///< the port's packets go through the switch
-  asking,    ///< the sender was asked to send directly
+  asking,    ///< tx_wanted is set; the sender has not switched over
   draining,  ///< it does; what it sent to the switch before is still being forwarded
-  opening,   ///< the receiver was asked to read directly
+  opening,   ///< rx_wanted is set; the receiver has not switched over
   on,
   emptying  ///< the sender sends to the switch again; the receiver still reads the direct ring
 };
@@ -65,11 +67,12 @@ class DirectLinks {
   /// a full one the worker may poll again before it sends on what it has; else it sends on first.
   /// So all has been sent on once a poll finds nothing and the one before it was not full.
   void polled(uint32_t from, uint32_t packets, bool full);
-  /// Moves on links whose sender is gone, whoever polls.
+  /// Advances links whose sender has exited; by the worker or, without one, the control thread.
   void step_abandoned() {
     if (abandoned_ != 0) step_each_abandoned();
   }
-  /// The port's VNF is gone. False while its rings can't be reclaimed yet: ask again in each round.
+  /// The port's VNF has exited. False while its rings cannot be reclaimed yet: call again each
+  /// round.
   bool detach(uint32_t port);
   /// No VNF of the region is left: ends all links at once.
   void drop_all();
@@ -79,10 +82,10 @@ class DirectLinks {
     std::atomic<uint32_t> wanted{0};  ///< 0, or 1 + the port to send to
     std::atomic<LinkState> state{LinkState::off};
     uint32_t to{0};
-    bool recalled{false};  ///< the sender was asked to send to the switch again
+    bool recalled{false};  ///< tx_wanted is cleared; the sender has not switched back
     bool was_full{false};  ///< the last poll
   };
-  /// How far a direct ring was when it was last asked.
+  /// Positions of a direct ring when its traffic was counted last.
   struct Read {
     uint32_t head{0};
     uint64_t octets{0};

@@ -2,9 +2,10 @@
 // What lies where in a region of shared memory: the ABI between the switch and VNFs.
 //
 // All places are octet offsets from the region's start; there are no pointers. All numbers are
-// little-endian, and a region's size and places never change. The switch writes the header once and
-// trusts nothing in the region afterwards: it keeps its own copies of all places and sizes, and
-// takes every number that a VNF can write (ring positions, buffer numbers, lengths) as hostile.
+// little-endian, and a region's size and offsets never change. The switch writes the header once
+// and does not read it again: it holds its own copies of all offsets and sizes. A VNF may write to
+// the whole region at any time, so the switch copies and bounds-checks every number that it reads
+// from it (ring positions, buffer numbers, lengths) before use.
 //
 //   RegionHeader | PortBlock x n_ports | rings | marks | buffers
 //
@@ -16,15 +17,15 @@
 //   completion  VNF -> switch   buffers that the VNF is done with
 //   direct    VNF -> VNF      packets of a direct link; in the receiver's block (direct_link.h)
 //
-// A slot of a packet says all of it: buffer, beginning, length. So an end that only passes packets
-// on, or counts them, touches no line of theirs, and nothing has to be read twice. Eight slots
+// A slot describes a packet completely: buffer, offset, length. So an end that only forwards or
+// counts packets touches none of their cache lines, and nothing has to be read twice. Eight slots
 // share a cache line. fill and completion hold buffers' numbers alone.
 //
 // Buffers lie an odd number of lines apart, so that their first lines use all sets of a cache.
 //
-// held: one octet a buffer, 1 while this port's VNF owns it. The VNF writes it before it ends the
-// other's ownership and after it began its own, so at any moment of a kill -9 each buffer that the
-// VNF had is marked, or still in a ring.
+// marks: one octet per buffer, 1 while this port's VNF owns it. The VNF sets it before it takes the
+// buffer out of a ring and clears it after it has put the buffer into one. So whenever the VNF is
+// killed, each buffer that it owned is marked or in a ring, and can be reclaimed.
 #pragma once
 
 #include <atomic>
@@ -41,7 +42,7 @@ inline constexpr uint32_t kMaxPorts = 64;
 inline constexpr uint32_t kNameSize = 40;
 inline constexpr uint32_t kHeadroom = 128;
 inline constexpr uint32_t kLine = 64;
-/// Octets of a buffer at most: what a Packet can tell.
+/// Octets of a buffer at most: what the fields of a Packet can express.
 inline constexpr uint32_t kMaxStride = 65536 - kLine;
 static_assert(kMaxStride % (2 * kLine) == kLine);
 
@@ -96,7 +97,7 @@ constexpr uint64_t number_ring_octets(uint32_t capacity) {
   return ring_octets<uint32_t>(capacity);
 }
 
-/// How a port's packets go; see direct_link.h for who writes what and when.
+/// How a port's packets go; see direct_link.h for the writer of each word.
 struct LinkWords {
   alignas(64) Shared32 tx_wanted;  ///< switch: 0, or 1 + the port whose direct ring to send to
   Shared32 rx_wanted;              ///< switch: direct ring closed (0), opening (1) or open (2)

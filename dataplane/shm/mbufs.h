@@ -3,9 +3,9 @@
 //
 // Each buffer has one mbuf for ever, in the process's own memory, whose data are the buffer's
 // octets (an external-buffer pool). So a packet is worked on, cloned and freed as any other, and no
-// peer can reach an mbuf's words. The mbuf knows its buffer's number and the other way round.
+// peer can reach an mbuf's words. An mbuf and its buffer's number map to each other.
 //
-// The switch's pool (port/shm_group.h) holds the mbufs of the buffers that nobody uses. A VNF's
+// The switch's pool (port/shm_group.h) holds the mbufs of free buffers. A VNF's
 // (vnf/shm_memory.h) holds those that the VNF's function has freed and that wait to be given back.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace headrace::shm {
 
-/// The buffers of a region, as the process's own books (or the region's header) have them.
+/// The buffers of a region, from the process's own memory (or the region's header).
 struct BufferArea {
   uint8_t* first_octets{nullptr};  ///< of buffer 0
   uint32_t stride{0};              ///< octets of a buffer
@@ -29,7 +29,7 @@ struct BufferArea {
 
 class MbufSet {
  public:
-  /// All mbufs are in the pool. `cache`: mbufs that a thread may keep. Fails for want of memory.
+  /// All mbufs are in the pool. `cache`: mbufs that a thread may cache. Fails if memory is short.
   static Result<MbufSet> make(const std::string& name, const BufferArea& area, uint32_t cache);
   MbufSet() = default;
   ~MbufSet() { rte_mempool_free(pool_); }

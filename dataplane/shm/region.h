@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region of shared memory, as the switch that makes it sees it.
+// A region of shared memory, as the switch that creates it holds it.
 //
-// The switch creates a region for a trust group, lays it out (layout.h), and keeps what it needs to
-// know of it here, outside: whatever a VNF writes into the region, these numbers stay right. The
-// file is sealed against resizing, so that no peer can make the switch fault by truncating it.
+// The switch creates a region for a trust group, lays it out (layout.h) and stores offsets and
+// sizes here, in its own memory, where VNFs cannot change them. The file is sealed against
+// resizing: a peer that truncated it would make the switch's next access fault (SIGBUS).
 //
 // Threads: created and destroyed on the control thread; everything else is const.
 #pragma once
@@ -80,7 +80,7 @@ class Region {
   /// scribbled there is gone. VNFs read these only when they attach. Any thread.
   void restore();
 
-  /// The rings' places, from the switch's own books.
+  /// The rings' places, from the switch's own memory.
   [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
   [[nodiscard]] void* from_vnf(uint32_t port) const { return ring(port, 1); }
   [[nodiscard]] void* direct(uint32_t port) const { return ring(port, 2); }

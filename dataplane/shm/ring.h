@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // One end of a ring in shared memory: single producer, single consumer.
 //
-// Why its own: rte_ring holds pointers and its header holds sizes that a hostile peer could change.
-// Here each end keeps capacity, its own position and the last seen position of the other in its own
-// memory; of what the peer can write it reads only the peer's position, and checks it: a position
-// that claims more than the capacity is a broken ring, and moves nothing.
+// Why not rte_ring: it holds pointers, and its header holds sizes that a hostile peer could change.
+// Here each end holds capacity, its own position and a cached copy of the peer's position in its
+// own memory. The peer may write to the shared part at any time, so its position is read once and
+// bounds-checked: one that is more than the capacity ahead marks the ring as broken, and no packet
+// moves any more.
 //
-// Speed: an end looks at the other's position only when what it knows does not suffice, so a burst
-// costs one exchanged cache line of positions at most, and those of its slots. The lines of the
-// next burst's slots are asked for now: by the producer, who must take them from the consumer's
-// cache, if they are known to be free, and by the consumer if they are known to be filled. Asked
-// for earlier, a line would be taken from the other while it still works on it.
+// Speed: an end reads the peer's position only when the cached copy does not suffice, so a burst
+// transfers one cache line of positions at most, and those of its slots. The slots of the next
+// burst are prefetched after this one: by the producer if they are known to be free, by the
+// consumer if they are known to be filled. Prefetched earlier, a line would be moved between the
+// cores while the other end still writes it.
 //
 // Threads: one thread an end. Slots are published by the release store of a position.
 #pragma once
@@ -34,7 +35,7 @@ class RingEnd {
         slots_(reinterpret_cast<Slot*>(header_ + 1)),
         mask_(capacity - 1) {}
 
-  /// True once the peer has claimed a position that can't be.
+  /// True once the peer's position was out of bounds.
   [[nodiscard]] bool broken() const { return broken_; }
   /// Slots filled, or emptied, so far; wrapping.
   [[nodiscard]] uint32_t position() const { return own_; }
@@ -73,7 +74,7 @@ class Producer : public RingEnd<Slot> {
     return put(items, [](std::span<const Slot>) { return uint64_t{0}; });
   }
 
-  /// The same, and counts in the ring's octets what `octets_of` says of that prefix.
+  /// The same, and adds `octets_of` that prefix to the ring's octets.
   template <typename OctetsOf>
   uint32_t put(std::span<const Slot> items, OctetsOf&& octets_of) {
     auto count = static_cast<uint32_t>(items.size());
@@ -125,7 +126,7 @@ class Consumer : public RingEnd<Slot> {
     broken_ = peer_ - own_ > End::capacity();
   }
 
-  /// Copies up to items.size() slots out without ending the producer's claim to them; how many.
+  /// Copies up to items.size() slots out without releasing them to the producer; how many.
   /// release() ends it.
   uint32_t peek(std::span<Slot> items) {
     const auto room = static_cast<uint32_t>(items.size());

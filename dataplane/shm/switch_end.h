@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch's end of a region's ports: buffers, their owners, and every check of what VNFs write.
+// The switch's end of a region's ports: buffers, their owners, and the checks of what VNFs write.
 //
-// Owners. For each buffer the switch keeps, in its own memory, whether it is the switch's or out
-// with the group's VNFs. A number that a VNF sends or returns is taken only if it is below
-// n_buffers and out; then the switch owns it. So a VNF can't send what the switch is using, nor the
-// same buffer twice; what it does to the buffers of its own group's VNFs harms that group alone, by
-// design. Slots are copied once, checked, and used from the copy.
+// Ownership: for each buffer the switch records, in its own memory, whether the switch owns it or
+// the group's VNFs do. A buffer number from a VNF is accepted only if it is below n_buffers and
+// recorded as the VNFs'; the switch owns the buffer from then on. So a VNF can neither send a
+// buffer that the switch uses nor send one twice. Between VNFs of one group nothing is enforced:
+// they share a trust group by design. Slots are copied once, checked, and used from the copy.
 //
-// A dead VNF. reclaim() takes back what a port's VNF held (its marks, layout.h) and what waits in
-// the port's rings, unless another port marks it or another ring holds it; then empties the rings.
-// What a VNF has wiped out of its marks is found because nobody has it: seen so at two reclaims,
-// for at one a living VNF may be moving it past the eye; or when the group's last VNF goes.
+// A VNF that has exited: reclaim() recovers the buffers that its port held (its marks, layout.h)
+// and those in the port's rings, unless another port marks them or another ring holds them, then
+// empties the rings. Buffers whose marks a faulty VNF erased are found in no mark and no ring. They
+// are recovered when two reclaims in a row find them so (at one of them a running VNF may be moving
+// the buffer), or when the last VNF of the group exits.
 //
-// Threads: one worker uses a region's ports at a time, or the control thread while none does.
+// Threads: one worker uses a region's ports at a time, or the control thread while no worker does.
 #pragma once
 
 #include <array>
@@ -53,7 +54,7 @@ class SwitchEnd {
   uint32_t receive(uint32_t port, std::span<Packet> packets);
   /// Hands packets to the port's VNF: a prefix; its length.
   uint32_t send(uint32_t port, std::span<const Packet> packets);
-  /// Takes what the VNF is done with, and keeps `level` empty buffers ready for it.
+  /// Takes back completed buffers and refills the VNF's ring of empty ones to `level`.
   void refill(uint32_t port, uint32_t level);
   /// True once the port's VNF has taken an empty buffer.
   [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
@@ -89,8 +90,8 @@ class SwitchEnd {
   BufferPool* pool_;
   std::vector<Port> ports_;
   std::vector<uint8_t> out_;
-  std::vector<uint8_t> claimed_;  ///< reclaim()'s: made beforehand, as a worker may call it
-  std::vector<uint8_t> missed_;   ///< out, and nobody had it at the last reclaim
+  std::vector<uint8_t> claimed_;  ///< reclaim()'s scratch; preallocated: a worker may call it
+  std::vector<uint8_t> missed_;   ///< the VNFs', but in no mark and no ring at the last reclaim
 };
 
 }  // namespace headrace::shm

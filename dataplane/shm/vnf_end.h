@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A VNF's end of a port: what libheadrace-port's C calls do.
 //
-// Direct links. The switch asks by words in the port's block, the VNF answers by others, and
-// follows only inside its own calls, so that nothing has to be locked:
+// Direct links: the switch writes its requests into words of the port's block and the VNF its
+// answers into others. The VNF acts on a request inside its own calls only, so no lock is needed:
 //
 //   make A -> B    switch  A.tx_wanted = 1 + B
 //                  A       in hrp_tx: from now on into B's direct ring; A.tx_now = 1 + B
@@ -72,7 +72,7 @@ class VnfEnd {
   uint32_t take(PacketConsumer& ring, std::span<Packet> packets);
   /// Makes `count` packets that were peeked at this end's own; how many of them are packets.
   uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count);
-  /// Marks and keeps those that are inside a buffer: a broken VNF of the group may send others. How
+  /// Marks and returns those inside a buffer: a faulty VNF of the group may send others. How
   /// many.
   uint32_t without_nonsense(std::span<Packet> packets);
   void unmark(std::span<const Packet> packets);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a JSON configuration and says, by JSON path, everything that is wrong with it.
+// Reads a JSON configuration and reports all its mistakes by JSON path.
 //
 // A reader is a view on one JSON object. Getters return a usable value in any case and note what
 // was wrong in the shared list, so that the operator sees all mistakes at once:
 //   function.routes[2].prefix: '10.0.0.0/33' is not an IPv4 prefix
-// A member that no getter asked for is a mistake too; finish() notes those.
+// A member that no getter read is a mistake too; finish() notes those.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +63,7 @@ class ConfigReader {
   void complain(const char* key, const std::string& what);
   /// Whether any mistake has been noted so far, here or elsewhere.
   [[nodiscard]] bool failed() const { return !errors_->empty(); }
-  /// Notes members that nobody asked for. Call once all getters were.
+  /// Notes members that were not read. Call once all getters were.
   void finish();
 
  private:

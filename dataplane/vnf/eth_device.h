@@ -19,7 +19,8 @@ class EthDevice final : public Device {
 
   uint16_t rx(std::span<rte_mbuf*> packets) noexcept override;
   uint16_t tx(std::span<rte_mbuf*> packets) noexcept override;
-  /// Reading the link is what for some drivers accepts a peer that comes back. Never fails.
+  /// Starts the device if it has not started; reads the link, which in some drivers accepts a
+  /// reconnecting peer. Never fails.
   Result<> keep_up() override;
 
  private:

@@ -3,8 +3,8 @@
 // registry (registry.h) names them.
 //
 // The worker (worker.h) polls the ports and calls process() with what came in; the function sends,
-// keeps or drops every packet. It knows no device: tests call process() with packets of their own
-// and look at what it sent.
+// keeps or drops every packet. It does not depend on devices: tests call process() with packets of
+// their own and look at what it sent.
 //
 // A reload makes a new function from the new configuration, in the control thread; the worker then
 // calls inherit() on it, between two rounds, so that learnt state (neighbors, sessions) goes over
@@ -29,7 +29,7 @@
 
 namespace headrace::vnf {
 
-/// What a function may know of a port.
+/// The properties of a port that functions use.
 struct PortInfo {
   std::string name;
   MacAddress mac{};
@@ -60,7 +60,7 @@ class Function {
   /// Called once per round, after the ports: for functions that make packets, keep some back, or
   /// have timeouts. Returns how many packets it handled; more than 0 makes the round a busy one.
   virtual uint64_t tick(uint64_t /*now*/, Output& /*output*/) noexcept { return 0; }
-  /// Takes over what the previous instance of the same function learnt.
+  /// Copies the state that the previous instance of the same function learned.
   virtual void inherit(Function& /*previous*/) noexcept {}
   /// The function's own counters, by name.
   [[nodiscard]] virtual nlohmann::json counters() const { return nlohmann::json::object(); }

@@ -77,7 +77,7 @@ class Output {
     drops_[static_cast<size_t>(reason)].add(packets.size());
     rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(packets.size()));
   }
-  /// Counts a packet that was never made, for want of a buffer.
+  /// Counts a packet that was never made, because no buffer was free.
   void count_drop(DropReason reason) noexcept { drops_[static_cast<size_t>(reason)].add(1); }
 
   /// Transmits what waits for `port`; what the port doesn't take is dropped as tx_queue_full.

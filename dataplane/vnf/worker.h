@@ -3,7 +3,7 @@
 //
 // A round: a burst from each port goes through the function; its tick(); transmit buffers are
 // flushed. Rounds that handled packets are busy, others idle; what follows an idle round (nothing,
-// a yield, a sleep) is counted apart, since the CPU was somebody else's meanwhile.
+// a yield, a sleep) is counted apart, since other threads had the CPU meanwhile.
 //
 // Thread safety: the control thread owns the object; the thread inside touches only what is atomic
 // or its own.

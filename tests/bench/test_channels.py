@@ -165,7 +165,7 @@ def test_a_channel_that_cannot_be_says_why(tmp_path: Path) -> None:
         asyncio.run(attempt("shm", "--buffers", "5000"))
     with pytest.raises(ChannelError, match="No such file"):
         asyncio.run(attempt("shm", "--socket", str(tmp_path / "none")))
-    with pytest.raises(ChannelError, match="no device from 'net_nonsense'"):
+    with pytest.raises(ChannelError, match="cannot make the device 'net_nonsense'"):
         asyncio.run(attempt("ethdev", "--producer", "net_nonsense", "--consumer", "net_null0"))
 
 

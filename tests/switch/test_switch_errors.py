@@ -99,7 +99,7 @@ def bystander(switch: Switch) -> Iterator[Bystander]:
 CASES = {
     "devargs": (
         ("type=dpdk", "options:dpdk-devargs=net_nosuch0"),
-        ("net_nosuch0", "no driver knows this name"),
+        ("net_nosuch0", "no driver matches this name"),
         ("options:dpdk-devargs=net_null_heals,no-rx=1",),
     ),
     "no devargs": (

@@ -113,7 +113,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
         tried_buffer = true;
         if (buffer_id) data_len = max_len;
       }
-      // Who gets all of it needs no buffer, and may have asked for none.
+      // A packet-in with the whole packet needs no buffer.
       const bool is_head = data_len < packet.size();
       const bool sent = peer.connection->send_droppable(
           encode_packet_in(info, packet, is_head ? *buffer_id : pipeline::kNoBuffer, data_len));
@@ -236,7 +236,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     }
   }
 
-  /// Has flow changes told while any peer monitors flows.
+  /// Observes flow changes while any peer monitors flows.
   void watch_flows() {
     const bool wanted = std::any_of(peers_.begin(), peers_.end(), [](const auto& entry) {
       return !entry.second.monitors.empty();

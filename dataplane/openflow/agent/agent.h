@@ -3,7 +3,7 @@
 //
 // An agent holds any number of connections: those it makes itself (active controllers, reconnected
 // with back-off), those it accepts (passive controllers, the management socket of ovs-ofctl). Each
-// speaks OpenFlow 1.3 only. Requests go to the LSI at once and in order, so that a barrier has
+// supports OpenFlow 1.3 only. Requests go to the LSI at once and in order, so that a barrier has
 // nothing left to wait for; asynchronous messages go to every connection whose role and async
 // configuration want them.
 //
@@ -82,7 +82,7 @@ class Agent {
   Result<> listen(std::string_view target);
 
   /// Listens on a socket whose connections are shown every message between the switch and its
-  /// controllers, as `ovs-ofctl snoop` asks. What they are too slow for, they miss.
+  /// controllers, as `ovs-ofctl snoop` asks. Messages that a slow one has no room for are dropped.
   Result<> listen_for_snoopers(std::string_view target);
 
   /// Makes the controllers be these; connections of unchanged entries stay. A target that cannot
@@ -90,7 +90,7 @@ class Agent {
   void set_controllers(const std::vector<ControllerConfig>& controllers);
   [[nodiscard]] std::vector<ControllerStatus> status() const;
 
-  /// True if any controller (management connections apart) is connected: fail-mode asks this.
+  /// True if any controller (management connections apart) is connected: for fail-mode.
   [[nodiscard]] bool is_connected() const;
 
   /// Sends a punted packet to every connection that wants it, buffering it where max_len asks so.

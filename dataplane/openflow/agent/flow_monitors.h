@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flow monitors of one connection.
 //
-// Source: ONF extension EXT-187. A connection that does not read what it asked to be told of is
+// Source: ONF extension EXT-187. A connection that does not read its updates is
 // closed (Connection::send_notice) rather than paused: it can ask again, for all flows, at once.
 #pragma once
 
@@ -26,7 +26,7 @@ class FlowMonitors {
   /// UNKNOWN_MONITOR if there is none of this id.
   OfResult<> cancel(uint32_t id);
 
-  /// What to tell of a change, if anything. `own_xid`: the connection's own request made it.
+  /// The message about a change, if any. `own_xid`: the connection's own request made it.
   std::optional<Message> update(const pipeline::FlowStats& flow, pipeline::FlowChange change,
                                 pipeline::FlowRemovedReason reason,
                                 std::optional<uint32_t> own_xid);

@@ -6,17 +6,18 @@
 // is silent for the inactivity probe is sent an echo request, and closed after the same time again.
 //
 // What a bad peer can cost:
-// * Lengths are believed only within the 16 bits that they have; a length under 8 ends the
+// * A message is at most 65535 octets (the 16 bits of its length field); a length under 8 ends the
 //   connection, because the start of the next message is lost.
-// * A peer that asks and does not read: no more of its requests are read while kPauseBytes of
+// * A peer that sends requests and does not read the replies: no more of its requests are read
+// while kPauseBytes of
 //   answers wait, so the memory it can hold is the answer to one request.
 // * A peer that does not read asynchronous messages: packet-ins to it are dropped while kPauseBytes
-//   wait, and it is closed if it cannot be told of anything else while kMaxQueuedBytes wait.
+//   wait, and it is closed if another message is due while kMaxQueuedBytes wait.
 // * A peer that takes no octet of what waits for kStallTime is closed.
 // * One read's messages are handled per turn of the io_context, so that peers take turns.
 //
 // Thread safety: none; the control thread. Connections are shared_ptr because pending operations
-// hold them; close() makes them let go.
+// hold them; close() releases them.
 #pragma once
 
 #include <asio/steady_timer.hpp>
@@ -70,7 +71,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Ends the connection once all that waits is written.
   void close_when_written(std::string reason);
 
-  /// Queues a message that the peer asked for.
+  /// Queues a reply to a request of the peer.
   void send(const Message& message);
   /// Queues an asynchronous message that the peer must not miss: if too much waits, the peer is
   /// dropped instead (a little later).

@@ -40,7 +40,7 @@ void no_delay(StreamSocket& socket, const Target& target) {
   socket.set_option(Tcp::no_delay(true), ignored);
 }
 
-/// True if somebody listens on the socket file.
+/// True if the socket file has a listener.
 bool is_alive(asio::io_context& io, const std::string& path) {
   Local::socket probe(io);
   std::error_code code;

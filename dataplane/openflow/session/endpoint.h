@@ -20,11 +20,11 @@ namespace headrace::openflow {
 class Listener {
  public:
   using Accepted = std::function<void(std::unique_ptr<Stream>)>;
-  /// TLS handshakes that may be under way at once; who comes then is refused.
+  /// TLS handshakes that may be under way at once; further ones are refused.
   static constexpr size_t kMaxHandshakes = 16;
 
-  /// Binds and listens. A Unix socket file that nobody listens on any more is replaced; one that
-  /// somebody does is an error. `tls` (not null) is for targets under TLS, and outlives this.
+  /// Binds and listens. A Unix socket file without a listener is replaced; one with a
+  /// listener is an error. `tls` (not null) is for targets under TLS, and outlives this.
   static Result<std::unique_ptr<Listener>> open(asio::io_context& io, const Target& target,
                                                 TlsCredentials* tls, Accepted accepted);
   /// Stops; a Unix socket's file is removed.

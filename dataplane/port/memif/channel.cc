@@ -48,7 +48,7 @@ void Channel::wait() {
 bool Channel::read() {
   Message message;
   iovec part{&message, sizeof message};
-  // Room for more descriptors than anybody may send; they are closed, not leaked.
+  // Room for more descriptors than the protocol allows: those in excess are closed, not leaked.
   alignas(cmsghdr) std::array<char, CMSG_SPACE(16 * sizeof(int))> control;
   msghdr header{};
   header.msg_iov = &part;

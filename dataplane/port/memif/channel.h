@@ -38,7 +38,7 @@ class Channel : public std::enable_shared_from_this<Channel> {
   /// Sends DISCONNECT with `reason` if that is possible, and closes.
   void refuse(std::string_view reason);
   void close();
-  /// True if the peer has hung up, though we may not have been told yet.
+  /// True if the peer has closed the connection, even before `ended` was called.
   [[nodiscard]] bool is_over() const;
 
  private:

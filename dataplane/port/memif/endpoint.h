@@ -1,13 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// One memif interface, server or client: finds its peer, loses it, finds it again.
+// One memif interface, server or client: connects, and reconnects after the peer has gone.
 //
-// What workers use is a Link (link.h), published by an atomic pointer. When the peer goes, however
-// it goes, the pointer is cleared, and the Link with its mappings dies a grace period later: no
-// worker ever touches memory that is gone. The peer's death itself takes nothing away, for what is
-// mapped stays mapped.
+// Workers use a Link (link.h), published by an atomic pointer. When the connection ends, the
+// pointer is cleared and the Link with its mappings is freed a grace period later, so no worker
+// accesses unmapped memory. The peer's exit alone invalidates no mapping.
 //
-// A client tries again every kRetry for as long as it lives; a server takes the next client that
-// comes. So either side may be restarted under the other.
+// A client retries every kRetry; a server accepts the next client. So either side may be restarted.
 //
 // Thread safety: receive() and send() by workers; all else by the thread of the io_context.
 #pragma once
@@ -75,9 +73,9 @@ class Endpoint : public std::enable_shared_from_this<Endpoint> {
   [[nodiscard]] const EndpointConfig& config() const { return config_; }
   [[nodiscard]] const QueueCounts& receive_counts(uint16_t queue) const { return received_[queue]; }
   [[nodiscard]] const QueueCounts& send_counts(uint16_t queue) const { return sent_[queue]; }
-  /// What the peer calls itself and its interface; "" without one.
+  /// The peer's names for itself and its interface; "" without a peer.
   [[nodiscard]] const std::string& peer() const { return peer_; }
-  /// Why there is no peer, as far as known.
+  /// Why there is no connection; "" if no error was seen.
   [[nodiscard]] const std::string& last_error() const { return last_error_; }
 
  private:

@@ -147,7 +147,7 @@ uint16_t Ring::receive(rte_mempool* pool, std::span<rte_mbuf*> packets) noexcept
       whole = !from.goes_on;
       ++used;
     }
-    // Senders publish whole packets: one that goes on where the ring ends is nonsense.
+    // Senders publish whole packets: a chain that continues past the published slots is malformed.
     if (!whole || bad || too_long || packet->data_len == 0) [[unlikely]] {
       (too_long ? counts_.too_long : counts_.bad_buffer).add(1);
       rte_pktmbuf_reset(packet);

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A connection's data path: the shared memory and the rings in it, as workers use them.
 //
-// Copy mode: every frame is copied once, by us when we receive and when we send. The peer may be
-// hostile or faulty, and may write to all of the memory at any time. So whatever is read from it is
-// read once, into a local, and then checked: indices against the ring's size, places and lengths
-// against the regions. Our own indices are never read back, and where the buffers are ours (we are
-// the client) their places are computed, not read. The worst that a peer can do is to send itself
-// nonsense.
+// Copy mode: this end copies every frame, on receive and on send. The peer may be faulty or hostile
+// and may write to the whole region at any time, so every value read from it is read once into a
+// local and then checked: indices against the ring's size, offsets and lengths against the regions.
+// This end's own indices are never read back, and where this end owns the buffers (as client) their
+// offsets are computed, not read. A faulty peer can corrupt only its own traffic.
 //
 // Both roles and directions are one scheme. A ring has an index that is ours and one that is
 // theirs; with `bias` = ring size where the peer gives slots back (it receives what the client

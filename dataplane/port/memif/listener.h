@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A socket on which memif clients meet servers: several interfaces may share one, told apart by
+// A socket on which memif clients connect: several interfaces may share one, distinguished by
 // their ids.
 //
 // Thread safety: the thread of the io_context.
@@ -36,7 +36,7 @@ class Listener : public std::enable_shared_from_this<Listener> {
   void leave(uint32_t id);
 
  private:
-  /// Clients that have not said yet whom they want. More are refused.
+  /// Clients that have not named their interface yet. More are refused.
   static constexpr size_t kMaxPending = 64;
 
   struct Interface {

@@ -101,7 +101,7 @@ struct [[gnu::packed]] Message {
 static_assert(sizeof(Message) == 128);
 
 struct alignas(8) Descriptor {
-  static constexpr uint16_t kNext = 1;  ///< the packet goes on in the next descriptor
+  static constexpr uint16_t kNext = 1;  ///< the packet continues in the next descriptor
   uint16_t flags;
   uint16_t region;
   uint32_t length;

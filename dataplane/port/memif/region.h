@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory that two memif peers share.
 //
-// The danger of memory that somebody else can resize: what is cut off under our hands is a SIGBUS.
-// So a peer's memory is taken only if it can no longer shrink (F_SEAL_SHRINK, which libmemif, VPP
-// and DPDK set), unless the operator trusts the peer.
+// A peer that can shrink the file after it was mapped makes the next access fault (SIGBUS). So a
+// peer's memory is accepted only if it is sealed against shrinking (F_SEAL_SHRINK, which libmemif,
+// VPP and DPDK set), unless the operator configured that this peer may be trusted.
 #pragma once
 
 #include <cstdint>

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// A memif for a program without a switch's workers: a VNF, the generator. One queue each way, and
-// its own grace periods.
+// A memif interface for a program without the switch's workers: a VNF, the generator. One queue
+// each way, and grace periods of its own.
 //
-// Such programs name it as they name any DPDK device, by the arguments of DPDK's own driver
-// net_memif ("net_memif0,role=client,socket=/run/x.sock,socket-abstract=no,id=0"); but that driver
-// takes a connection's memory away, in a thread of its own, from under whoever sends, and as a
-// client it never comes back to a server that was restarted. This does neither.
+// Configured by the device arguments of DPDK's net_memif ("net_memif0,role=client,
+// socket=/run/x.sock,socket-abstract=no,id=0"). That driver has two faults which this one has not:
+// on disconnection a thread of its own unmaps the rings while another thread may be in a burst, and
+// a client does not reconnect to a restarted server.
 //
-// Grace: who receives or sends says so before it looks at the link and after it is done with it
-// (Use); what the end-point gives up is freed when neither may see it any more.
+// Grace periods: receive() and send() are bracketed by a Use, which counts up before the link's
+// pointer is read and after the last access. What the end-point retires is freed once no Use that
+// began before is still open.
 //
 // Thread safety: receive() by one thread, send() by one, maybe another; all else by the thread of
 // the io_context.
@@ -31,7 +32,7 @@
 
 namespace headrace::port::memif {
 
-/// Waits for two users, who need not report when they have nothing to do.
+/// Grace periods for two user threads, which need not report quiescent states when idle.
 class UseReclaimer final : public pipeline::Reclaimer {
  public:
   enum User : size_t { receiver, sender };
@@ -40,13 +41,13 @@ class UseReclaimer final : public pipeline::Reclaimer {
   /// There must be no users any more. What is still deferred runs now.
   ~UseReclaimer() override;
 
-  /// A user's look at what is published, for as long as it lives.
+  /// A user's read-side critical section: as long as the object lives.
   class Use {
    public:
     Use(UseReclaimer& reclaimer, User user) noexcept : count_(reclaimer.counts_[user].value) {
       count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
-      // Before what follows is read; or else the control thread, which publishes first and then
-      // reads the count, and we could both miss the other.
+      // Orders the count before the loads that follow. Without it this thread could load the old
+      // pointer while the control thread, which stores the pointer first, reads the old count.
       std::atomic_thread_fence(std::memory_order_seq_cst);
     }
     ~Use() { count_.store(count_.load(std::memory_order_relaxed) + 1, std::memory_order_release); }
@@ -103,8 +104,8 @@ class Standalone {
   std::shared_ptr<Endpoint> endpoint_;
 };
 
-/// What the arguments of a net_memif device ask for; nothing if they name another device, or ask
-/// for what only DPDK's driver has (an abstract socket, which is its default, or zero-copy).
+/// The arguments of a net_memif device, read; nothing if they name another device, or need
+/// what only DPDK's driver has (an abstract socket, which is its default, or zero-copy).
 /// Fails with the argument that is wrong.
 Result<std::optional<EndpointConfig>> read_net_memif(const std::string& devargs);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The switch's packet buffers: one pool for frames of ordinary size, made at the start, and one for
-// jumbo frames, made when the first port asks for it.
+// jumbo frames, made when the first port needs it.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ class BufferPools {
   /// Octets of the largest frame that for_frame() has a pool for.
   static constexpr uint32_t kLargestFrame = 10'000;
   [[nodiscard]] rte_mempool* ordinary() const { return ordinary_.get(); }
-  /// Null while no port has asked for it.
+  /// Null while no port has needed it.
   [[nodiscard]] rte_mempool* jumbo() const { return jumbo_.get(); }
 
  private:

@@ -124,7 +124,7 @@ void DirectLinkManager::advance() {
       waiting = true;
       continue;
     }
-    verdict.to->take_direct_traffic();  // nobody's any more
+    verdict.to->take_direct_traffic();  // its rules are gone: counted nowhere
     links_[from] = {verdict.to, verdict.to_name, verdict.legs};
     from->send_to(verdict.to);
   }

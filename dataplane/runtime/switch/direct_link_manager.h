@@ -3,13 +3,14 @@
 // nothing else (pipeline/control/point_to_point_path.h) are joined past the switch
 // (shm/direct_link.h).
 //
-// When anything changes that a link depends on, all is looked at anew, once, after the handler that
-// made the change (a whole read of flow-mods is one look). A link that the new rules do not allow
-// is taken back: the switch's tables are changed first, and the sender follows at its next call;
-// what it sends until then still goes by the old link, and arrives in order. A link is made only
-// after the last one of either port is off.
+// After a change that links depend on, all links are evaluated again, once per handler (all
+// flow-mods of one read are one evaluation). A link that the new rules do not allow is recalled:
+// the switch's tables are changed first, and the sender switches back at its next call; what it
+// sends until then still goes by the old link, in order. A link is made only after the previous one
+// of either port has ended.
 //
-// What went directly is accounted to rules, tables and ports before any of them is read or changed.
+// Packets of direct links are added to the counters of rules, tables and ports before any of these
+// is read or changed.
 //
 // Thread safety: control thread only.
 #pragma once

@@ -13,17 +13,17 @@
 
 namespace headrace::runtime {
 
-/// What an ARP packet or a message of neighbor discovery says.
+/// The content of an ARP packet or a neighbor discovery message.
 struct NeighborMessage {
-  port::IpAddress of;                       ///< whose address it tells; unspecified: nobody's
-  std::optional<pipeline::MacAddress> mac;  ///< that address, if it is told
+  port::IpAddress of;                       ///< the IP address that it resolves; unspecified: none
+  std::optional<pipeline::MacAddress> mac;  ///< its MAC address, if the message has it
   std::optional<port::IpAddress> asks_for;  ///< a request: for whom
 };
 
 /// Reads `frame`; nothing if it is no such message, or one that RFC 4861, 7.1 calls invalid.
 [[nodiscard]] std::optional<NeighborMessage> read_neighbor_message(std::span<const uint8_t> frame);
 
-/// The frame by which `mac` and `ip` ask for `target`, which is of the same IP version.
+/// The request for `target` from `mac` and `ip`, which is of the same IP version.
 [[nodiscard]] std::vector<uint8_t> neighbor_request(const pipeline::MacAddress& mac,
                                                     const port::IpAddress& ip,
                                                     const port::IpAddress& target);

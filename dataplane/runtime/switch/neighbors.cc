@@ -22,7 +22,7 @@ bool Neighbors::should_ask(uint32_t underlay, const port::IpAddress& ip, Clock::
 bool Neighbors::learn(uint32_t underlay, const NeighborMessage& message, Clock::time_point now) {
   if (!message.mac) return false;
   const auto found = entries_.find({underlay, message.of});
-  if (found == entries_.end()) return false;  // nobody needs it
+  if (found == entries_.end()) return false;  // not a next hop of any tunnel
   const bool changed = found->second.mac != message.mac;
   found->second.mac = message.mac;
   found->second.learned = now;

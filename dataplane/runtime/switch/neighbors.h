@@ -26,13 +26,13 @@ class Neighbors {
   [[nodiscard]] std::optional<pipeline::MacAddress> find(uint32_t underlay,
                                                          const port::IpAddress& ip) const;
 
-  /// Notes that `ip` is needed; true if it is time to ask for it (and takes it as asked).
+  /// Notes that `ip` is needed; true if a request is due (and is taken as sent).
   bool should_ask(uint32_t underlay, const port::IpAddress& ip, Clock::time_point now);
 
   /// Takes in what a neighbor said; true if an address that is needed became known or changed.
   bool learn(uint32_t underlay, const NeighborMessage& message, Clock::time_point now);
 
-  /// Forgets what nobody confirmed.
+  /// Removes entries that were not confirmed in time.
   void expire(Clock::time_point now);
   void forget(uint32_t underlay);
 

@@ -25,7 +25,7 @@ class PacketOuts {
   /// Both must outlive it.
   PacketOuts(BufferPools& pools, WorkerPool& workers) : pools_(pools), workers_(workers) {}
 
-  /// What AgentHost::packet_out() says.
+  /// As AgentHost::packet_out().
   bool send(const std::shared_ptr<pipeline::Lsi>& lsi, pipeline::PortNo in_port,
             std::unique_ptr<pipeline::ActionProgram> actions, openflow::Bytes packet);
 

@@ -171,7 +171,7 @@ void Switch::remove_port(std::string_view lsi_name, std::string_view name) {
   if (!port) return;
   publish_queues();
   tunnels_.refresh();
-  // The device may be asked for again at once, so it goes now, not a grace period later.
+  // The same device may be added again at once, so it is removed now, not a grace period later.
   qsbr_.drain();
   log::info("port {} removed from {}", name, lsi_name);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch: LSIs, ports and workers, as the database asks for them (ovsdb::SwitchControl).
+// The switch: LSIs, ports and workers, as the database configures them (ovsdb::SwitchControl).
 //
 // All control work is done by one thread, which runs the io_context: OVSDB, OpenFlow, the control
 // socket, timers. Workers forward; control publishes to them and never waits, but where a device is
@@ -41,7 +41,7 @@ class Switch final : public ovsdb::SwitchControl {
   Switch(const Switch&) = delete;
   Switch& operator=(const Switch&) = delete;
 
-  /// Called when the state of a port changed by itself (its link), so that OVSDB may hear of it.
+  /// Called when the state of a port changed by itself (its link), so that OVSDB is updated.
   void on_status_change(std::function<void()> notify) { status_changed_ = std::move(notify); }
 
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>& lsis() const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the switch tells on its control socket: show, tables, drops, cycles. Reading it costs the
+// What the switch reports on its control socket: show, tables, drops, cycles. Reading it costs the
 // workers nothing: all comes from counters that they write anyway.
 #pragma once
 

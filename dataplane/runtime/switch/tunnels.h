@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tunnels of a switch, as the control thread keeps them: which bridge is whose underlay, which
-// next hop has which MAC address, and what of it workers are to know.
+// The tunnels of a switch, as the control thread has them: which bridge is the underlay of which,
+// which next hop has which MAC address, and what of it is published to workers.
 //
 // The underlay of a tunnel port is a bridge: the one that options:underlay names; else the one
 // whose own interface has options:local_ip, or an address in one subnet with the next hop (as OVS

@@ -29,7 +29,7 @@ class PacketOutRing {
   static constexpr unsigned kCapacity = 1024;
 
   static Result<std::unique_ptr<PacketOutRing>> make(const std::string& name);
-  /// No worker may use it any more; frees jobs and packets that nobody ran.
+  /// No worker may use it any more; frees jobs and packets that were not run.
   ~PacketOutRing();
 
   // Control thread:

@@ -11,11 +11,10 @@ namespace headrace::runtime {
 namespace {
 
 constexpr double kBitsPerByte = 8;
-/// Of a limit without a burst size: what the rate makes in this part of a second, and no less than
-/// two full frames.
+/// The burst of a limit that has none: the rate over 1/kBurstsPerSecond, two full frames at least.
 constexpr uint64_t kBurstsPerSecond = 100;
 constexpr uint64_t kLeastBurstBits = 2 * 1518 * 8;
-/// Of queues to which nothing is promised.
+/// Of queues without a minimum rate.
 constexpr double kDefaultWeight = 1000;
 /// Bursts that one call of drain() sends at most, so that a round stays short: four full polls.
 constexpr unsigned kBurstsPerRound = 16;
@@ -105,7 +104,7 @@ bool PortQueues::refill(Queue& queue) noexcept {
 
 PortQueues::Queue* PortQueues::choose(uint64_t now) noexcept {
   Queue* best = nullptr;
-  bool best_promised = false;
+  bool best_guaranteed = false;
   for (const auto& candidate : queues_) {
     Queue& queue = *candidate;
     if (!refill(queue)) {
@@ -113,18 +112,18 @@ PortQueues::Queue* PortQueues::choose(uint64_t now) noexcept {
       continue;
     }
     if (!queue.active) {
-      // Who was away has no claim to the past.
+      // A queue that becomes active starts at the present virtual time: idle time gives no credit.
       queue.active = true;
       queue.virtual_time = std::max(queue.virtual_time, virtual_now_);
     }
     if (!queue.most.allows(now)) continue;
-    const bool promised = queue.least.is_set() && queue.least.allows(now);
-    const auto rank = [](const Queue& of, bool is_promised) {
-      return std::tuple(!is_promised, is_promised ? 0 : of.spec.priority, of.virtual_time);
+    const bool guaranteed = queue.least.is_set() && queue.least.allows(now);
+    const auto rank = [](const Queue& of, bool is_guaranteed) {
+      return std::tuple(!is_guaranteed, is_guaranteed ? 0 : of.spec.priority, of.virtual_time);
     };
-    if (best == nullptr || rank(queue, promised) < rank(*best, best_promised)) {
+    if (best == nullptr || rank(queue, guaranteed) < rank(*best, best_guaranteed)) {
       best = &queue;
-      best_promised = promised;
+      best_guaranteed = guaranteed;
     }
   }
   return best;

@@ -7,12 +7,13 @@
 //
 // * no more than the port's maximum rate, over all queues;
 // * of a queue no more than the queue's maximum rate;
-// * first what queues are promised (their minimum rates), then the rest: the lowest priority number
-//   first, equals in proportion to their promises (weighted fair queueing by virtual time).
+// * first the queues' minimum rates, then the rest: the lowest priority number first, equal ones in
+//   proportion to their minimum rates (weighted fair queueing by virtual time).
 //
-// A rate is kept by virtual scheduling, like a meter's: one number, the time at which all that was
-// sent would have left at that rate; sending is allowed while that is no more than the burst ahead
-// of now. A packet that finds its queue full is dropped there and counted as the queue's.
+// A rate is enforced by virtual scheduling (GCRA), like a meter's: one number, the time at which
+// all that was sent would have left at that rate; sending is allowed while that is no more than the
+// burst ahead of now. A packet that finds its queue full is dropped there and counted as the
+// queue's.
 //
 // Thread safety: tx() by any worker, drain() by the owner, readings by the control thread.
 #pragma once
@@ -61,8 +62,8 @@ class PortQueues final : public pipeline::PortIo {
   };
 
   /// `io` takes what is sent, and must outlive this. `name` is unique in the process; `hz` is the
-  /// TSC's. Queue 0 is there even if `qos` has none, for packets that ask for none or for one that
-  /// is not there.
+  /// TSC's. Queue 0 is there even if `qos` has none, for packets without set_queue or with
+  /// an unknown one.
   static Result<std::unique_ptr<PortQueues>> make(const std::string& name, pipeline::PortIo& io,
                                                   const pipeline::QosConfig& qos, uint64_t hz);
   /// No worker may use it any more; frees what was not sent.
@@ -71,7 +72,7 @@ class PortQueues final : public pipeline::PortIo {
   uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
     return io_.rx(queue, packets);
   }
-  /// Takes all; what finds no room is dropped.
+  /// Accepts all packets; those that find their queue full are dropped and counted.
   uint16_t tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept override;
 
   /// The owner, worker `worker`, sends what may be sent at `now` (TSC).

@@ -31,7 +31,7 @@ void WakeUp::raise() noexcept {
 
 void WakeUp::lower() noexcept {
   uint64_t count;
-  // Fails only if nobody raised it: nothing to lower.
+  // Fails only if it was not raised.
   [[maybe_unused]] const ssize_t size = ::read(fd_, &count, sizeof count);
   raised_.exchange(false, std::memory_order_seq_cst);
 }

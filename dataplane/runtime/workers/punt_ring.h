@@ -33,7 +33,7 @@ class WakeUp {
 
   /// Any thread: makes fd() readable unless it is already.
   void raise() noexcept;
-  /// Control thread, before it looks at what it was woken for.
+  /// Control thread, before it reads the rings that raised it.
   void lower() noexcept;
   [[nodiscard]] int fd() const { return fd_; }
 
@@ -49,7 +49,7 @@ class PuntRing final : public pipeline::PuntQueue {
 
   /// `name` is unique in the process; `wake_up` outlives the ring.
   static Result<std::unique_ptr<PuntRing>> make(const std::string& name, WakeUp& wake_up);
-  /// Frees what nobody read.
+  /// Frees what was not read.
   ~PuntRing() override;
 
   // Worker:
@@ -57,7 +57,7 @@ class PuntRing final : public pipeline::PuntQueue {
 
   // Control thread:
   using Take = std::function<void(const pipeline::PuntInfo& info, std::span<const uint8_t> packet)>;
-  /// Hands at most `limit` packets to `take` and frees them; how many there were.
+  /// Calls `take` with at most `limit` packets and frees them; returns how many.
   unsigned read(unsigned limit, const Take& take);
   /// Packets refused since the beginning because the ring was full.
   [[nodiscard]] uint64_t refused() const { return refused_.read(); }

@@ -2,9 +2,9 @@
 // Grace periods over DPDK's QSBR (rte_rcu_qsbr): the Reclaimer of a switch with workers.
 //
 // A worker is a reader from go_online() to go_offline(), and reports quiescent() once per poll
-// round, when it holds nothing of any program: one store, no barrier that others wait for. A worker
-// that sleeps goes offline, so that it delays nobody. defer() takes a token; its function runs in
-// the first reclaim() or drain() that finds every online worker past that token.
+// round, when it holds no reference to any program: one store, without a barrier. A worker that
+// sleeps goes offline, so that it delays no grace period. defer() takes a token; its function runs
+// in the first reclaim() or drain() that finds every online worker past that token.
 //
 // Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; all else
 // by the control thread. Deferred functions may defer others.

@@ -4,7 +4,7 @@
 // As in OVS: a queue with an affinity (other_config:pmd-rxq-affinity) goes to the worker on that
 // CPU, and a worker that has such queues gets no others, unless all workers have some. The rest is
 // dealt out in turn, in the order given. A queue whose affinity names a CPU without a worker is not
-// polled, as in OVS; the caller says so to the operator.
+// polled, as in OVS; the caller reports that to the operator.
 #pragma once
 
 #include <cstddef>

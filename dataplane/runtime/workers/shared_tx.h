@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port whose device has fewer transmit queues than there may be workers.
 //
-// A transmit queue has one user: worker w sends on queue w itself while there is one; other workers
-// hand their packets to the queue's owner by a ring (many producers, one consumer, no lock), which
-// the owner empties once per round. So order within a worker is kept, and nobody waits.
+// A transmit queue has one user: worker w sends on queue w if the device has it; other workers
+// enqueue their packets to the owner's ring (multi-producer, single-consumer, lock-free), which the
+// owner drains once per round. Order within a worker is preserved, and no worker blocks.
 #pragma once
 
 #include <memory>
@@ -23,7 +23,7 @@ class SharedTx final : public pipeline::PortIo {
   /// `device` has `queues` transmit queues, and must outlive this. `name` is unique in the process.
   static Result<std::unique_ptr<SharedTx>> make(const std::string& name, pipeline::PortIo& device,
                                                 uint16_t queues);
-  /// No worker may use it any more; frees what nobody sent.
+  /// No worker may use it any more; frees what was not sent.
   ~SharedTx() override;
 
   uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {

@@ -104,7 +104,7 @@ unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
 }
 
 void Worker::nap(uint32_t microseconds) noexcept {
-  // Asleep, it must not delay anybody's grace period.
+  // A sleeping worker must not delay grace periods.
   qsbr_.go_offline(number());
   const timespec duration{0, static_cast<long>(microseconds) * 1000};
   ::nanosleep(&duration, nullptr);

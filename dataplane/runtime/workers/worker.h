@@ -4,7 +4,7 @@
 // One round: poll every queue of the plan and run each burst to its end, kBurstsPerPoll of a queue
 // at most, and after a burst that was not full the next queue; run packet-outs; flush the transmit
 // buffers; report a quiescent state. What to poll is a PollPlan that the control thread replaces at
-// any time: the next round uses the new one. Nobody waits for anybody.
+// any time: the next round uses the new one. Neither thread blocks on the other.
 //
 // Cycles: a round in which something arrived is busy, any other is idle; one time stamp per round
 // divides them, so that busy + idle is all of the worker's time.

@@ -24,7 +24,7 @@ Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
     result = fail("no worker can run on CPU {}; leave {} out", fmt::join(missing, ", "),
                   missing.size() == 1 ? "it" : "them");
     std::erase_if(cpus, [](unsigned cpu) { return !eal::is_cpu_usable(cpu); });
-    if (cpus.empty()) return result;  // whoever polls now goes on
+    if (cpus.empty()) return result;  // the present workers stay
   }
   if (cpus.size() > pipeline::kMaxWorkers) {
     return fail("{} CPUs: at most {} workers are possible", cpus.size(), pipeline::kMaxWorkers);

@@ -25,7 +25,7 @@ struct RxQueue {
   std::string port;                  ///< the port's name, for reports
   bool is_first_workers{false};      ///< the first worker must poll it (port/port.h)
   std::optional<unsigned> affinity;  ///< the CPU that must poll it
-  std::optional<size_t> worker{};    ///< set by the pool; nothing: polled by nobody
+  std::optional<size_t> worker{};    ///< set by the pool; nothing: not polled
 };
 
 class WorkerPool {

@@ -2,7 +2,7 @@
 // Reads the members of a JSON object with errors that name the place: "/streams/0/flows: ...".
 //
 // Use: make a reader, call required() and optional() for each member, then finish(). The first
-// error is kept and finish() returns it; members that nobody asked for are errors too, so that a
+// error is kept and finish() returns it; members that were not read are errors too, so that a
 // misspelt name is not silently a default.
 #pragma once
 

@@ -3,7 +3,7 @@
 //
 //   offset  bytes  what
 //        0      2  magic 0x4852
-//        2      2  stream number (which also says the port that sent it)
+//        2      2  stream number (which identifies the sending port, too)
 //        4      4  sequence number within the stream and run, from 0
 //        8      5  intended send time, TSC cycles modulo 2^40
 //       13      1  run: every warm-up and every trial has its own, so that late packets of

@@ -24,7 +24,7 @@ struct SizeProfile {
   static constexpr uint16_t kSmallest = 64;
   static constexpr uint16_t kLargest = 9018;
 
-  std::string name;               ///< as asked for: "64", "imix-csit"
+  std::string name;               ///< as configured: "64", "imix-csit"
   std::vector<uint16_t> sizes;    ///< distinct, ascending, with FCS
   std::vector<uint32_t> weights;  ///< packets of each size in one pattern, without common factor
   /// Indices into `sizes`: one pattern, each size spread over it as evenly as it goes (a genome

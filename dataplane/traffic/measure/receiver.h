@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The receiving side of all streams: reads each packet's signature, tells which stream, run and
-// number it is, and how old.
+// The receiving side of all streams: reads each packet's signature, determines which stream, run
+// and number it is, and how old.
 //
 // What counts as what, per stream:
-// * received: unique packets of the run at the stream's rx port (sequence.h says what unique is).
+// * received: unique packets of the run at the stream's rx port (unique: see sequence.h).
 // * duplicated: further copies there. * reordered: see sequence.h; these are also received.
 // * misdelivered: arrivals at any other port, copies included. They are not received.
 // * latency: of received packets, from the time meant to the time of the poll that brought them.
@@ -37,7 +37,8 @@ struct Arrivals {
   Counter received;
   Counter duplicated;
   Counter reordered;
-  Counter ancient;  ///< too late to tell a late packet from a copy; neither of the above
+  Counter
+      ancient;  ///< too late to distinguish a late packet from a duplicate; neither of the above
   Histogram latency;
   SequenceTracker sequence;
 };

@@ -8,7 +8,7 @@
 // * lost: sent and not received, so it is the caller's subtraction. A packet that comes more than
 //   kWindow numbers after a later one is "ancient": neither received nor a duplicate, for that can
 //   no longer be told. So kWindow (at 10 Mpps, 26 ms) is the threshold that RFC 4737 and RFC 2680
-//   ask for beyond which a late packet is a lost one.
+//   require, beyond which a late packet is a lost one.
 //
 // Numbers are 32 bits on the wire and extended here; a jump of 2^31 or more reads as one backwards.
 // Thread safety: none; one owner.

@@ -28,7 +28,7 @@ void PortOpener::open(PortOptions options, std::chrono::milliseconds wait, Done 
   gave_up_ = false;
   returned_ = false;
   thread_ = std::thread([this, alive = std::weak_ptr(alive_), copy = options_] {
-    // A port that nobody takes any more is closed by the end of this message.
+    // A port whose requester has gone is closed at the end of this message.
     auto port = std::make_shared<Result<std::unique_ptr<TrafficPort>>>(TrafficPort::open(copy));
     returned_ = true;
     asio::post(io_, [this, alive, port] {

@@ -39,7 +39,7 @@ std::string listens_on(const std::string& devargs) {
 }
 
 /// Removes a socket that a killed process left behind: its driver would refuse the name. One that
-/// somebody listens on, or a file of another kind, stays.
+/// has a listener, or a file of another kind, stays.
 void remove_dead_socket(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   struct stat status {};

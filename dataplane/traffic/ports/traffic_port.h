@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port of the generator, with one receive and one transmit queue, made from DPDK vdev arguments
-// and gone with the object: an ethdev, or a memif of our own end-point, which outlives its peers.
+// and gone with the object: an ethdev, or a memif of port/memif, which reconnects to its peer.
 //
-// Thread safety: made, asked and destroyed by the control thread while no trial uses it; during a
+// Thread safety: made, queried and destroyed by the control thread while no trial uses it; during a
 // trial one worker calls receive(), one send(), maybe another.
 #pragma once
 

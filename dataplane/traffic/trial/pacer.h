@@ -2,7 +2,7 @@
 // When each packet of a stream is meant to leave: at an exact, constant rate, with decimals.
 //
 // The n-th packet's time is begin + n * interval in 64.64 fixed-point TSC cycles, so the rate is
-// right to 2^-61 and does not drift. The pacer knows no clock: the caller says what time it is,
+// right to 2^-61 and does not drift. The pacer reads no clock: the caller passes the time,
 // which is how tests simulate it.
 //
 // Packets may be meant in bursts: then `burst` of them share a time and the bursts are that many

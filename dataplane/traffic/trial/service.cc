@@ -169,10 +169,10 @@ Result<> Service::launch(const TrialOptions& options) {
   std::vector<const TrafficPort*> polled;
   for (const auto& [name, port] : ports_) polled.push_back(port.get());
   run_ = static_cast<uint8_t>(run_ + 2);
-  trial_ = std::make_unique<Trial>(lanes, polled, options, run_, crew_.size());
+  trial_ = std::make_unique<Trial>(lanes, polled, options, run_, threads_.size());
   running_ = true;
-  crew_.run([this](size_t worker) { trial_->run(worker); },
-            [this] { asio::post(io_, [this] { finished(); }); });
+  threads_.run([this](size_t worker) { trial_->run(worker); },
+               [this] { asio::post(io_, [this] { finished(); }); });
   return {};
 }
 
@@ -187,7 +187,7 @@ json Service::result() const {
   answer["running"] = running_;
   answer["calibration"] = calibration_;
   json& workers = answer["generator"]["workers"];
-  for (size_t i = 0; i < workers.size(); ++i) workers[i]["cpu"] = crew_.cpus()[i];
+  for (size_t i = 0; i < workers.size(); ++i) workers[i]["cpu"] = threads_.cpus()[i];
   return answer;
 }
 
@@ -227,17 +227,17 @@ void Service::calibrate(const json& params, const Reply& reply) {
   if (auto ok = idle(); !ok) return reply(tl::unexpected(ok.error()));
   auto options = CalibrationOptions::read(params);
   if (!options) return reply(tl::unexpected(options.error()));
-  auto made = Calibration::make(*options, calibrations_++, crew_.size());
+  auto made = Calibration::make(*options, calibrations_++, threads_.size());
   if (!made) return reply(tl::unexpected(made.error()));
   calibrating_ = std::move(*made);
   const auto finished = [this, reply] {
     calibration_ = calibrating_->to_json();
-    // With its device and buffers, before anybody hears of its end and asks for the next one.
+    // With its device and buffers, before the reply, after which the client may start the next one.
     calibrating_.reset();
     reply(calibration_);
   };
-  crew_.run([this](size_t worker) { calibrating_->run(worker); },
-            [this, finished] { asio::post(io_, finished); });
+  threads_.run([this](size_t worker) { calibrating_->run(worker); },
+               [this, finished] { asio::post(io_, finished); });
 }
 
 }  // namespace headrace::traffic

@@ -20,15 +20,15 @@
 #include "traffic/ports/port_opener.h"
 #include "traffic/ports/traffic_port.h"
 #include "traffic/trial/calibration.h"
-#include "traffic/trial/crew.h"
 #include "traffic/trial/trial.h"
+#include "traffic/trial/worker_threads.h"
 
 namespace headrace::traffic {
 
 class Service {
  public:
-  /// `io` and `crew` must outlive the service.
-  Service(asio::io_context& io, Crew& crew) : io_(io), crew_(crew), opener_(io) {}
+  /// `io` and `threads` must outlive the service.
+  Service(asio::io_context& io, WorkerThreads& threads) : io_(io), threads_(threads), opener_(io) {}
   ~Service();
   Service(const Service&) = delete;
   Service& operator=(const Service&) = delete;
@@ -59,7 +59,7 @@ class Service {
   [[nodiscard]] json result() const;
 
   asio::io_context& io_;
-  Crew& crew_;
+  WorkerThreads& threads_;
   PortOpener opener_;
   std::map<std::string, std::unique_ptr<TrafficPort>> ports_;
   std::vector<Stream> streams_;

@@ -3,7 +3,7 @@
 //
 // Course: leftovers of earlier runs are drained from the ports; the warm-up is sent, with a run
 // number of its own, and not counted; then the trial is sent and counted (a load goes on without a
-// break); then the workers listen for `drain_s`, or until 5 ms after every packet has come back.
+// break); then the workers receive for `drain_s`, or until 5 ms after every packet has come back.
 //
 // Several workers share the ports: with at least as many ports as workers each port belongs to one,
 // its sending and its polling; with fewer the two may be different workers'. No queue is ever used

@@ -50,7 +50,7 @@ void TrialPart::run() {
   const bool warm = state_.options.warmup_s > 0;
   discard_leftovers();
   receiver_.start(state_.run, warm ? static_cast<uint8_t>(state_.run - 1) : state_.run);
-  state_.meeting.wait(state_.options.yield, [this] {
+  state_.barrier.wait(state_.options.yield, [this] {
     state_.planned = rte_rdtsc() + state_.cycles(kStartAheadS);
     if (state_.options.warmup_s <= 0) state_.begin.set(state_.planned);
   });
@@ -65,7 +65,7 @@ uint64_t TrialPart::warm_up(uint64_t begin) {
   const uint64_t end = begin + state_.cycles(state_.options.warmup_s);
   start_senders(static_cast<uint8_t>(state_.run - 1), begin, end);
   while (!state_.stop.load(std::memory_order_relaxed) && rte_rdtsc() < end) round(true);
-  state_.meeting.wait(state_.options.yield, [this, end] {
+  state_.barrier.wait(state_.options.yield, [this, end] {
     // A load goes on without a break.
     state_.planned = state_.options.load_pps ? end : rte_rdtsc();
     state_.begin.set(state_.planned);

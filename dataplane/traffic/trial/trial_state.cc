@@ -13,7 +13,7 @@ TrialState::TrialState(std::span<const Lane> all, const TrialOptions& wanted, ui
       options(wanted),
       run(number),
       tsc_hz(static_cast<double>(rte_get_tsc_hz())),
-      meeting(workers),
+      barrier(workers),
       sending(workers) {
   for (const Lane& lane : lanes) {
     replay_cycles.emplace_back();

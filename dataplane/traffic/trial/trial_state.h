@@ -15,7 +15,7 @@
 #include "traffic/frames/stream.h"
 #include "traffic/measure/receiver.h"
 #include "traffic/ports/traffic_port.h"
-#include "traffic/trial/meeting.h"
+#include "traffic/trial/barrier.h"
 #include "traffic/trial/sender.h"
 #include "traffic/trial/trial_options.h"
 
@@ -53,8 +53,8 @@ struct TrialState {
   std::vector<std::unique_ptr<Sender>> senders;      ///< by lane
   std::vector<std::unique_ptr<Arrivals>> arrivals;   ///< by lane
   std::atomic<bool> stop{false};
-  Meeting meeting;
-  uint64_t planned{0};            ///< TSC of the next begin, as the last meeting decided
+  Barrier barrier;
+  uint64_t planned{0};            ///< TSC of the next begin, as set at the last barrier
   Counter begin;                  ///< TSC of the first packet's time; 0: not yet
   Counter end;                    ///< TSC when all was sent; 0: not yet
   std::atomic<unsigned> sending;  ///< workers that have not sent all of theirs

@@ -47,10 +47,10 @@ TEST(SharePorts, NobodyHasTwoDutiesMoreThanAnother) {
   }
 }
 
-TEST(Meeting, NobodyGoesOnBeforeAllAreThere) {
+TEST(Barrier, NobodyGoesOnBeforeAllAreThere) {
   constexpr unsigned kParties = 4;
   constexpr int kRounds = 200;
-  Meeting meeting(kParties);
+  Barrier barrier(kParties);
   std::atomic<unsigned> came{0};
   unsigned acts = 0;  // by the last one only, and seen by all
   std::atomic<int> wrong{0};
@@ -59,10 +59,10 @@ TEST(Meeting, NobodyGoesOnBeforeAllAreThere) {
     threads.emplace_back([&] {
       for (int round = 1; round <= kRounds; ++round) {
         came.fetch_add(1);
-        meeting.wait(true, [&] { ++acts; });
+        barrier.wait(true, [&] { ++acts; });
         if (came.load() < static_cast<unsigned>(round) * kParties) ++wrong;
         if (acts < static_cast<unsigned>(round)) ++wrong;
-        meeting.wait(true, [] {});
+        barrier.wait(true, [] {});
       }
     });
   }

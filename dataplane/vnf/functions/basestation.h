@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `basestation`: the user plane of a mobile base station (D5.6, 3.4: IPsec, GTP-U). Users' IPv4
 // packets come in on the radio port (Ethernet stands for the radio bearer), go into their GTP-U
-// tunnels (3GPP TS 29.281) and, encrypted, to the core (ESP tunnel mode, as TS 33.210 wants it); on
+// tunnels (3GPP TS 29.281) and, encrypted, to the core (ESP tunnel mode, as TS 33.210 requires); on
 // the way back decrypted, taken out of their tunnel and given to their user. Configuration:
 //
 //   {"radio": "0", "core": "1",

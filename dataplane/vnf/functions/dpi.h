@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `dpi`: tells what application protocol each flow between a pair of ports speaks, by nDPI, counts
+// `dpi`: detects the application protocol of each flow between a pair of ports, by nDPI, counts
 // by protocol, and drops or marks the flows of chosen ones. Configuration:
 //
 //   {"pairs": ...,                    as of `pass`

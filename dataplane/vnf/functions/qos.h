@@ -11,7 +11,7 @@
 //    "default": "rest"}
 //
 // A packet's class comes from its DSCP; what is not IPv4 or has a DSCP of no class is `default`'s
-// (the last class unless told). A class has either a strict priority (0 first, to 11) or a weight
+// (by default the last class). A class has either a strict priority (0 first, to 11) or a weight
 // (1 to 255) among at most four that share what the priorities leave. A class's meter is a
 // two-rate three-colour marker (RFC 2698, colour-blind) over whole frames, one per direction: red
 // is dropped (`policed`), yellow as told (a number: gets that DSCP). Each port of a pair sends at

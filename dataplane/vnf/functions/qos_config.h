@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator says of `qos`: classes, their meters and queues.
+// The configuration of `qos`: classes, their meters and queues.
 #pragma once
 
 #include <rte_meter.h>

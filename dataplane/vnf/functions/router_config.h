@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an operator says of a router: addresses, routes, fixed neighbors, of IPv4 and of IPv6. An
+// The configuration of a router: addresses, routes, fixed neighbors, of IPv4 and of IPv6. An
 // entry is of the family that its address has.
 #pragma once
 

@@ -4,8 +4,8 @@
 //   port 0 --- [stage 0] --- [stage 1] --- ... --- port 1
 //
 // What a stage sends out of its port 1 is the next stage's input on port 0, and the other way
-// round, in the same round and without a copy; a stage knows nothing of it. Each stage has its own
-// drop counters.
+// round, in the same round and without a copy; a stage does not depend on it. Each stage has its
+// own drop counters.
 //
 // Thread safety: as of every function (function.h).
 #pragma once

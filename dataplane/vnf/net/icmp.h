@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMP for IPv4 (RFC 792) as a router must speak it (RFC 1812, 4.3).
+// ICMP for IPv4 (RFC 792) as a router must implement it (RFC 1812, 4.3).
 #pragma once
 
 #include <rte_mbuf.h>

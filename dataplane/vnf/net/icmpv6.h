@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ICMPv6 (RFC 4443) and neighbor discovery (RFC 4861) as a router must speak them.
+// ICMPv6 (RFC 4443) and neighbor discovery (RFC 4861) as a router must implement them.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -59,8 +59,8 @@ struct NdEnd {
 /// A whole frame that solicits `target` on behalf of `own`; null if the pool is empty.
 rte_mbuf* make_neighbor_solicitation(rte_mempool* pool, const NdEnd& own,
                                      const Ipv6Address& target);
-/// A whole frame that says where `own` is, to `to`; to all nodes if the asker has no address yet
-/// (RFC 4861, 7.2.4). Null if the pool is empty.
+/// A neighbor advertisement of `own` to `to`; to all nodes if the solicitation had no source
+/// address (RFC 4861, 7.2.4). Null if the pool is empty.
 rte_mbuf* make_neighbor_advertisement(rte_mempool* pool, const NdEnd& own, const Ipv6Address& to,
                                       const uint8_t* to_mac);
 

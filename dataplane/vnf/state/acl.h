@@ -34,7 +34,7 @@ struct AclRule {
 
 class Acl {
  public:
-  /// What classify() says of a packet that no rule holds for.
+  /// The result of classify() for a packet that no rule matches.
   static constexpr uint32_t kNoMatch = 0;
   static constexpr size_t kMostPackets = 32;
 

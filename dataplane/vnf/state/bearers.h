@@ -46,7 +46,7 @@ class BearerTable {
     }
     return true;
   }
-  /// Null for nobody's address.
+  /// Null for an unknown address.
   [[nodiscard]] Bearer* by_address(Ipv4Address address) noexcept {
     for (const Placed& placed : blocks_) {
       const uint32_t offset = address - placed.block.address;
@@ -54,7 +54,7 @@ class BearerTable {
     }
     return nullptr;
   }
-  /// Null for nobody's downlink tunnel.
+  /// Null for an unknown downlink tunnel.
   [[nodiscard]] Bearer* by_downlink_teid(uint32_t teid) noexcept {
     for (const Placed& placed : blocks_) {
       const uint32_t offset = teid - placed.block.downlink_teid;

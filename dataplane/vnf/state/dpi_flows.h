@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The flows that `dpi` knows and what they were found to speak.
+// The flows that `dpi` tracks and their detected application protocols.
 //
 // A flow is under detection (it has a detector's state) for its first packets, then decided until
 // nothing is seen of it for the timeout. A flow that is still under detection then is decided by

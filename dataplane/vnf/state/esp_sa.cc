@@ -85,7 +85,7 @@ struct EspSa::Job {
   std::array<uint8_t, 64> icv;
 };
 
-/// A burst as DPDK wants to hear of it.
+/// A burst as rte_cryptodev takes it.
 struct EspSa::Batch {
   std::array<Job, kMost> jobs;
   std::array<rte_crypto_vec, kMost> vectors;

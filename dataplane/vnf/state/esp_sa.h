@@ -12,11 +12,12 @@
 // of a tunnel the same IV on the wire. It enciphers the sequence number with the sequence number as
 // IV, which is always a block of zeroes, so that equal packets look equal.
 //
-// IVs: GCM's is the sequence number, unique as RFC 4106, 3.1 wants it. CBC's must be unpredictable
+// IVs: GCM's is the sequence number, unique as RFC 4106, 3.1 requires. CBC's must be unpredictable
 // (RFC 3602, 3): it is the sequence number, enciphered with the key, at no cost but a block.
 //
 // Keys come from a configuration file. RFC 4106, 2 forbids AES-GCM with manual keys, since a
-// restart uses nonces again: this is for measuring, not for secrets. A reload keeps the sequence.
+// restart uses nonces again: this is for measuring, not for secrets. A reload continues the
+// sequence.
 //
 // Thread safety: none; the worker owns it.
 #pragma once

@@ -2,7 +2,7 @@
 // The mappings of a NAPT: which inside endpoint has which public one.
 //
 // Mappings are endpoint-independent (RFC 4787, REQ-1): one per inside address, port and protocol,
-// whoever it talks to. An inside address keeps to one public address (REQ-2, "paired"). Public
+// whatever its destination. An inside address uses one public address (REQ-2, "paired"). Public
 // ports are given out in random order (RFC 6056) and come back to the end of the queue, so that
 // one isn't given to another soon.
 //
@@ -92,7 +92,7 @@ class NatTable {
   PortPool& ports_of(uint32_t pool, NatProto proto) {
     return ports_[pool * kNatProtos + static_cast<size_t>(proto)];
   }
-  /// The next port that nobody has, or 0. It is out of the queue then.
+  /// Takes the next free port out of the queue; 0 if there is none.
   uint16_t take_port(PortPool& ports) const noexcept;
   void give_back(PortPool& ports, uint16_t port) const noexcept;
   uint32_t insert(const NatEndpoint& inside, const NatEndpoint& outside) noexcept;

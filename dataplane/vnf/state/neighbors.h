@@ -4,10 +4,10 @@
 // For IPv4 by address; for IPv6 by address and port, since link-local addresses are each link's
 // own.
 //
-// A neighbor is incomplete (asked for by ARP or neighbor discovery), reachable (until its time is
-// up, then asked again), or fixed (by configuration). While it is incomplete a few packets wait for
-// it (RFC 1122, 2.3.2.2 wants at least the latest). Three requests a second apart without a reply
-// make it unreachable: what waits is handed back, for an ICMP error.
+// A neighbor is incomplete (requested by ARP or neighbor discovery), reachable (until it expires,
+// then requested again), or fixed (by configuration). While it is incomplete a few packets wait for
+// it (RFC 1122, 2.3.2.2 requires at least the latest). Three requests a second apart without a
+// reply make it unreachable: what waits is handed back, for an ICMP error.
 //
 // Thread safety: none; the worker owns it. Nothing here allocates once it is made.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// nDPI as an object: which application protocol a flow speaks, from the payloads of its first
+// nDPI as an object: which application protocol a flow uses, from the payloads of its first
 // packets.
 //
 // Why nDPI: Debian's libndpi 4.2 is LGPL-3.0-or-later, so a program under Apache-2.0 may link it
@@ -28,11 +28,11 @@ struct ndpi_flow_struct;
 
 namespace headrace::vnf {
 
-/// What a flow was found to speak: DNS, or, within DNS or TLS, an application ("YouTube").
+/// The detected protocol of a flow: DNS, or, within DNS or TLS, an application ("YouTube").
 struct DetectedProtocol {
   uint16_t application{0};  ///< 0: not known
   uint16_t carrier{0};      ///< what the application is carried by; 0: nothing, or not known
-  bool is_final{false};     ///< further packets would tell nothing more
+  bool is_final{false};     ///< further packets cannot change it
 };
 
 class ProtocolDetector {

@@ -4,11 +4,11 @@
 // Queues: DPDK's rte_sched with one subport and one pipe. Twelve strict priorities, 0 first, each
 // with a queue; below them four queues that share what is left by weight.
 //
-// Rate: a token bucket of our own. rte_sched (22.11) keeps its time in 32-bit steps and runs
+// Rate: a token bucket in this class. rte_sched (22.11) keeps its time in 32-bit steps and runs
 // free until it has caught up with the TSC: after a pause of some milliseconds it sends without
-// any limit. So it is told a rate that never binds, and only decides who is next. The bucket
-// counts the 24 octets that Ethernet adds to a frame (preamble, delimiter, FCS, gap), and holds a
-// millisecond's worth or two frames of 1538.
+// any limit. So it is configured with a rate that never limits, and only chooses the next queue.
+// The bucket counts the 24 octets that Ethernet adds to a frame (preamble, delimiter, FCS, gap),
+// and holds a millisecond's worth or two frames of 1538.
 //
 // Thread safety: none; the worker owns it.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The conversations that a stateful function knows: by five-tuple, the same for both directions.
+// The sessions of a stateful function: by five-tuple, the same for both directions.
 //
 // Thread safety: none; the worker owns it. Nothing here allocates once it is made.
 #pragma once

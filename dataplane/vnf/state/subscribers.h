@@ -26,7 +26,7 @@ class SubscriberTable {
 
   SubscriberTable() : by_s_vid_(kVids) {}
 
-  /// False if these tags are somebody's already.
+  /// False if these tags have a subscriber already.
   bool add(const Subscriber& subscriber) {
     auto& by_c_vid = by_s_vid_[subscriber.s_vid];
     if (!by_c_vid) by_c_vid = std::make_unique<std::array<uint32_t, kVids>>();
@@ -36,7 +36,7 @@ class SubscriberTable {
     place = static_cast<uint32_t>(all_.size());
     return true;
   }
-  /// Null if nobody has these tags. Only the low 12 bits count.
+  /// Null if no subscriber has these tags. Only the low 12 bits count.
   [[nodiscard]] Subscriber* find(uint32_t s_vid, uint32_t c_vid) noexcept {
     const auto& by_c_vid = by_s_vid_[s_vid & (kVids - 1)];
     const uint32_t place = by_c_vid ? (*by_c_vid)[c_vid & (kVids - 1)] : 0;
@@ -45,7 +45,7 @@ class SubscriberTable {
   [[nodiscard]] std::vector<Subscriber>& all() noexcept { return all_; }
 
  private:
-  std::vector<std::unique_ptr<std::array<uint32_t, kVids>>> by_s_vid_;  ///< 1 + place, 0 = nobody
+  std::vector<std::unique_ptr<std::array<uint32_t, kVids>>> by_s_vid_;  ///< 1 + place, 0 = none
   std::vector<Subscriber> all_;
 };
 

@@ -13,10 +13,10 @@
 
 namespace headrace::traffic {
 
-class Crew {
+class WorkerThreads {
  public:
   /// Starts a worker on each of `cpus`, which must differ. EAL must be up.
-  static Result<std::unique_ptr<Crew>> start(std::span<const uint32_t> cpus);
+  static Result<std::unique_ptr<WorkerThreads>> start(std::span<const uint32_t> cpus);
 
   /// Runs `part` in every worker, with its number; the last to return calls `done`. Control thread.
   void run(std::function<void(size_t)> part, std::function<void()> done);
@@ -26,7 +26,7 @@ class Crew {
   [[nodiscard]] const std::vector<uint32_t>& cpus() const { return cpus_; }
 
  private:
-  Crew() = default;
+  WorkerThreads() = default;
 
   std::vector<uint32_t> cpus_;
   std::vector<std::unique_ptr<Worker>> workers_;

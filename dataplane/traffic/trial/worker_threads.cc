@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "traffic/trial/crew.h"
+#include "traffic/trial/worker_threads.h"
 
 #include <algorithm>
 #include <atomic>
 
 namespace headrace::traffic {
 
-Result<std::unique_ptr<Crew>> Crew::start(std::span<const uint32_t> cpus) {
-  std::unique_ptr<Crew> crew(new Crew());
+Result<std::unique_ptr<WorkerThreads>> WorkerThreads::start(std::span<const uint32_t> cpus) {
+  std::unique_ptr<WorkerThreads> threads(new WorkerThreads());
   for (const uint32_t cpu : cpus) {
     // Two pollers on one core would wait for each other's time slice.
     if (std::ranges::count(cpus, cpu) > 1) return fail("--cpu: CPU {} is named twice", cpu);
     auto worker = Worker::start(cpu);
     if (!worker) return tl::unexpected(worker.error());
-    crew->cpus_.push_back(cpu);
-    crew->workers_.push_back(std::move(*worker));
+    threads->cpus_.push_back(cpu);
+    threads->workers_.push_back(std::move(*worker));
   }
-  return crew;
+  return threads;
 }
 
-void Crew::run(std::function<void(size_t)> part, std::function<void()> done) {
+void WorkerThreads::run(std::function<void(size_t)> part, std::function<void()> done) {
   struct Job {
     std::function<void(size_t)> part;
     std::function<void()> done;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the workers of a trial wait for each other, so that all of them begin at one time.
-//
-// They spin: a futex would wake them microseconds apart, and in a random order.
+// A spinning barrier: all workers of a trial begin at one time. A futex would wake them microseconds
+// apart, and in a random order.
 #pragma once
 
 #include <rte_pause.h>
@@ -13,13 +12,13 @@
 
 namespace headrace::traffic {
 
-class Meeting {
+class Barrier {
  public:
   /// Of `parties` threads, at least one.
-  explicit Meeting(unsigned parties) : parties_(parties) {}
+  explicit Barrier(unsigned parties) : parties_(parties) {}
 
-  /// Waits until all are here. The last to come does `act` before any of them goes on; what it
-  /// writes, all see. With `yield` the core is offered to others meanwhile.
+  /// Waits until all have arrived. The last to arrive runs `act` before any of them continues; what
+  /// it writes, all see. With `yield` the core is offered to others meanwhile.
   template <typename Act>
   void wait(bool yield, Act&& act) noexcept {
     const uint64_t round = round_.load(std::memory_order_acquire);
