@@ -11,7 +11,7 @@
 
 namespace headrace::shm {
 
-/// What attaching gave. Whoever has it closes both.
+/// The descriptors of an attached port; the caller closes both.
 struct Attached {
   int connection{-1};  ///< open as long as the port is used: its end makes the switch take back all
   int region{-1};      ///< the region's file

@@ -5,7 +5,7 @@
  * The memory. A region belongs to one trust group (a graph, unless told otherwise). It holds packet
  * buffers of one size and, for each port, rings. A packet moves by its description (hrp_packet):
  * from the switch to the VNF, on to the switch or, where the flow rules join two ports and nothing
- * else, straight to the next VNF. Nobody copies it on the way.
+ * else, straight to the next VNF. It is not copied on the way.
  *
  * Owning. A buffer has one owner at a time. hrp_rx() and hrp_alloc() make the caller the owner;
  * hrp_tx() and hrp_free() end that, for the numbers that they took. Touch only what you own.

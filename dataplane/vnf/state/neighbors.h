@@ -27,7 +27,7 @@
 namespace headrace::vnf {
 
 /// An IPv6 address on the link of a port: a hash key, so aligned as hashing reads it, and without
-/// octets that nobody sets.
+/// octets that are never set.
 struct alignas(8) Ipv6OnLink {
   Ipv6Address octets{};
   uint16_t port{0};
