@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port of a Headrace switch as a port of the function, by shared memory: packets come and go by
-// what a slot of a ring says of them. What the function sends that is not in the region is copied
-// once.
+// A port of a Headrace switch as a port of the function, by shared memory: packets are passed by the
+// slots of rings. What the function sends from outside the region is copied once.
 //
-// The switch may come later: keep_up() attaches then. When it goes, keep_up() fails: its region is
-// dead, and the packets in it. In a VM there is nobody to ask and no end to be seen: whoever
-// started the VM attached for it (headrace/engines/shared_memory.py).
+// The switch may start later: keep_up() attaches then. When the switch exits, keep_up() fails: the
+// region and the packets in it are lost. In a VM there is no socket to attach by and no connection
+// whose end could be seen: the program that started the VM attached for it
+// (headrace/engines/shared_memory.py).
 #pragma once
 
 #include <atomic>
