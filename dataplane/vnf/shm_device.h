@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port of a Headrace switch as a port of the function, by shared memory: packets are passed by the
-// slots of rings. What the function sends from outside the region is copied once.
+// A port of a Headrace switch as a port of the function, by shared memory: packets are passed by
+// the slots of rings. What the function sends from outside the region is copied once.
 //
 // The switch may start later: keep_up() attaches then. When the switch exits, keep_up() fails: the
 // region and the packets in it are lost. In a VM there is no socket to attach by and no connection

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A spinning barrier: all workers of a trial begin at one time. A futex would wake them microseconds
-// apart, and in a random order.
+// A spinning barrier: all workers of a trial begin at one time. A futex would wake them
+// microseconds apart, and in a random order.
 #pragma once
 
 #include <rte_pause.h>
