@@ -36,6 +36,12 @@ const MacTable::Bucket& MacTable::bucket_of(uint64_t key) const noexcept {
   return buckets_[static_cast<size_t>(key * 0x9e3779b97f4a7c15ull >> shift_)];
 }
 
+void MacTable::prefetch(const uint8_t* mac, uint16_t vlan) const noexcept {
+  const auto* line = reinterpret_cast<const uint8_t*>(&bucket_of(key_of(mac, vlan)));
+  __builtin_prefetch(line);
+  __builtin_prefetch(line + sizeof(Bucket) / 2);
+}
+
 void MacTable::learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept {
   if ((mac[0] & 1) != 0) return;  // a group address is never a source
   if (const uint64_t key = key_of(mac, vlan); key != 0) put(key, seen_at(port, tick));

@@ -55,15 +55,25 @@ TEST(MacTable, ForgetsByAgeEvenWhereTheTickWrapsAround) {
 }
 
 TEST(MacTable, EvictsTheAddressOfABucketThatWasSeenLongestAgo) {
-  MacTable table(4, kAge);  // two buckets: of nine addresses one has five or more
-  for (uint8_t i = 0; i < 9; ++i) table.learn(mac(i).data(), 0, i, 100U + i);
-  EXPECT_EQ(table.find(mac(8).data(), 0, 110), 8u) << "learning never fails";
-  EXPECT_LT(table.list(110).size(), 9u);
+  MacTable table(16, kAge);  // two buckets: of seventeen addresses one has nine or more
+  for (uint8_t i = 0; i < 17; ++i) table.learn(mac(i).data(), 0, i, 100U + i);
+  EXPECT_EQ(table.find(mac(16).data(), 0, 120), 16u) << "learning never fails";
+  EXPECT_LT(table.list(120).size(), 17u);
   uint32_t newest_lost = 0;
-  for (uint8_t i = 0; i < 9; ++i) {
-    if (!table.find(mac(i).data(), 0, 110)) newest_lost = i;
+  for (uint8_t i = 0; i < 17; ++i) {
+    if (!table.find(mac(i).data(), 0, 120)) newest_lost = i;
   }
-  EXPECT_LT(newest_lost, 5u) << "an address that left is older than the four of its bucket";
+  EXPECT_LT(newest_lost, 9u) << "an address that left is older than the eight of its bucket";
+}
+
+/// A bridge of ten thousand hosts, at a sixth of the table's capacity.
+TEST(MacTable, LosesNoneOfTenThousandAddresses) {
+  MacTable table(65536, kAge);
+  const auto address = [](uint32_t i) {
+    return MacAddress{2, 0, 0, 1, static_cast<uint8_t>(i >> 8), static_cast<uint8_t>(i)};
+  };
+  for (uint32_t i = 0; i < 10'000; ++i) table.learn(address(i).data(), 0, i, 0);
+  for (uint32_t i = 0; i < 10'000; ++i) ASSERT_EQ(table.find(address(i).data(), 0, 0), i);
 }
 
 TEST(MacTable, ForgetsAPort) {

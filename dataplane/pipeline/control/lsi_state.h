@@ -17,7 +17,7 @@
 namespace headrace::pipeline {
 
 /// Addresses that NORMAL learns at most.
-inline constexpr size_t kLearnedMacs = 16384;
+inline constexpr size_t kLearnedMacs = 65'536;
 
 struct Lsi::State final : Resolver {
   State(const LsiConfig& config, Reclaimer& reclaimer)
