@@ -25,7 +25,6 @@
 #include <functional>
 #include <memory>
 #include <span>
-#include <string_view>
 
 #include "match/fields/fields.h"
 #include "match/fields/match.h"
@@ -47,23 +46,6 @@ using Defer = std::function<void(std::function<void()>)>;
 /// Runs it at once: for tests, and for structures that no worker has seen.
 inline void defer_not(const std::function<void()>& free) {
   free();
-}
-
-/// The structures, in the order in which the planner tries them.
-enum class Structure : uint8_t { direct, hash, prefix, tuple_space };
-
-constexpr std::string_view name_of(Structure structure) {
-  switch (structure) {
-    case Structure::direct:
-      return "direct";
-    case Structure::hash:
-      return "hash";
-    case Structure::prefix:
-      return "prefix";
-    case Structure::tuple_space:
-      return "tuple-space";
-  }
-  return "";
 }
 
 class Classifier {
@@ -98,7 +80,9 @@ class Classifier {
   /// Control: the result where no rule matches.
   void set_default(uint32_t index) { __atomic_store_n(&default_index_, index, __ATOMIC_RELEASE); }
 
-  [[nodiscard]] virtual Structure structure() const = 0;
+  /// Control: true if rules have come for which another kind, or the same built anew, is better.
+  [[nodiscard]] virtual bool outgrown() const { return false; }
+
   [[nodiscard]] virtual size_t size() const = 0;  ///< rules, the default not counted
   /// Structures that a look-up may have to search, one after the other.
   [[nodiscard]] virtual size_t masks() const { return 1; }

@@ -2,12 +2,14 @@
 #include "match/structures/direct_table.h"
 
 #include <algorithm>
+#include <optional>
 #if defined(__SSE4_1__)
 #include <smmintrin.h>
 #endif
 
 #include "match/fields/intrinsics.h"
 #include "match/structures/block.h"
+#include "match/structures/classifier_kind.h"
 
 namespace headrace::match {
 
@@ -284,5 +286,23 @@ bool DirectTable::replace(const Match& match, uint16_t priority, uint32_t index)
 size_t DirectTable::memory_bytes() const {
   return sizeof *this + sizeof(Compiled);
 }
+
+// --- kind ---------------------------------------------------------------------------------------
+
+namespace {
+
+std::optional<Fit> plan_direct(std::span<const RuleRef> rules) {
+  if (rules.size() > DirectTable::kRules) return std::nullopt;
+  return Fit{"a few rules: compared directly", [rules](const Defer& defer) {
+               return filled(std::make_unique<DirectTable>(defer), rules);
+             }};
+}
+
+}  // namespace
+
+namespace kinds {
+extern const ClassifierKind direct_table;
+const ClassifierKind direct_table{"direct", plan_direct};
+}  // namespace kinds
 
 }  // namespace headrace::match

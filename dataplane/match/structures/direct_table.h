@@ -35,7 +35,6 @@ class DirectTable final : public Classifier {
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
 
-  [[nodiscard]] Structure structure() const override { return Structure::direct; }
   [[nodiscard]] size_t size() const override { return rules_.size(); }
   [[nodiscard]] size_t memory_bytes() const override;
 

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cassert>
 #include <random>
+#include <string>
+
+#include "match/structures/classifier_kind.h"
 
 namespace headrace::match {
 namespace {
@@ -444,5 +447,35 @@ size_t HashTable::memory_bytes() const {
   const Store& store = *store_.load(std::memory_order_relaxed);
   return sizeof *this + store.bucket_memory.bytes() + store.entry_memory.bytes();
 }
+
+// --- kind ---------------------------------------------------------------------------------------
+
+namespace {
+
+/// "eth_dst,vlan_vid": the fields as the rule's sender named them.
+std::string names_of(const Match& match) {
+  std::string names;
+  for (const MatchField& each : match.fields) {
+    if (!names.empty()) names += ',';
+    names += info(each.field).name;
+  }
+  return names;
+}
+
+std::optional<Fit> plan_hash(std::span<const RuleRef> rules) {
+  const Match& first = *rules.front().match;
+  if (first.words == 0 || !have_one_mask(rules)) return std::nullopt;
+  return Fit{"one mask over " + names_of(first) + ": exact hash", [rules](const Defer& defer) {
+               const FlowKey& mask = rules.front().match->mask;
+               return filled(std::make_unique<HashTable>(mask, rules.size(), defer), rules);
+             }};
+}
+
+}  // namespace
+
+namespace kinds {
+extern const ClassifierKind hash_table;
+const ClassifierKind hash_table{"hash", plan_hash};
+}  // namespace kinds
 
 }  // namespace headrace::match

@@ -78,7 +78,6 @@ class HashTable final : public Classifier {
   [[nodiscard]] std::unique_ptr<Classifier> clone() const override { return copy(); }
   [[nodiscard]] std::unique_ptr<HashTable> copy() const;
 
-  [[nodiscard]] Structure structure() const override { return Structure::hash; }
   [[nodiscard]] size_t size() const override { return size_; }
   [[nodiscard]] size_t memory_bytes() const override;
 

@@ -59,7 +59,10 @@ class PrefixTable final : public Classifier {
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
   [[nodiscard]] std::unique_ptr<Classifier> clone() const override;
 
-  [[nodiscard]] Structure structure() const override { return Structure::prefix; }
+  /// True once a root of three octets pays.
+  [[nodiscard]] bool outgrown() const override {
+    return kRootOctets == 2 && info(form_.field).bytes == 4 && set_.size() >= kWideRootRules;
+  }
   [[nodiscard]] size_t size() const override { return set_.size(); }
   [[nodiscard]] size_t memory_bytes() const override;
 

@@ -5,6 +5,8 @@
 #include <bit>
 #include <cassert>
 
+#include "match/structures/classifier_kind.h"
+
 namespace headrace::match {
 
 namespace {
@@ -259,5 +261,22 @@ size_t TupleSpace::memory_bytes() const {
   for (const Tuple& tuple : tuples_) bytes += tuple.table->memory_bytes();
   return bytes;
 }
+
+// --- kind ---------------------------------------------------------------------------------------
+
+namespace {
+
+std::optional<Fit> plan_tuples(std::span<const RuleRef> rules) {
+  return Fit{"rules of several masks: tuple space by priority", [rules](const Defer& defer) {
+               return filled(std::make_unique<TupleSpace>(defer), rules);
+             }};
+}
+
+}  // namespace
+
+namespace kinds {
+extern const ClassifierKind tuple_space;
+const ClassifierKind tuple_space{"tuple-space", plan_tuples};
+}  // namespace kinds
 
 }  // namespace headrace::match

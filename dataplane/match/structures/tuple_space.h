@@ -43,7 +43,6 @@ class TupleSpace final : public Classifier {
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
   [[nodiscard]] std::unique_ptr<Classifier> clone() const override;
 
-  [[nodiscard]] Structure structure() const override { return Structure::tuple_space; }
   [[nodiscard]] size_t size() const override { return size_; }
   [[nodiscard]] size_t memory_bytes() const override;
   [[nodiscard]] size_t masks() const override { return tuples_.size(); }

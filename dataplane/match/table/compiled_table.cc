@@ -5,8 +5,6 @@
 #include <cassert>
 #include <vector>
 
-#include "match/structures/prefix_table.h"
-
 namespace headrace::match {
 namespace {
 
@@ -16,8 +14,8 @@ constexpr size_t kShrunk = 4;
 }  // namespace
 
 CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss)
-    : defer_(std::move(defer)), rules_(std::move(rules)), miss_(miss), plan_(plan({})) {
-  std::unique_ptr<Classifier> empty = build(plan_, {}, defer_);
+    : defer_(std::move(defer)), rules_(std::move(rules)), miss_(miss) {
+  std::unique_ptr<Classifier> empty = build({}, defer_, plan_);
   empty->set_default(miss_);
   current_.store(empty.release(), std::memory_order_release);
 }
@@ -39,9 +37,7 @@ bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint3
   if (!classifier().insert(match, priority, index)) return false;
   plan_.words |= match.words;
   peak_size_ = std::max(peak_size_, classifier().size());
-  const bool outgrown = plan_.structure == Structure::prefix && !plan_.wide_root &&
-                        info(plan_.form.field).bytes == 4 && peak_size_ >= kWideRootRules;
-  return !outgrown;
+  return !classifier().outgrown();
 }
 
 void CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index) {
@@ -56,8 +52,8 @@ void CompiledTable::erase(const Match& match, uint16_t priority) {
     return;
   }
   const bool erased = classifier().erase(match, priority);
-  const bool simpler_may_do =
-      plan_.structure != Structure::direct && classifier().size() * kShrunk <= peak_size_;
+  const bool simplest = plan_.kind == classifier_kinds().front();
+  const bool simpler_may_do = !simplest && classifier().size() * kShrunk <= peak_size_;
   if (!erased || simpler_may_do) rebuild();
 }
 
@@ -86,14 +82,7 @@ void CompiledTable::rebuild() {
   rules_([&rules](const Match& match, uint16_t priority, uint32_t index) {
     rules.push_back({&match, priority, index});
   });
-  plan_ = plan(rules);
-  std::unique_ptr<Classifier> built = build(plan_, rules, defer_);
-  if (built == nullptr) {
-    // A prefix table out of nodes: the tuple space takes everything.
-    plan_.structure = Structure::tuple_space;
-    plan_.reason = "too many prefixes for a trie: tuple space by priority";
-    built = build(plan_, rules, defer_);
-  }
+  std::unique_ptr<Classifier> built = build(rules, defer_, plan_);
   if (!plan_.default_rule.has_value()) built->set_default(miss_);
   ++rebuilds_;
   peak_size_ = built->size();

@@ -21,6 +21,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "match/structures/classifier.h"
 #include "match/table/planner.h"
@@ -61,7 +62,8 @@ class CompiledTable {
   /// from the rules.
   [[nodiscard]] std::unique_ptr<CompiledTable> clone() const;
 
-  [[nodiscard]] Structure structure() const { return classifier().structure(); }
+  /// The structure's name: "direct", "hash", "prefix", ...
+  [[nodiscard]] std::string_view structure() const { return plan_.kind->name; }
   /// Why this structure, in words.
   [[nodiscard]] const std::string& reason() const { return plan_.reason; }
   /// Structures that a look-up may have to search: the masks of a tuple space, else 1.

@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which structure serves a set of rules, and why.
 //
-// The planner looks at the rules of one table and takes the first structure that fits:
-//   1. direct: at most DirectTable::kRules rules of any masks;
-//   2. hash: all rules have one mask, unless it is that of short IPv4 prefixes;
-//   3. prefix: all rules share an exact part (say eth_type=0x0800) and differ in a prefix of one
-//      address field, and the longest match is always of the highest priority;
-//   4. tuple space: anything.
-// A match-all rule of the lowest priority, the table-miss entry, is kept aside as the default of
-// any structure, so that it spoils none.
-//
-// The reason is a sentence for people: `headrace switch tables` prints it.
+// The planner asks the kinds of classifier in the order of the list in match/meson.build and takes
+// the first that serves the rules of the table. A match-all rule of the lowest priority, the
+// table-miss entry, is kept aside as the default of any structure, so that it spoils none.
 #pragma once
 
 #include <cstdint>
@@ -18,20 +11,11 @@
 #include <optional>
 #include <span>
 #include <string>
-#include <vector>
 
-#include "match/fields/match.h"
 #include "match/structures/classifier.h"
-#include "match/structures/prefix.h"
+#include "match/structures/classifier_kind.h"
 
 namespace headrace::match {
-
-/// One rule as the planner sees it.
-struct RuleRef {
-  const Match* match;
-  uint16_t priority;
-  uint32_t index;
-};
 
 /// The rule kept aside.
 struct DefaultRule {
@@ -39,24 +23,19 @@ struct DefaultRule {
   uint32_t index;
 };
 
+/// What the planner chose.
 struct Plan {
-  Structure structure{Structure::direct};
-  std::string reason;     ///< "one mask over eth_dst,vlan_vid: exact hash"
-  FlowKey mask{};         ///< hash: the mask of all rules
-  PrefixForm form{};      ///< prefix
-  bool wide_root{false};  ///< prefix: DIR-24-8 instead of 16-8-8
-  /// Prefix: the rules, each right before those in it; build() takes them.
-  std::vector<PrefixRef> prefixes{};
+  const ClassifierKind* kind{nullptr};
+  std::string reason;  ///< a sentence for people: `headrace switch tables` prints it
   std::optional<DefaultRule> default_rule{};
   WordSet words{0};  ///< all words that any rule matches
 };
 
-/// Chooses the structure for `rules`.
-[[nodiscard]] Plan plan(std::span<const RuleRef> rules);
+/// The kinds of classifier in order of preference: the first serves few rules, the last any.
+[[nodiscard]] std::span<const ClassifierKind* const> classifier_kinds();
 
-/// Builds the structure of `plan` and fills it with `rules`, those that plan() was given. Null if
-/// they do not fit it (a plan made for other rules, or a prefix table out of nodes).
-[[nodiscard]] std::unique_ptr<Classifier> build(Plan& plan, std::span<const RuleRef> rules,
-                                                const Defer& defer);
+/// Chooses the kind for `rules`, builds it, fills it and sets its default. Never null.
+[[nodiscard]] std::unique_ptr<Classifier> build(std::span<const RuleRef> rules, const Defer& defer,
+                                                Plan& plan);
 
 }  // namespace headrace::match

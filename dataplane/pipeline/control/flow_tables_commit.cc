@@ -246,7 +246,7 @@ std::vector<TableStats> FlowTables::table_stats() const {
     stats.matched += tables_[id]->accounted;
     if (tables_[id]->compiled == nullptr) continue;
     stats.active = static_cast<uint32_t>(tables_[id]->flows.size());
-    stats.structure = std::string(match::name_of(tables_[id]->compiled->structure()));
+    stats.structure = std::string(tables_[id]->compiled->structure());
     stats.reason = tables_[id]->compiled->reason();
     stats.masks = tables_[id]->compiled->masks();
     stats.memory_bytes = tables_[id]->compiled->memory_bytes();
