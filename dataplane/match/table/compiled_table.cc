@@ -10,6 +10,9 @@ namespace {
 
 /// A table that has shrunk to this part of its peak is planned anew: something simpler may do.
 constexpr size_t kShrunk = 4;
+/// One in which look-ups search so many structures, and that has twice the masks or the rules that
+/// it was planned for, is planned anew, too: something for many masks may do.
+constexpr size_t kManyMasks = 12;
 
 }  // namespace
 
@@ -37,7 +40,9 @@ bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint3
   if (!classifier().insert(match, priority, index)) return false;
   plan_.words |= match.words;
   peak_size_ = std::max(peak_size_, classifier().size());
-  return !classifier().outgrown();
+  const size_t masks = classifier().masks();
+  const bool doubled = masks >= 2 * planned_masks_ || classifier().size() >= 2 * planned_size_;
+  return !classifier().outgrown() && (masks < kManyMasks || !doubled);
 }
 
 void CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index) {
@@ -73,6 +78,8 @@ std::unique_ptr<CompiledTable> CompiledTable::clone() const {
   delete made->current_.exchange(content.release(), std::memory_order_acq_rel);
   made->plan_ = plan_;
   made->peak_size_ = peak_size_;
+  made->planned_masks_ = planned_masks_;
+  made->planned_size_ = planned_size_;
   made->rebuilds_ = rebuilds_;
   return made;
 }
@@ -86,6 +93,8 @@ void CompiledTable::rebuild() {
   if (!plan_.default_rule.has_value()) built->set_default(miss_);
   ++rebuilds_;
   peak_size_ = built->size();
+  planned_masks_ = built->masks();
+  planned_size_ = built->size();
   Classifier* old = current_.exchange(built.release(), std::memory_order_acq_rel);
   defer_([old] { delete old; });
 }

@@ -85,7 +85,9 @@ class CompiledTable {
   uint32_t miss_;
   Plan plan_;
   std::atomic<Classifier*> current_{nullptr};
-  size_t peak_size_{0};  ///< since the last rebuild
+  size_t peak_size_{0};      ///< since the last rebuild
+  size_t planned_masks_{0};  ///< at the last rebuild
+  size_t planned_size_{0};   ///< at the last rebuild
   uint64_t rebuilds_{0};
 };
 
