@@ -107,6 +107,31 @@ TEST_F(CompiledTableTest, RoutesBecomePrefixes) {
   EXPECT_EQ(lookup(route(0x0a000101, 32).value), 102u);
 }
 
+TEST_F(CompiledTableTest, ManyMasksBecomeTrees) {
+  const auto pair = [](uint32_t i) {
+    Match match = route(0x0a000000 + (i << 16), 8 + i % 8);
+    uint8_t address[4];
+    uint8_t mask[4];
+    packet::store_be32(address, 0x0b000000 + (i << 12));
+    packet::store_be32(mask, ~uint32_t{0} << (24 - i / 8 % 16));
+    match.add(Field::ipv4_src, address, mask);
+    return match;
+  };
+  for (uint32_t i = 0; i < 10; ++i) insert(pair(i), static_cast<uint16_t>(i));
+  EXPECT_EQ(table_.structure(), "tuple-space");
+  for (uint32_t i = 10; i < 250; ++i) insert(pair(i), static_cast<uint16_t>(i));
+  EXPECT_EQ(table_.structure(), "decision-tree");
+  EXPECT_EQ(table_.reason().substr(table_.reason().find("masks")), "masks: decision trees");
+  for (uint32_t i = 0; i < 250; ++i) {
+    const FlowKey packet = pair(i).value;
+    EXPECT_TRUE(naive_.agrees(packet, lookup(packet), kMiss)) << i;
+  }
+  const uint64_t rebuilds = table_.rebuilds();
+  insert(mac_rule(1), 200);  // a word that no rule asked for
+  EXPECT_EQ(table_.rebuilds(), rebuilds + 1);
+  EXPECT_EQ(lookup(mac_rule(1).value), naive_.rules.back().index);
+}
+
 TEST_F(CompiledTableTest, ShrinkingFindsTheSimplerStructureAgain) {
   for (uint32_t i = 0; i < 30; ++i) insert(mac_rule(i), 10);
   insert(route(0x0a000000, 8), 10);

@@ -13,6 +13,8 @@
 #include <thread>
 #include <vector>
 
+#include "match/structures/acl_rules.h"
+#include "match/structures/decision_tree.h"
 #include "match/structures/direct_table.h"
 #include "match/structures/hash_table.h"
 #include "match/structures/prefix_table.h"
@@ -197,6 +199,28 @@ TEST(ConcurrencyTest, TupleSpace) {
   TupleSpace table(epochs.defer());
   Rules rules = route_rules();
   rules.churned.resize(200);
+  race_classifier(table, rules, epochs);
+}
+
+/// Exact flows that stay, above wider rules of many masks that come and go: leaves are cut and
+/// trees grow while workers read them.
+TEST(ConcurrencyTest, DecisionTree) {
+  Epochs epochs;
+  Rules rules{{}, {}, {}, 5};
+  for (uint32_t i = 0; i < 1000; ++i) {
+    Match match = route(0x0a000000 + (i % 200 << 16) + (i / 200 << 8), 24 + i % 9);
+    const uint8_t proto = i % 2 == 0 ? 6 : 17;
+    if (i % 3 != 0) match.add(Field::ip_proto, &proto);
+    rules.churned.push_back(match);
+  }
+  for (uint32_t i = 0; i < 200; ++i) {
+    Match match = route(0x0b000000 + (i << 16), 16 + i % 17);
+    const uint8_t proto = i % 2 == 0 ? 6 : 17;
+    if (i % 3 != 0) match.add(Field::ip_proto, &proto);
+    rules.lasting.push_back(match);
+    rules.lasting_priority.push_back(static_cast<uint16_t>(4 + i % 3));
+  }
+  DecisionTree table(1u | 1u << 3 | 1u << 4, epochs.defer());
   race_classifier(table, rules, epochs);
 }
 

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: Apache-2.0
+// The nodes of a decision tree as workers read them.
+//
+// A node is an array of slots. A slot says what the child behind it is: a node that branches on
+// some bits of one word of FlowKey, its number of slots being 2 to the power of these bits; or a
+// leaf, which is a few rules. So every level of a look-up touches one cache line.
+//
+// A leaf is the number of its rules, then their results by descending priority, then by word all
+// values and all masks: 8 rules are compared at a time.
+//
+// Thread safety: a slot's `bits` never changes while a worker can see it, `next` is replaced by one
+// store; a leaf never changes but for its results, each by one store.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "match/fields/fields.h"
+#include "match/structures/block.h"
+#include "match/structures/hash_table.h"
+
+namespace headrace::match {
+
+struct alignas(16) TreeSlot {
+  static constexpr uint64_t kWord = 0x1f;
+  static constexpr uint64_t kAddress = 0xffffffffffc0;
+  static constexpr unsigned kPriorityShift = 48;
+
+  uint64_t bits{0};  ///< that the child branches on, in its word; 0: the child is a leaf
+  /// Its address, 64-aligned, or 0 for no rules; in the low bits, the word that it branches on; in
+  /// the high 16, a priority that none of its rules exceeds.
+  uint64_t next{0};
+
+  [[nodiscard]] bool leaf() const { return bits == 0; }
+};
+
+inline uint64_t tree_next(const void* child, size_t word, uint16_t priority) {
+  return reinterpret_cast<uint64_t>(child) | word | uint64_t{priority} << TreeSlot::kPriorityShift;
+}
+template <typename T>
+T* tree_child(uint64_t next) {
+  return reinterpret_cast<T*>(next & TreeSlot::kAddress);
+}
+inline uint16_t tree_priority(uint64_t next) {
+  return static_cast<uint16_t>(next >> TreeSlot::kPriorityShift);
+}
+/// True if a rule behind `next` may be better than `best`.
+inline bool tree_open(uint64_t next, Ranked best) {
+  return best >> 32 < (uint64_t{1} << 31 | next >> TreeSlot::kPriorityShift);
+}
+
+/// A leaf's parts.
+struct TreeLeaf {
+  explicit TreeLeaf(uint64_t* leaf) : memory(leaf), count(static_cast<size_t>(leaf[0])) {}
+
+  [[nodiscard]] Ranked& result(size_t rule) const { return memory[1 + rule]; }
+  [[nodiscard]] uint64_t* values(size_t word) const { return memory + 1 + count * (1 + 2 * word); }
+  [[nodiscard]] uint64_t* masks(size_t word) const { return values(word) + count; }
+
+  static size_t bytes(size_t count, size_t words) { return 8 * (1 + count * (1 + 2 * words)); }
+
+  uint64_t* memory;
+  size_t count;
+};
+
+/// The bits of `from` that `bits` names, side by side: what the instruction pext does.
+inline uint64_t gather_bits_portable(uint64_t from, uint64_t bits) {
+  uint64_t gathered = 0;
+  for (unsigned at = 0; bits != 0; bits &= bits - 1, ++at) {
+    gathered |= (from >> __builtin_ctzll(bits) & 1) << at;
+  }
+  return gathered;
+}
+
+/// A forest of decision trees, as a look-up sees it.
+struct TreeView {
+  const TreeSlot* roots;
+  size_t trees;
+  std::span<const uint8_t> words;  ///< positions of the words that leaves compare
+};
+
+/// Worker: best[k] becomes the greater of itself and the best result for burst[slots[k]]. `count`
+/// packets, at most a burst.
+void search_trees(const TreeView& view, const FlowKey* burst, const uint8_t* slots, size_t count,
+                  Ranked* best) noexcept;
+/// Its variant for AVX-512, where simd() allows it.
+void search_trees_avx512(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
+                         size_t count, Ranked* best) noexcept;
+
+/// Memory of a forest: cache lines from chunks on huge pages.
+class TreeArena {
+ public:
+  /// Lines for so many octets; throws std::bad_alloc.
+  [[nodiscard]] void* take(size_t bytes) {
+    const size_t lines = lines_of(bytes);
+    std::vector<void*>& free = free_[lines];
+    if (!free.empty()) {
+      void* const memory = free.back();
+      free.pop_back();
+      return memory;
+    }
+    if (left_ < lines) {
+      const size_t chunk = std::max(lines * kCacheLine, kChunk);
+      chunks_.emplace_back(chunk);
+      bytes_ += chunks_.back().bytes();
+      at_ = chunks_.back().as<uint8_t>();
+      left_ = chunk / kCacheLine;
+    }
+    void* const memory = at_;
+    at_ += lines * kCacheLine;
+    left_ -= lines;
+    return memory;
+  }
+  /// No worker may see the memory any more.
+  void give_back(void* memory, size_t bytes) { free_[lines_of(bytes)].push_back(memory); }
+
+  [[nodiscard]] size_t bytes() const { return bytes_; }
+
+ private:
+  static constexpr size_t kChunk = size_t{256} << 10;
+
+  static size_t lines_of(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine; }
+
+  std::vector<Block> chunks_;
+  std::unordered_map<size_t, std::vector<void*>> free_;  ///< by lines
+  uint8_t* at_{nullptr};
+  size_t left_{0};
+  size_t bytes_{0};
+};
+
+}  // namespace headrace::match
