@@ -15,6 +15,8 @@
 
 #include "match/fields/bench_cycles.h"
 #include "match/structures/classifier.h"
+#include "match/structures/classifier_kind.h"
+#include "match/structures/decision_tree.h"
 #include "match/structures/direct_table.h"
 #include "match/structures/hash_table.h"
 #include "match/structures/prefix_table.h"
@@ -173,12 +175,22 @@ void tuples_missed(benchmark::State& state) {
 }
 BENCHMARK(tuples_missed)->Arg(3)->Arg(4)->Arg(24);
 
+template <typename Table>
+std::unique_ptr<Classifier> made_of(std::span<const RuleRef> rules) {
+  if constexpr (std::is_same_v<Table, DecisionTree>) {
+    return std::make_unique<DecisionTree>(rules, defer_not);
+  } else {
+    return filled(std::make_unique<Table>(defer_not), rules);
+  }
+}
+
 /// Arguments: tuples of pairs of prefixes; one packet in so many is an attacker's, which no rule
 /// matches (0: none is). All others hit one rule above the tuples.
+template <typename Table>
 void tuples_attacked(benchmark::State& state) {
-  TupleSpace table(defer_not);
   const Match honest = five_tuple(0);
-  (void)table.insert(honest, 1000, 0);
+  std::vector<Match> matches = {honest};
+  std::vector<uint16_t> priorities = {1000};
   const auto octets = [](uint32_t value) {
     std::array<uint8_t, 4> bytes;
     store_be32(bytes.data(), value);
@@ -188,8 +200,13 @@ void tuples_attacked(benchmark::State& state) {
     Match match = route(0xad000000, 4 + t % 8 * 4);
     const uint32_t mask = ~uint32_t{0} << (28 - t / 8 * 4);
     match.add(Field::ipv4_src, octets(0xac000000 & mask).data(), octets(mask).data());
-    (void)table.insert(match, static_cast<uint16_t>(10 + t), t + 1);
+    matches.push_back(std::move(match));
+    priorities.push_back(static_cast<uint16_t>(10 + t));
   }
+  std::vector<RuleRef> rules;
+  for (uint32_t i = 0; i < matches.size(); ++i) rules.push_back({&matches[i], priorities[i], i});
+  const std::unique_ptr<Classifier> made = made_of<Table>(rules);
+  const Classifier& table = *made;
   std::mt19937 random(5);
   std::vector<FlowKey> hostile;
   for (int i = 0; i < 8192; ++i) {
@@ -213,7 +230,8 @@ void tuples_attacked(benchmark::State& state) {
   }
   meter.report(state);
 }
-BENCHMARK(tuples_attacked)->ArgsProduct({{3, 16, 64}, {0, 32, 8}});
+BENCHMARK(tuples_attacked<TupleSpace>)->ArgsProduct({{3, 16, 64}, {0, 32, 8}});
+BENCHMARK(tuples_attacked<DecisionTree>)->ArgsProduct({{3, 16, 64}, {0, 32, 8}});
 
 // --- changes -----------------------------------------------------------------------------------
 
