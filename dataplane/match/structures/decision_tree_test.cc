@@ -15,7 +15,7 @@
 namespace headrace::match {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(AllSimd, TwinTest, testing::Values(Simd::portable, Simd::avx512));
+INSTANTIATE_TEST_SUITE_P(AllSimd, SimdVariantTest, testing::ValuesIn(simd_levels()));
 
 /// Rules that all hold a point, of all widths, and others that hold nearly it.
 Match nested(Random& random) {
@@ -62,7 +62,7 @@ WordSet words_of(const Shape& shape) {
   return words;
 }
 
-TEST_P(TwinTest, DecisionTreeAgreesWithNaive) {
+TEST_P(SimdVariantTest, DecisionTreeAgreesWithNaive) {
   const Shape shapes[] = {{"wild", wild, any_priority},
                           {"prefix pairs", prefix_pair, any_priority},
                           {"nested", nested, any_priority},
@@ -80,7 +80,7 @@ TEST_P(TwinTest, DecisionTreeAgreesWithNaive) {
 }
 
 /// Trees cut for all rules at once, then taken down rule by rule; a copy must not change with it.
-TEST_P(TwinTest, DecisionTreesFilledAtOnceAgreeWithNaive) {
+TEST_P(SimdVariantTest, DecisionTreesFilledAtOnceAgreeWithNaive) {
   for (const bool ipv6 : {false, true}) {
     for (const AclFamily family : {AclFamily::acl, AclFamily::fw, AclFamily::ipc}) {
       Random random(8);
