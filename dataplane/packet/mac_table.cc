@@ -10,16 +10,6 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 
-uint64_t key_of(const uint8_t* mac, uint16_t vlan) {
-  uint64_t key = 0;
-  std::memcpy(&key, mac, sizeof(MacAddress));
-  return key | uint64_t{vlan} << 48;
-}
-
-uint64_t seen_at(uint32_t port, uint32_t tick) {
-  return uint64_t{port} << 32 | tick;
-}
-
 uint32_t port_of(uint64_t seen) {
   return static_cast<uint32_t>(seen >> 32);
 }
@@ -31,21 +21,6 @@ MacTable::MacTable(size_t capacity, uint32_t max_age)
     : max_age_(max_age),
       buckets_(std::bit_ceil(std::max<size_t>((capacity + kWays - 1) / kWays, 2))),
       shift_(64 - static_cast<unsigned>(std::countr_zero(buckets_.size()))) {}
-
-const MacTable::Bucket& MacTable::bucket_of(uint64_t key) const noexcept {
-  return buckets_[static_cast<size_t>(key * 0x9e3779b97f4a7c15ull >> shift_)];
-}
-
-void MacTable::prefetch(const uint8_t* mac, uint16_t vlan) const noexcept {
-  const auto* line = reinterpret_cast<const uint8_t*>(&bucket_of(key_of(mac, vlan)));
-  __builtin_prefetch(line);
-  __builtin_prefetch(line + sizeof(Bucket) / 2);
-}
-
-void MacTable::learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept {
-  if ((mac[0] & 1) != 0) return;  // a group address is never a source
-  if (const uint64_t key = key_of(mac, vlan); key != 0) put(key, seen_at(port, tick));
-}
 
 void MacTable::put(uint64_t key, uint64_t seen) noexcept {
   auto& entries = const_cast<Bucket&>(bucket_of(key)).entries;
@@ -78,18 +53,6 @@ void MacTable::put(uint64_t key, uint64_t seen) noexcept {
   // Released: a reader that sees this port sees the reservation, too, when it reads the key again.
   place->seen.store(seen, std::memory_order_release);
   place->key.store(key, std::memory_order_release);
-}
-
-std::optional<uint32_t> MacTable::find(const uint8_t* mac, uint16_t vlan,
-                                       uint32_t tick) const noexcept {
-  const uint64_t key = key_of(mac, vlan);
-  for (const Entry& entry : bucket_of(key).entries) {
-    if (entry.key.load(std::memory_order_acquire) != key) continue;
-    const uint64_t seen = entry.seen.load(std::memory_order_acquire);
-    if (!holds_address(key) || entry.key.load(kRelaxed) != key || aged(seen, tick)) break;
-    return port_of(seen);
-  }
-  return std::nullopt;
 }
 
 void MacTable::expire(uint32_t tick) {

@@ -29,6 +29,7 @@
 #include <optional>
 #include <vector>
 
+#include "packet/bytes.h"
 #include "packet/mac_address.h"
 
 namespace headrace::packet {
@@ -48,15 +49,58 @@ class MacTable {
   /// Control: applies to what was learned before, too.
   void set_max_age(uint32_t max_age) { max_age_.store(max_age, std::memory_order_relaxed); }
 
-  /// Worker: notes that `mac` (6 bytes) was seen on `port`. Group addresses and the address of
-  /// zeros in VLAN 0 are not learned. `vlan` is any number that distinguishes the VLANs.
-  void learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept;
-  /// Worker: the port; nothing if the address is unknown or too old.
-  [[nodiscard]] std::optional<uint32_t> find(const uint8_t* mac, uint16_t vlan,
-                                             uint32_t tick) const noexcept;
+  /// An address in a VLAN with its place in the table. Workers that handle bursts find the places
+  /// of all packets first, which fetches them, and then learn and look up.
+  class Place {
+    friend class MacTable;
+    uint64_t key_;
+    const void* bucket_;
 
-  /// Worker: fetches the bucket that learn() and find() of this address will read.
-  void prefetch(const uint8_t* mac, uint16_t vlan) const noexcept;
+   public:
+    bool operator==(const Place& other) const { return key_ == other.key_; }
+  };
+
+  /// Worker: `mac` is 6 bytes; `vlan` is any number that distinguishes the VLANs.
+  [[nodiscard]] Place place(const uint8_t* mac, uint16_t vlan) const noexcept {
+    Place made;
+    made.key_ = key_of(mac, vlan);
+    made.bucket_ = &bucket_of(made.key_);
+    __builtin_prefetch(made.bucket_);
+    return made;
+  }
+
+  /// Worker: notes that an address was seen on `port`. Group addresses and the address of zeros in
+  /// VLAN 0 are not learned.
+  void learn(const Place& place, uint32_t port, uint32_t tick) noexcept {
+    const auto& first = static_cast<const Bucket*>(place.bucket_)->entries[0];
+    // Most often the address is where it was, in the first entry of its bucket.
+    if (first.key.load(std::memory_order_acquire) == place.key_ &&
+        first.seen.load(std::memory_order_relaxed) == seen_at(port, tick)) [[likely]] {
+      return;
+    }
+    if (place.key_ != 0 && (place.key_ & 1) == 0) put(place.key_, seen_at(port, tick));
+  }
+  void learn(const uint8_t* mac, uint16_t vlan, uint32_t port, uint32_t tick) noexcept {
+    learn(place(mac, vlan), port, tick);
+  }
+
+  /// Worker: the port; nothing if the address is unknown or too old.
+  [[nodiscard]] std::optional<uint32_t> find(const Place& place, uint32_t tick) const noexcept {
+    for (const Entry& entry : static_cast<const Bucket*>(place.bucket_)->entries) {
+      if (entry.key.load(std::memory_order_acquire) != place.key_) continue;
+      const uint64_t seen = entry.seen.load(std::memory_order_acquire);
+      if (!holds_address(place.key_) || entry.key.load(std::memory_order_relaxed) != place.key_ ||
+          aged(seen, tick)) {
+        break;
+      }
+      return static_cast<uint32_t>(seen >> 32);
+    }
+    return std::nullopt;
+  }
+  [[nodiscard]] std::optional<uint32_t> find(const uint8_t* mac, uint16_t vlan,
+                                             uint32_t tick) const noexcept {
+    return find(place(mac, vlan), tick);
+  }
 
   /// Control: removes what is too old.
   void expire(uint32_t tick);
@@ -78,7 +122,14 @@ class MacTable {
     std::array<Entry, kWays> entries;
   };
 
-  [[nodiscard]] const Bucket& bucket_of(uint64_t key) const noexcept;
+  [[nodiscard]] const Bucket& bucket_of(uint64_t key) const noexcept {
+    return buckets_[static_cast<size_t>(key * 0x9e3779b97f4a7c15ull >> shift_)];
+  }
+  /// In the order of the octets in memory, so that the group bit is the lowest.
+  static uint64_t key_of(const uint8_t* mac, uint16_t vlan) {
+    return load_raw32(mac) | uint64_t{load_raw16(mac + 4)} << 32 | uint64_t{vlan} << 48;
+  }
+  static uint64_t seen_at(uint32_t port, uint32_t tick) { return uint64_t{port} << 32 | tick; }
   void put(uint64_t key, uint64_t seen) noexcept;
   static bool holds_address(uint64_t key) { return key != 0 && key != kReserved; }
   [[nodiscard]] bool aged(uint64_t seen, uint32_t tick) const {

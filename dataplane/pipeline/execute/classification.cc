@@ -24,6 +24,8 @@
 namespace headrace::pipeline {
 namespace {
 
+constexpr match::WordSet kMetadataWord = 1u << offsetof(match::FlowKey, metadata) / 8;
+
 /// Packets at a table.
 struct AtTable {
   std::span<const uint8_t> active;  ///< positions, ascending; rules[k] is active[k]'s
@@ -53,7 +55,6 @@ void count_hit(const Execution& x, const Rule& rule, uint64_t packets, uint64_t 
 
 /// Goto, with metadata, for packets that all hit one rule.
 void go(Execution& x, const Rule& rule, const AtTable& here) noexcept {
-  constexpr match::WordSet kWord = 1u << offsetof(match::FlowKey, metadata) / 8;
   const GeneralRule& general = rule.general;
   if (general.metadata_mask != 0) {
     for (const uint8_t i : here.active) {
@@ -61,9 +62,9 @@ void go(Execution& x, const Rule& rule, const AtTable& here) noexcept {
       metadata = (metadata & ~general.metadata_mask) | general.metadata;
     }
     if (here.members != first_packets(x.burst.count)) {
-      x.burst.metadata.differ |= kWord;
+      x.burst.metadata.differ |= kMetadataWord;
     } else if (general.metadata_mask == ~uint64_t{0}) {
-      x.burst.metadata.differ &= ~kWord;
+      x.burst.metadata.differ &= ~kMetadataWord;
     }
   }
   x.wait_at(rule.next_table, here.members);
@@ -171,10 +172,19 @@ void run_mixed(Execution& x, const AtTable& here) noexcept {
   const PacketSet with_set = x.burst.with_set;
   RuleBurst forwards;
   RuleBurst others;
+  NextTableBatch onward(x);
+  uint64_t metadata_written = 0;
   for (size_t k = 0; k < here.active.size(); ++k) {
     const uint8_t i = here.active[k];
     const Rule& rule = all_rules[x.rules[k]];
     count_hit(x, rule, 1, x.lengths[i]);
+    if (rule.fast_path == FastPathClass::go) {
+      uint64_t& metadata = x.keys[i].metadata;
+      metadata = (metadata & ~rule.general.metadata_mask) | rule.general.metadata;
+      metadata_written |= rule.general.metadata_mask;
+      onward.add(i, rule.next_table);
+      continue;
+    }
     const bool has_set = (with_set >> i & 1) != 0;
     if (rule.fast_path == FastPathClass::forward && !has_set) {
       if ((rule.edits & kEditTunnel) != 0) rte_prefetch0(rule.forward.tunnel);
@@ -182,12 +192,15 @@ void run_mixed(Execution& x, const AtTable& here) noexcept {
     } else if (rule.fast_path == FastPathClass::drop && (!has_set || x.rules[k] == kNoRule)) {
       drop_by(x, rule, i);
     } else {
-      if (rule.fast_path == FastPathClass::general && rule.general.meter != nullptr) {
+      // An address that is null, or of no use, is no fault.
+      if (rule.fast_path == FastPathClass::general) {
         rte_prefetch0(rule.general.meter);
+        rte_prefetch0(rule.general.ops);
       }
       others.add(i, &rule);
     }
   }
+  if (metadata_written != 0) x.burst.metadata.differ |= kMetadataWord;
   if (forwards.count != 0) forward_rules(x, forwards);
   if (others.count != 0) run_rules(x, others);
 }
@@ -195,7 +208,9 @@ void run_mixed(Execution& x, const AtTable& here) noexcept {
 void run_many(Execution& x, const AtTable& here, bool missed) noexcept {
   if (may_be_two(x.rules.data(), here.active.size()) && run_two(x, here)) return;
   const Rule* all_rules = x.burst.program->rules;
-  if ((x.burst.with_set & here.members) == 0) {
+  const FastPathClass first = all_rules[x.rules[0]].fast_path;
+  const bool may_forward = first == FastPathClass::forward || first == FastPathClass::drop;
+  if (may_forward && (x.burst.with_set & here.members) == 0) {
     const ForwardBurst all = forward_burst(x, x.rules.data(), here.active);
     if (!missed && is_homogeneous(all)) {
       run_homogeneous(x, all);

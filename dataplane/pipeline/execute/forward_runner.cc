@@ -91,12 +91,8 @@ void forward_rules(Execution& x, const RuleBurst& burst, const uint64_t* hashes)
         return {};
       }
       length = view.packet->pkt_len;
-      const Port* port = rule.forward.out->port.load(std::memory_order_relaxed);
-      if (port != nullptr && port->is_tunnel) [[unlikely]] {
-        match::refresh(x.burst.parse_depth, view.packet, *view.key, *view.parsed);
-      }
     }
-    return {rule.forward.out, view, length};
+    return {rule.forward.out, view, length, (rule.edits & kEditTunnel) != 0};
   });
   if (expired.count != 0) [[unlikely]]
     run_rules(x, expired);

@@ -162,7 +162,6 @@ void run_class(Execution& x, const RuleBurst& all, bool has_set) noexcept {
     const GeneralRule& general = general_of(rule);
     rule_of[all.at[k]] = &rule;
     changes |= general.changes;
-    rte_prefetch0(general.ops);
     burst.add(all.at[k], general.ops, rule.body);
   }
   if (first.meter != nullptr) {
@@ -192,6 +191,18 @@ void run_class(Execution& x, const RuleBurst& all, bool has_set) noexcept {
 }  // namespace
 
 void run_rules(Execution& x, const RuleBurst& burst) noexcept {
+  // Mostly all are of one class, and nothing is to be moved.
+  uint32_t differ = 0;
+  PacketSet with_set = 0;
+  const uint32_t first = general_of(*burst.rule[0]).action_class;
+  for (size_t k = 0; k < burst.count; ++k) {
+    differ |= general_of(*burst.rule[k]).action_class ^ first;
+    with_set |= (x.burst.with_set >> burst.at[k] & 1) << k;
+  }
+  if (differ == 0 && (with_set == 0 || with_set == first_packets(burst.count))) {
+    run_class(x, burst, with_set != 0);
+    return;
+  }
   RuleBurst left = burst;
   while (left.count != 0) {
     const uint32_t wanted = general_of(*left.rule[0]).action_class;

@@ -55,6 +55,7 @@ struct Outgoing {
   const PortHandle* to;
   PacketView view;
   uint32_t length;
+  bool headers_moved{false};  ///< key and parsed headers are not those of the packet as it is
 };
 
 /// Calls next(k) for k in 0..n-1 and sends what it returns: packets for one port in a row together,
@@ -88,6 +89,9 @@ void send_in_runs(Execution& x, size_t n, Next&& next) noexcept {
       if (refusal != DropReason::none) {
         x.drop(each.view.packet, refusal);
       } else {
+        if (each.headers_moved) {
+          match::refresh(x.burst.parse_depth, each.view.packet, *each.view.key, *each.view.parsed);
+        }
         send(x, each.view, *port);
       }
       continue;

@@ -165,35 +165,63 @@ bool ttl_lasts(const Rule& rule, PacketView view) {
          !ttl_expires(rte_pktmbuf_mtod(view.packet, const uint8_t*), *view.parsed);
 }
 
-/// The groups of the packets, counted; null where a packet was refused.
-void load_groups(Execution& x, const OpBurst& burst, const GroupProgram** groups) noexcept {
-  for (size_t k = 0; k < burst.count; ++k) {
-    groups[k] = burst.ops[k]->group->group.load(std::memory_order_acquire);
-    rte_prefetch0(groups[k]);
+/// Whether a packet's group can be run, which then counts it; else the packet is refused.
+bool enter_group(Execution& x, const OpBurst& burst, size_t k, const GroupProgram* group) noexcept {
+  if (group == nullptr) [[unlikely]] {
+    refuse(x, burst, k, DropReason::group_missing);
+    return false;
   }
-  for (size_t k = 0; k < burst.count; ++k) {
-    if (groups[k] == nullptr) {
-      refuse(x, burst, k, DropReason::group_missing);
-    } else if (burst.nesting >= kMaxGroupDepth) {
-      refuse(x, burst, k, DropReason::group_loop);
-      groups[k] = nullptr;
+  if (burst.nesting >= kMaxGroupDepth) [[unlikely]] {
+    refuse(x, burst, k, DropReason::group_loop);
+    return false;
+  }
+  add(x.burst.counts[group->counter], 1, burst.view(k).packet->pkt_len);
+  return true;
+}
+
+/// Packets whose buckets are known: packet k[i] of the burst takes bucket[i].
+struct Chosen {
+  size_t count{0};
+  std::array<uint8_t, kBurst> k;
+  std::array<const BucketProgram*, kBurst> bucket;
+};
+
+/// Packets that take their buckets and nothing else: `burst` ends here.
+void run_chosen(Execution& x, const OpBurst& burst, const Chosen& chosen,
+                const uint64_t* hashes) noexcept {
+  RuleBurst forwards;
+  BucketBurst others(*burst.block, burst.nesting);
+  for (size_t i = 0; i < chosen.count; ++i) {
+    const size_t k = chosen.k[i];
+    const Rule& rule = chosen.bucket[i]->rule;
+    const PacketView view = burst.view(k);
+    add(x.burst.counts[rule.counter], 1, view.packet->pkt_len);
+    if (burst.block == &x.main && rule.fast_path == FastPathClass::forward && ttl_lasts(rule, view))
+        [[likely]] {
+      if ((rule.edits & kEditTunnel) != 0) rte_prefetch0(rule.forward.tunnel);
+      forwards.add(burst.at[k], &rule);
     } else {
-      add(x.burst.counts[groups[k]->counter], 1, burst.view(k).packet->pkt_len);
+      others.add(burst.at[k], chosen.bucket[i], burst.rule[k]);
     }
   }
+  if (forwards.count != 0) forward_rules(x, forwards, hashes);
+  if (others.packets.count != 0) run_buckets(x, others);
 }
 
 void run(Execution& x, OpBurst& burst) {
   note_outputs(x, burst);
   std::array<const GroupProgram*, kBurst> groups;
-  load_groups(x, burst, groups.data());
+  for (size_t k = 0; k < burst.count; ++k) {
+    groups[k] = burst.ops[k]->group->group.load(std::memory_order_acquire);
+    rte_prefetch0(groups[k]);
+  }
   std::array<uint64_t, kBurst> hashes;  // by position
   std::array<uint8_t, kBurst> all_members;
   size_t n_all = 0;
-  BucketBurst chosen(*burst.block, burst.nesting);
+  Chosen chosen;
   for (size_t k = 0; k < burst.count; ++k) {
     const GroupProgram* group = groups[k];
-    if (group == nullptr) continue;
+    if (!enter_group(x, burst, k, group)) continue;
     if (group->type == GroupMod::Type::all) {
       all_members[n_all++] = static_cast<uint8_t>(k);
       continue;
@@ -201,34 +229,27 @@ void run(Execution& x, OpBurst& burst) {
     const PacketView view = burst.view(k);
     const uint64_t hash = hashes[burst.at[k]] = flow_hash64(view.packet, *view.parsed);
     const BucketProgram* bucket = choose_bucket(*group, select_hash(view.packet, hash), x.tsc);
-    if (bucket == nullptr) {
+    if (bucket == nullptr) [[unlikely]] {
       refuse(x, burst, k, DropReason::no_live_bucket);
       continue;
     }
     rte_prefetch0(&bucket->rule);
-    chosen.add(burst.at[k], bucket, burst.rule[k]);
+    chosen.k[chosen.count] = static_cast<uint8_t>(k);
+    chosen.bucket[chosen.count++] = bucket;
   }
   if (n_all != 0) run_all_groups(x, burst, groups, {all_members.data(), n_all});
-  count_buckets(x, chosen);
-  if (!burst.last) {
-    if (chosen.packets.count != 0) run_buckets_on_copies(x, chosen);
+  if (burst.last) {
+    run_chosen(x, burst, chosen, hashes.data());
+    burst.count = 0;
     return;
   }
-  RuleBurst forwards;
-  BucketBurst others(*burst.block, burst.nesting);
-  for (size_t k = 0; k < chosen.packets.count; ++k) {
-    const Rule& rule = chosen.buckets[k]->rule;
-    if (burst.block == &x.main && rule.fast_path == FastPathClass::forward &&
-        ttl_lasts(rule, chosen.packets.view(k))) [[likely]] {
-      if ((rule.edits & kEditTunnel) != 0) rte_prefetch0(rule.forward.tunnel);
-      forwards.add(chosen.packets.at[k], &rule);
-    } else {
-      others.add(chosen.packets.at[k], chosen.buckets[k], chosen.packets.rule[k]);
-    }
+  BucketBurst packets(*burst.block, burst.nesting);
+  for (size_t i = 0; i < chosen.count; ++i) {
+    const size_t k = chosen.k[i];
+    packets.add(burst.at[k], chosen.bucket[i], burst.rule[k]);
   }
-  if (forwards.count != 0) forward_rules(x, forwards, hashes.data());
-  if (others.packets.count != 0) run_buckets(x, others);
-  burst.count = 0;
+  count_buckets(x, packets);
+  if (packets.packets.count != 0) run_buckets_on_copies(x, packets);
 }
 
 bool reference(ReferencePacket& packet, const Action& action) {

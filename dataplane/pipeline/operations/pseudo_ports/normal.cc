@@ -26,6 +26,8 @@ DropReason refusal_of(const Port* from, const Port& to, uint16_t vlan) {
   return to.send_refusal.load(std::memory_order_relaxed);
 }
 
+constexpr size_t kAddressBytes = 6;
+
 /// A packet on its way through the switch.
 struct Bridged {
   Tag tag{};
@@ -117,9 +119,12 @@ class PortRun {
 };
 
 void run(Execution& x, OpBurst& burst) {
+  using Place = packet::MacTable::Place;
   packet::MacTable& macs = *x.burst.program->macs;
   const Port* in_port = x.burst.in_port;
   std::array<Bridged, kBurst> bridged;
+  std::array<Place, kBurst> sources;
+  std::array<Place, kBurst> destinations;
   for (size_t k = 0; k < burst.count; ++k) {
     const rte_mbuf* packet = burst.block->packets[burst.at[k]];
     bridged[k] = take_in(x, packet);
@@ -127,10 +132,12 @@ void run(Execution& x, OpBurst& burst) {
       continue;
     }
     const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
-    macs.prefetch(frame, bridged[k].vlan);
-    macs.prefetch(frame + 6, bridged[k].vlan);
+    destinations[k] = macs.place(frame, bridged[k].vlan);
+    sources[k] = macs.place(frame + kAddressBytes, bridged[k].vlan);
   }
   PortRun run(x);
+  PortNo last_number = 0;
+  const Port* last_port = nullptr;
   for (size_t k = 0; k < burst.count; ++k) {
     const PacketView view = burst.view(k);
     const auto refuse = [&](DropReason reason) {
@@ -141,12 +148,15 @@ void run(Execution& x, OpBurst& burst) {
       refuse(bridged[k].refusal);
       continue;
     }
-    const auto* frame = rte_pktmbuf_mtod(view.packet, const uint8_t*);
     const uint16_t vlan = bridged[k].vlan;
-    if (in_port != nullptr) macs.learn(frame + 6, vlan, x.burst.in_port_number, x.tick);
-    const std::optional<PortNo> number =
-        (frame[0] & 1) != 0 ? std::nullopt : macs.find(frame, vlan, x.tick);
-    const Port* port = number ? x.burst.program->port(*number) : nullptr;
+    if (in_port != nullptr) macs.learn(sources[k], x.burst.in_port_number, x.tick);
+    // A group address is never learned, so never found.
+    const std::optional<PortNo> number = macs.find(destinations[k], x.tick);
+    if (number && *number != last_number) {
+      last_number = *number;
+      last_port = x.burst.program->port(last_number);
+    }
+    const Port* port = number ? last_port : nullptr;
     if (port == nullptr) [[unlikely]] {
       run.flush();
       flood(x, view, bridged[k]);
