@@ -1,8 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// VLANs of ports under NORMAL: what ovs-vswitchd.conf.db(5) says of each vlan_mode.
+// NORMAL: learning beside the reference, and VLANs of ports, as ovs-vswitchd.conf.db(5) has each
+// vlan_mode.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <random>
+
+#include "pipeline/testing/reference.h"
 #include "pipeline/testing/test_support.h"
 
 namespace headrace::pipeline::test {
@@ -153,6 +157,32 @@ TEST_F(Normal, AddressesAgeAsConfigured) {
   sw.now += 10 * TestSwitch::kHz;
   sw.lsi.expire();
   EXPECT_THAT(sw.lsi.learned_macs(), IsEmpty());
+}
+
+/// Bursts in which packets are for addresses that earlier ones brought.
+TEST_F(Normal, LearnsAndFloodsAsTheReferenceDoes) {
+  std::mt19937 random(3);
+  Reference reference(4);
+  reference.flow_mod(add_flow(0, 0, {}, {ApplyActions{{OutputAction{.port = kPortNormal}}}}));
+  const auto host = [&]() -> MacAddress {
+    return {2, 0, 0, 0, 0, static_cast<uint8_t>(1 + random() % 12)};
+  };
+  for (int round = 0; round < 300; ++round) {
+    const PortNo in_port = 1 + random() % 4;
+    std::vector<Bytes> frames;
+    for (size_t left = 1 + random() % 32; left > 0; --left) {
+      const int vlan = random() % 3 == 0 ? static_cast<int>(random() % 3) : kUntagged;
+      const MacAddress to =
+          random() % 8 == 0 ? MacAddress{0xff, 0xff, 0xff, 0xff, 0xff, 0xff} : host();
+      frames.push_back(frame(vlan, host(), to));
+      reference.process(in_port, frames.back());
+    }
+    sw.send(in_port, frames);
+    for (PortNo port = 1; port <= 4; ++port) {
+      ASSERT_EQ(sw.take(port), std::exchange(reference.sent[port], {}))
+          << "round " << round << ", in by " << in_port << ", out by " << port;
+    }
+  }
 }
 
 }  // namespace
