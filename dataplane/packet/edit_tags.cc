@@ -35,6 +35,18 @@ void pad_to_minimum(rte_mbuf* packet) {
   if (char* room = rte_pktmbuf_append(packet, missing)) std::memset(room, 0, missing);
 }
 
+/// Moves all that was parsed behind the VLAN tags by the tags that came (4) or went (-4). Only
+/// where a parse would find nothing else: not where a tag is beyond those that are parsed.
+void shift_behind_tags(ParsedPacket& parsed, int octets) {
+  const auto moved = [octets](uint16_t offset) {
+    return static_cast<uint16_t>(offset == 0 ? 0 : offset + octets);
+  };
+  parsed.vlan_tags = static_cast<uint8_t>(parsed.vlan_tags + (octets > 0 ? 1 : -1));
+  parsed.l2_end = moved(parsed.l2_end);
+  parsed.l3 = moved(parsed.l3);
+  parsed.l4 = moved(parsed.l4);
+}
+
 /// The TTL that a first label stack entry takes over from the packet; 0 if it has none.
 uint8_t ttl_to_copy(const uint8_t* frame, const ParsedPacket& parsed) {
   if (parsed.has(kIpv4)) return frame[parsed.l3 + offsetof(Ipv4Header, ttl)];
@@ -55,15 +67,25 @@ bool push_vlan(rte_mbuf* packet, ParsedPacket& parsed, uint16_t tpid, Depth dept
   if (frame == nullptr) return false;
   store_be16(frame + kAddresses, tpid);
   store_raw16(frame + kAddresses + offsetof(VlanTag, tci), tci);
-  parsed = parse(frame_of(packet), depth);
+  if (parsed.vlan_tags < kMaxVlanTags && !parsed.has(kMalformed)) [[likely]] {
+    shift_behind_tags(parsed, sizeof(VlanTag));
+  } else {
+    parsed = parse(frame_of(packet), depth);
+  }
   return true;
 }
 
 bool pop_vlan(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
   if (parsed.vlan_tags == 0) return false;
   close_gap(packet, kAddresses, sizeof(VlanTag));
+  const uint32_t length = packet->pkt_len;
   pad_to_minimum(packet);
-  parsed = parse(frame_of(packet), depth);
+  const bool same = packet->pkt_len == length && !parsed.has(kMalformed);
+  if (same && parsed.vlan_tags < kMaxVlanTags) [[likely]] {
+    shift_behind_tags(parsed, -static_cast<int>(sizeof(VlanTag)));
+  } else {
+    parsed = parse(frame_of(packet), depth);
+  }
   return true;
 }
 

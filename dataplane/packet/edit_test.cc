@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <functional>
 
 #include "packet/test_packet.h"
@@ -68,6 +69,25 @@ TEST(EditTagsTest, PushMplsTakesTheTtlOfIp) {
   ASSERT_TRUE(pop_mpls(p.mbuf(), p.parsed, 0x0800, Depth::full));
   EXPECT_EQ(p.packet.frame(), plain);
   EXPECT_EQ(p.parsed.l4, 34);
+}
+
+/// More tags than are parsed, frames cut off anywhere: what is known of a packet is what a parse of
+/// it finds.
+TEST(EditTagsTest, VlanTagsLeaveWhatAParseFinds) {
+  const std::vector<uint8_t> whole =
+      udp4(FrameBuilder().ethernet(0x8100).vlan(0x6064, 0x0800)).frame();
+  const auto check = [](Edited& p) {
+    const ParsedPacket found = parse(frame_of(p.mbuf()), Depth::full);
+    EXPECT_EQ(std::memcmp(&found, &p.parsed, sizeof found), 0);
+  };
+  for (size_t length = 14; length <= whole.size(); ++length) {
+    Edited p({whole.begin(), whole.begin() + static_cast<long>(length)});
+    for (int pushed = 0; pushed < kMaxVlanTags + 2; ++pushed) {
+      if (!push_vlan(p.mbuf(), p.parsed, 0x88a8, Depth::full)) break;
+      check(p);
+    }
+    while (pop_vlan(p.mbuf(), p.parsed, Depth::full)) check(p);
+  }
 }
 
 TEST(EditTagsTest, MplsGoesBehindTheVlanTag) {
