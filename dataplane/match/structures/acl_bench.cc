@@ -9,8 +9,8 @@
 // are timed in turns of some hundred bursts, so that what the machine does else meets both; a
 // figure is the median of the turns' medians, the spread their quartiles. rte_acl gets ranges of
 // ports as ranges, ours as the matches that a controller expands them to. rte_acl is tried with
-// every method that it has on this processor and the fastest is shown. Whoever finds a rule of
-// another priority than rte_acl, by the first packets of the trace, is told so.
+// every method that it has on this processor and the fastest is shown. A structure that finds a
+// rule of another priority than rte_acl, by the first packets of the trace, is reported.
 #include <fmt/format.h>
 #include <rte_acl.h>
 #include <rte_cycles.h>
@@ -40,7 +40,7 @@ using Clock = std::chrono::steady_clock;
 constexpr size_t kTrace = 1 << 17;
 constexpr int kTurns = 15;
 constexpr size_t kBurstsPerTurn = 600;
-/// Above it, rte_acl splits rules into more tries; a table of this size serves nobody.
+/// Above it, rte_acl splits rules into more tries; tables of this size are not measured.
 constexpr size_t kMostBytes = size_t{1} << 30;
 
 double seconds_since(Clock::time_point start) {

@@ -20,7 +20,7 @@ constexpr size_t kOverflowShare = 8;
 /// Entries are handed to Defer in batches of this many: a grace period is not free.
 constexpr size_t kPendingFreeBatch = 128;
 
-/// Words that nobody outside can know.
+/// Random words that stay inside the process.
 std::array<uint64_t, kFieldWords> draw_secret() {
   std::array<uint64_t, kFieldWords> words{};
   std::random_device random;

@@ -11,7 +11,7 @@
 // Hash. Folded 64x64 -> 128 bit multiplication of pairs of words, each offset by a secret of the
 // process. It costs less than a CRC32c per word once a key has two words, needs no special
 // instruction, gives 64 good bits (bucket and signature are independent), and is keyed: without the
-// secret, nobody can craft rules that fall into one bucket, which a CRC, being linear, allows.
+// secret, rules that fall into one bucket can't be crafted, which a CRC, being linear, allows.
 //
 // Change in place. Entries are immutable while a reader can reach them, but for the result word,
 // which is replaced by one store. Insert writes the entry, then its number, then the signature;

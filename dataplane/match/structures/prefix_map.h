@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules by prefix: the control side's book of a prefix table.
+// Rules by prefix: the control side's records of a prefix table.
 //
 // What it must be quick at is to miss. Whenever a prefix comes or goes, the longest shorter prefix
 // that covers it is looked for, length by length, and mostly there is none. So the map is open

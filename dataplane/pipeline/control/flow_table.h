@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control side's book of one flow table: which flows there are, found by what the controller
+// The control side's records of one flow table: which flows there are, found by what the controller
 // says about them.
 //
 // Flows are grouped by mask, and within a mask hashed by value; flows of the same match and
@@ -42,8 +42,8 @@ struct Flow {
   Count base{0, 0};      ///< the counter at the last reset, less what was accounted since
   uint64_t deadline{0};  ///< TSC of the next look at its timeouts; 0: it has none
 
-  // The book's own links.
-  std::shared_ptr<Flow> self;  ///< while it is in a book
+  // Links of the table's records.
+  std::shared_ptr<Flow> self;  ///< while it is in a table
   uint64_t hash{0};
   Flow* next_in_bucket{nullptr};  ///< another match
   Flow* next_lower{nullptr};      ///< the same match, lower priority

@@ -233,7 +233,7 @@ OfResult<> FlowTables::add(const FlowMod& mod, Resolver& resolver, uint64_t now)
     return {};
   }
   // The flow is replaced; its counts stay unless told otherwise, its duration starts again, and
-  // nobody is told of a removal (section 6.4).
+  // no removal is reported (section 6.4).
   if (in_bundle_) {
     undo_.emplace_back([this, present, idle = present->idle_timeout, hard = present->hard_timeout,
                         flags = present->flags, cookie = present->cookie, match = present->match,

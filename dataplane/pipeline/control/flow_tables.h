@@ -57,7 +57,7 @@ class FlowTables {
   void commit_bundle();
   void abort_bundle();
 
-  /// Tells `watcher` of each change of a flow; null: nobody.
+  /// Reports each change of a flow to `watcher`; null: to none.
   void watch(FlowWatcher watcher) { watcher_ = std::move(watcher); }
 
   /// Packets must be parsed for these words, too (group buckets).
@@ -76,7 +76,7 @@ class FlowTables {
                       const std::function<void(const FlowStats&)>& visit) const;
   /// Calls `visit` for the flows that packets can match, table by table.
   void for_each_head(const std::function<void(const Flow&)>& visit) const;
-  /// Counts packets that took a flow without a worker's seeing them. A flow that has left its book
+  /// Counts packets that took a flow without a worker's seeing them. A flow that has left its table
   /// counts no more; its table does.
   void account(Flow& flow, uint64_t packets, uint64_t octets);
   /// Flows in all tables.
@@ -110,7 +110,7 @@ class FlowTables {
                                           bool filter_outputs) const;
   void remove_where(const std::function<bool(const Flow&)>& predicate, FlowRemovedReason reason);
 
-  // Primitives: books, classifier (unless the table is dirty) and undo log.
+  // Primitives: records, classifier (unless the table is dirty) and undo log.
   void install(Table& table, std::shared_ptr<Flow> flow);
   std::shared_ptr<Flow> uninstall(Table& table, Flow& flow);
   /// Takes the last one back out of what is to be retired. Steps are undone in reverse, so it is

@@ -269,7 +269,7 @@ class Lsi : public PublishedProgram {
   void publish();
   void publish_if_needed();
 
-  struct State;  // the control side's own books: flow tables, groups, meters, ports
+  struct State;  // the control side's state: flow tables, groups, meters, ports
 
   LsiConfig config_;
   std::unique_ptr<State> state_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The control side's own books of an LSI: its tables of flows, groups, meters, ports and mirrors,
+// The control side's state of an LSI: its tables of flows, groups, meters, ports and mirrors,
 // and how a change of one reaches the others. For lsi*.cc only.
 #pragma once
 

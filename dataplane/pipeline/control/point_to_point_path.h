@@ -6,7 +6,7 @@
 // decided whether one rule a table takes them all and what it does; then whether packets of any
 // other port could reach the same output. Patches into other LSIs are followed. What can't be
 // decided from matches on in_port alone counts against a link, so an answer errs on the safe side;
-// and the reason is said in words.
+// and the reason is reported.
 //
 // A rule with an idle timeout keeps a pair on the switch, which must see its packets to know
 // whether it is used; one with a hard timeout does not: a link ends when its rule does.

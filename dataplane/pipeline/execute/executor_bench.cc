@@ -117,7 +117,7 @@ Case l2(size_t macs, size_t flows) {
   return made;
 }
 
-/// 100 exact flows, and one packet in a hundred that is of none: nobody's, from anywhere.
+/// 100 exact flows, and one packet in a hundred that misses, from any source.
 Case misses(size_t one_in) {
   Case made{one_in == 0 ? "100 exact flows, no miss"
                         : fmt::format("100 exact flows, 1 packet in {} dropped", one_in),

@@ -64,7 +64,7 @@ void mirror(Execution& x, rte_mbuf* packet, const Port& at,
   uint16_t vlan = tag.vid;
   if (const PortVlans* vlans = vlans_of(&at)) {
     const std::optional<uint16_t> taken = vlans->vlan_of(vlan);
-    if (!taken) return;  // a packet that is in no VLAN of the port is nobody's
+    if (!taken) return;  // a packet that is in no VLAN of the port is not mirrored
     vlan = *taken;
   }
   for (const std::shared_ptr<const Mirror>& each : mirrors) {

@@ -2,10 +2,10 @@
 // Headrace's experimenter actions on the wire: push and pop of tunnels, and a group's memory.
 //
 // All are ofp_action_experimenter (OpenFlow 1.3.5, 7.2.5) with the experimenter 0x00524143 ("RAC",
-// from the range of locally administered OUIs, which IEEE assigns to nobody). After it comes a
+// from the range of locally administered OUIs, which IEEE does not assign). After it comes a
 // subtype of 16 bits; the operation's file says what follows that.
 //
-// ovs-ofctl knows no foreign experimenter actions, neither to write nor to print, but it does know
+// ovs-ofctl can neither write nor print foreign experimenter actions, but it has
 // `note:`, Nicira's action (0x00002320, subtype 8) that carries octets and does nothing. A note
 // that begins with the octets 00.52.41.43 is therefore taken for the action whose octets follow,
 // and is reported as the note that it came as. `headrace switch push` and `pop` print such notes.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The form in which an operation is registered: all that the switch has to know of an action.
+// The form in which an operation is registered: all that the switch needs for an action.
 //
 // An operation is one file of pipeline/operations that defines one Operation: what the action is on
 // the wire (forms, encode), when it may stand in a list (allowed, learn), how it compiles

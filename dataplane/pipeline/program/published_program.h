@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where workers find the program of an LSI: all that they know of one.
+// Where workers find the program of an LSI, which is all that they see of an LSI.
 #pragma once
 
 #include <atomic>

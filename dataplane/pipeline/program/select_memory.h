@@ -10,7 +10,7 @@
 // when it was last seen. All workers share it without locks: a word is read and written whole, and
 // if two workers write to the same place one of the two flows is forgotten, and given a bucket
 // again by the hash. Two flows with one fingerprint in one set (1 in 2^32) share a bucket, which
-// harms nobody. When a set is full the flow that was quiet the longest is forgotten.
+// does no harm. When a set is full the flow that was quiet the longest is forgotten.
 //
 // Thread safety: find() and remember() by any thread at any time.
 #pragma once

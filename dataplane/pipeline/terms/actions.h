@@ -3,7 +3,7 @@
 //
 // What an operation is to the wire, to matching, to bursts and to the reference interpreter stands
 // in one file of pipeline/operations, as an Operation (program/operation.h). Here are the arguments
-// of those that other code names; an operation that nobody else names keeps its own to itself.
+// of those that other code names; the arguments of all others are private to their files.
 //
 // Source: OpenFlow Switch Specification 1.3.5, section 7.2.5.
 #pragma once

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// REFLECT sends packets home with their addresses swapped, and leaves those of later actions alone.
+// REFLECT sends packets back with their addresses swapped, and changes nothing for later actions.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,9 +35,9 @@ TEST(Reflect, SwapsAddressesAsTheReferenceDoes) {
     reference.process(1, frames.back());
   }
   sw.send(1, frames);
-  const std::vector<Bytes> home = sw.take(1);
-  EXPECT_EQ(home, reference.sent[1]);
-  EXPECT_EQ(home.front(), make_frame({.dst = kThere, .src = kHere, .l4_src = 0}));
+  const std::vector<Bytes> returned = sw.take(1);
+  EXPECT_EQ(returned, reference.sent[1]);
+  EXPECT_EQ(returned.front(), make_frame({.dst = kThere, .src = kHere, .l4_src = 0}));
   EXPECT_THAT(sw.take(2), IsEmpty());
 }
 
