@@ -35,8 +35,8 @@ struct Bridged {
   DropReason refusal{DropReason::none};
 };
 
-/// The packet's VLAN, or why it is not taken.
-Bridged take_in(const Execution& x, const rte_mbuf* packet) {
+/// The packet's VLAN at its input port, or why it is not taken.
+Bridged take_in(const Execution& x, const PortVlans* vlans, const rte_mbuf* packet) {
   Bridged taken;
   if (packet->data_len < sizeof(packet::EthernetHeader)) {
     taken.refusal = DropReason::malformed;
@@ -49,7 +49,7 @@ Bridged take_in(const Execution& x, const rte_mbuf* packet) {
   }
   taken.tag = read_tag(packet);
   taken.vlan = taken.tag.vid;
-  if (const PortVlans* vlans = vlans_of(x.burst.in_port)) {
+  if (vlans != nullptr) {
     const std::optional<uint16_t> vlan = vlans->vlan_of(taken.vlan);
     if (!vlan) {
       taken.refusal = DropReason::vlan_refused;
@@ -118,16 +118,41 @@ class PortRun {
   std::array<rte_mbuf*, kBurst> packets_;
 };
 
+/// How packets of one VLAN and tag leave by one port: the same for many packets of a burst.
+struct Way {
+  PortNo number{0};
+  uint16_t vlan{0};
+  Tag tag{};
+  const Port* port{nullptr};
+  DropReason refusal{DropReason::none};
+  bool as_it_is{false};  ///< without a change of tags
+
+  void update(const Execution& x, PortNo to, const Bridged& bridged) {
+    if (to == number && bridged.vlan == vlan && bridged.tag.present == tag.present &&
+        bridged.tag.vid == tag.vid && bridged.tag.priority == tag.priority) [[likely]] {
+      return;
+    }
+    number = to;
+    vlan = bridged.vlan;
+    tag = bridged.tag;
+    port = x.burst.program->port(to);
+    if (port == nullptr) return;
+    refusal = refusal_of(x.burst.in_port, *port, vlan);
+    as_it_is = !port->is_tunnel && tag_at(*port, vlan, tag.priority) == tag.vid_if_present();
+  }
+};
+
 void run(Execution& x, OpBurst& burst) {
   using Place = packet::MacTable::Place;
   packet::MacTable& macs = *x.burst.program->macs;
   const Port* in_port = x.burst.in_port;
+  const PortVlans* in_vlans = vlans_of(in_port);
   std::array<Bridged, kBurst> bridged;
   std::array<Place, kBurst> sources;
   std::array<Place, kBurst> destinations;
   for (size_t k = 0; k < burst.count; ++k) {
     const rte_mbuf* packet = burst.block->packets[burst.at[k]];
-    bridged[k] = take_in(x, packet);
+    bridged[k] = take_in(x, in_vlans, packet);
     if (bridged[k].refusal != DropReason::none) [[unlikely]] {
       continue;
     }
@@ -136,8 +161,7 @@ void run(Execution& x, OpBurst& burst) {
     sources[k] = macs.place(frame + kAddressBytes, bridged[k].vlan);
   }
   PortRun run(x);
-  PortNo last_number = 0;
-  const Port* last_port = nullptr;
+  Way way;
   for (size_t k = 0; k < burst.count; ++k) {
     const PacketView view = burst.view(k);
     const auto refuse = [&](DropReason reason) {
@@ -148,31 +172,24 @@ void run(Execution& x, OpBurst& burst) {
       refuse(bridged[k].refusal);
       continue;
     }
-    const uint16_t vlan = bridged[k].vlan;
     if (in_port != nullptr) macs.learn(sources[k], x.burst.in_port_number, x.tick);
     // A group address is never learned, so never found.
     const std::optional<PortNo> number = macs.find(destinations[k], x.tick);
-    if (number && *number != last_number) {
-      last_number = *number;
-      last_port = x.burst.program->port(last_number);
-    }
-    const Port* port = number ? last_port : nullptr;
+    if (number) way.update(x, *number, bridged[k]);
+    const Port* port = number ? way.port : nullptr;
     if (port == nullptr) [[unlikely]] {
       run.flush();
       flood(x, view, bridged[k]);
       if (burst.last) x.tx.free(view.packet);
       continue;
     }
-    const DropReason refusal = refusal_of(in_port, *port, vlan);
-    if (refusal != DropReason::none) [[unlikely]] {
-      refuse(refusal);
+    if (way.refusal != DropReason::none) [[unlikely]] {
+      refuse(way.refusal);
       continue;
     }
     rte_mbuf* packet = burst.last ? view.packet : copy(x, view.packet);
     if (packet == nullptr) continue;
-    const bool as_it_is =
-        tag_at(*port, vlan, bridged[k].tag.priority) == bridged[k].tag.vid_if_present();
-    if (as_it_is && !port->is_tunnel) [[likely]] {
+    if (way.as_it_is) [[likely]] {
       run.add(*port, packet);
     } else {
       run.flush();
