@@ -80,8 +80,12 @@ void run(Execution& x, OpBurst& burst) {
     return is_to_pseudo_port(*burst.ops[k]) ? burst.ops[k]->pseudo_port : nullptr;
   };
   const PseudoPort* const first = kind(0);
+  uintptr_t differ = 0;  // packets of one rule have the same op
+  for (size_t k = 1; k < burst.count; ++k) {
+    differ |= reinterpret_cast<uintptr_t>(burst.ops[k]) ^ reinterpret_cast<uintptr_t>(burst.ops[0]);
+  }
   bool same = true;
-  for (size_t k = 1; k < burst.count; ++k) same = same && kind(k) == first;
+  for (size_t k = 1; differ != 0 && k < burst.count; ++k) same = same && kind(k) == first;
   if (same) {
     first == nullptr ? to_ports(x, burst) : first->run(x, burst);
     return;
@@ -130,7 +134,7 @@ const Operation& OutputAction::operation() {
 }
 
 void note_outputs(Execution& x, const OpBurst& burst) noexcept {
-  if (burst.block != &x.main) return;
+  if (burst.last || burst.block != &x.main) return;
   for (size_t k = 0; k < burst.count; ++k) x.burst.had_output |= PacketSet{1} << burst.at[k];
 }
 

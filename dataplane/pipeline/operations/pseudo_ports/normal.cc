@@ -28,47 +28,63 @@ DropReason refusal_of(const Port* from, const Port& to, uint16_t vlan) {
 
 constexpr size_t kAddressBytes = 6;
 
-/// A packet on its way through the switch.
+/// Packets of a burst on their way through the switch, by k. Arrays of words: a struct of octets
+/// that is written by parts and copied whole stalls on store forwarding.
 struct Bridged {
-  Tag tag{};
-  uint16_t vlan{0};
-  DropReason refusal{DropReason::none};
+  std::array<uint32_t, kBurst> tag;      ///< kTagged and the TCI; 0: untagged
+  std::array<uint32_t, kBurst> vlan;     ///< at the input port
+  std::array<uint32_t, kBurst> refusal;  ///< DropReason; none: it is taken
 };
+constexpr uint32_t kTagged = 1u << 16;
+constexpr auto kTaken = static_cast<uint32_t>(DropReason::none);
 
-/// The packet's VLAN at its input port, or why it is not taken.
-Bridged take_in(const Execution& x, const PortVlans* vlans, const rte_mbuf* packet) {
-  Bridged taken;
-  if (packet->data_len < sizeof(packet::EthernetHeader)) {
-    taken.refusal = DropReason::malformed;
-    return taken;
+Tag tag_of(uint32_t word) {
+  return {(word & kTagged) != 0, static_cast<uint16_t>(word & 0xfff),
+          static_cast<uint8_t>(word >> 13 & 7)};
+}
+
+uint32_t read_tag_word(const rte_mbuf* packet) {
+  constexpr size_t kTypeAt = 12;
+  const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
+  if (packet->data_len < kTypeAt + 6 ||
+      !packet::is_vlan_type(packet::load_raw16(frame + kTypeAt))) {
+    return 0;
+  }
+  return kTagged | packet::load_be16(frame + kTypeAt + 2);
+}
+
+/// Fills in packet k. `vlans`: of the input port, or null.
+void take_in(const Execution& x, const PortVlans* vlans, const rte_mbuf* packet, Bridged& bridged,
+             size_t k) {
+  const auto refuse = [&](DropReason reason) {
+    bridged.refusal[k] = static_cast<uint32_t>(reason);
+  };
+  refuse(DropReason::none);
+  if (packet->data_len < sizeof(packet::EthernetHeader)) [[unlikely]] {
+    return refuse(DropReason::malformed);
   }
   if (is_reserved_group(rte_pktmbuf_mtod(packet, const uint8_t*)) &&
-      !x.burst.program->forwards_reserved) {
-    taken.refusal = DropReason::reserved_address;
-    return taken;
+      !x.burst.program->forwards_reserved) [[unlikely]] {
+    return refuse(DropReason::reserved_address);
   }
-  taken.tag = read_tag(packet);
-  taken.vlan = taken.tag.vid;
-  if (vlans != nullptr) {
-    const std::optional<uint16_t> vlan = vlans->vlan_of(taken.vlan);
-    if (!vlan) {
-      taken.refusal = DropReason::vlan_refused;
-    } else {
-      taken.vlan = *vlan;
-    }
-  }
-  return taken;
+  const uint32_t word = read_tag_word(packet);
+  bridged.tag[k] = word;
+  bridged.vlan[k] = word & 0xfff;
+  if (vlans == nullptr) return;
+  const std::optional<uint16_t> vlan = vlans->vlan_of(static_cast<uint16_t>(word & 0xfff));
+  if (!vlan) return refuse(DropReason::vlan_refused);
+  bridged.vlan[k] = *vlan;
 }
 
 /// Sends the packet itself with the tag that its VLAN has at the port.
-void send_in_vlan(Execution& x, PacketView view, const Bridged& bridged, const Port& port) {
-  const std::optional<uint16_t> then = tag_at(port, bridged.vlan, bridged.tag.priority);
-  if (then == bridged.tag.vid_if_present()) {
+void send_in_vlan(Execution& x, PacketView view, const Tag& tag, uint16_t vlan, const Port& port) {
+  const std::optional<uint16_t> then = tag_at(port, vlan, tag.priority);
+  if (then == tag.vid_if_present()) {
     send(x, view, port);
     return;
   }
   packet::ParsedPacket parsed = *view.parsed;
-  const DropReason reason = retag(view.packet, parsed, x.burst.parse_depth, bridged.tag, then);
+  const DropReason reason = retag(view.packet, parsed, x.burst.parse_depth, tag, then);
   if (reason != DropReason::none) {
     x.drop(view.packet, reason);
   } else {
@@ -77,11 +93,11 @@ void send_in_vlan(Execution& x, PacketView view, const Bridged& bridged, const P
 }
 
 /// Sends copies to all ports that the packet may leave by.
-void flood(Execution& x, PacketView view, const Bridged& bridged) {
+void flood(Execution& x, PacketView view, const Tag& tag, uint16_t vlan) {
   for (const Port* port : x.burst.program->ports) {
-    if (refusal_of(x.burst.in_port, *port, bridged.vlan) != DropReason::none) continue;
+    if (refusal_of(x.burst.in_port, *port, vlan) != DropReason::none) continue;
     rte_mbuf* made = copy(x, view.packet);
-    if (made != nullptr) send_in_vlan(x, {made, view.key, view.parsed}, bridged, *port);
+    if (made != nullptr) send_in_vlan(x, {made, view.key, view.parsed}, tag, vlan, *port);
   }
 }
 
@@ -121,24 +137,25 @@ class PortRun {
 /// How packets of one VLAN and tag leave by one port: the same for many packets of a burst.
 struct Way {
   PortNo number{0};
-  uint16_t vlan{0};
-  Tag tag{};
+  uint32_t vlan{0};
+  uint32_t tag{0};
   const Port* port{nullptr};
   DropReason refusal{DropReason::none};
   bool as_it_is{false};  ///< without a change of tags
 
-  void update(const Execution& x, PortNo to, const Bridged& bridged) {
-    if (to == number && bridged.vlan == vlan && bridged.tag.present == tag.present &&
-        bridged.tag.vid == tag.vid && bridged.tag.priority == tag.priority) [[likely]] {
+  void update(const Execution& x, PortNo to, uint32_t in_vlan, uint32_t with_tag) {
+    if (to == number && in_vlan == vlan && with_tag == tag) [[likely]] {
       return;
     }
     number = to;
-    vlan = bridged.vlan;
-    tag = bridged.tag;
+    vlan = in_vlan;
+    tag = with_tag;
     port = x.burst.program->port(to);
     if (port == nullptr) return;
-    refusal = refusal_of(x.burst.in_port, *port, vlan);
-    as_it_is = !port->is_tunnel && tag_at(*port, vlan, tag.priority) == tag.vid_if_present();
+    const auto vlan16 = static_cast<uint16_t>(vlan);
+    refusal = refusal_of(x.burst.in_port, *port, vlan16);
+    const Tag now = tag_of(tag);
+    as_it_is = !port->is_tunnel && tag_at(*port, vlan16, now.priority) == now.vid_if_present();
   }
 };
 
@@ -147,18 +164,19 @@ void run(Execution& x, OpBurst& burst) {
   packet::MacTable& macs = *x.burst.program->macs;
   const Port* in_port = x.burst.in_port;
   const PortVlans* in_vlans = vlans_of(in_port);
-  std::array<Bridged, kBurst> bridged;
+  Bridged bridged;
   std::array<Place, kBurst> sources;
   std::array<Place, kBurst> destinations;
   for (size_t k = 0; k < burst.count; ++k) {
     const rte_mbuf* packet = burst.block->packets[burst.at[k]];
-    bridged[k] = take_in(x, in_vlans, packet);
-    if (bridged[k].refusal != DropReason::none) [[unlikely]] {
+    take_in(x, in_vlans, packet, bridged, k);
+    if (bridged.refusal[k] != kTaken) [[unlikely]] {
       continue;
     }
     const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
-    destinations[k] = macs.place(frame, bridged[k].vlan);
-    sources[k] = macs.place(frame + kAddressBytes, bridged[k].vlan);
+    const auto vlan = static_cast<uint16_t>(bridged.vlan[k]);
+    destinations[k] = macs.place(frame, vlan);
+    sources[k] = macs.place(frame + kAddressBytes, vlan);
   }
   PortRun run(x);
   Way way;
@@ -168,18 +186,18 @@ void run(Execution& x, OpBurst& burst) {
       x.count_drop(reason);
       if (burst.last) x.tx.free(view.packet);
     };
-    if (bridged[k].refusal != DropReason::none) [[unlikely]] {
-      refuse(bridged[k].refusal);
+    if (bridged.refusal[k] != kTaken) [[unlikely]] {
+      refuse(static_cast<DropReason>(bridged.refusal[k]));
       continue;
     }
     if (in_port != nullptr) macs.learn(sources[k], x.burst.in_port_number, x.tick);
     // A group address is never learned, so never found.
     const std::optional<PortNo> number = macs.find(destinations[k], x.tick);
-    if (number) way.update(x, *number, bridged[k]);
+    if (number) way.update(x, *number, bridged.vlan[k], bridged.tag[k]);
     const Port* port = number ? way.port : nullptr;
     if (port == nullptr) [[unlikely]] {
       run.flush();
-      flood(x, view, bridged[k]);
+      flood(x, view, tag_of(bridged.tag[k]), static_cast<uint16_t>(bridged.vlan[k]));
       if (burst.last) x.tx.free(view.packet);
       continue;
     }
@@ -193,7 +211,8 @@ void run(Execution& x, OpBurst& burst) {
       run.add(*port, packet);
     } else {
       run.flush();
-      send_in_vlan(x, {packet, view.key, view.parsed}, bridged[k], *port);
+      send_in_vlan(x, {packet, view.key, view.parsed}, tag_of(way.tag),
+                   static_cast<uint16_t>(way.vlan), *port);
     }
   }
   if (burst.last) burst.count = 0;
