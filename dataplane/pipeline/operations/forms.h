@@ -4,7 +4,7 @@
 
 #include "match/fields/extract.h"
 #include "packet/edit.h"
-#include "pipeline/execute/execution.h"
+#include "pipeline/execute/transmit.h"
 #include "pipeline/operations/reference_packet.h"
 #include "pipeline/operations/registry.h"
 #include "pipeline/terms/of_errors.h"
@@ -53,6 +53,67 @@ inline void refresh_key(const Execution& x, const Op& op, PacketView view) {
   if (op.refresh_key) {
     match::refresh_values(x.burst.parse_depth, view.packet, *view.key, *view.parsed);
   }
+}
+
+/// Writes an action of 8 octets whose argument is an Ethernet type.
+template <uint16_t type, typename A>
+void encode_ethertype(wire::Writer& writer, const Action& action) {
+  encode_head(writer, type, 8);
+  writer.u16(action.arguments<A>().ethertype);
+  writer.zeros(2);
+}
+
+/// run() of a push of `octets` of headers: `push(view, op, depth)` returns false for a packet that
+/// can't take them, or that has no headroom for them.
+template <bool push(PacketView, const Op&, packet::Depth), uint16_t octets>
+void run_push(Execution& x, OpBurst& burst) {
+  edit_each(x, burst, [&](size_t k) {
+    const PacketView view = burst.view(k);
+    if (!push(view, *burst.ops[k], x.burst.parse_depth)) [[unlikely]] {
+      return rte_pktmbuf_headroom(view.packet) < octets ? DropReason::no_headroom
+                                                        : DropReason::bad_action;
+    }
+    refresh_key(x, *burst.ops[k], view);
+    return DropReason::none;
+  });
+}
+
+/// run() of a pop: `pop(view, op, depth)` returns false for a packet that lacks the header.
+template <bool pop(PacketView, const Op&, packet::Depth)>
+void run_pop(Execution& x, OpBurst& burst) {
+  edit_each(x, burst, [&](size_t k) {
+    const PacketView view = burst.view(k);
+    if (!pop(view, *burst.ops[k], x.burst.parse_depth)) [[unlikely]] {
+      return DropReason::bad_action;
+    }
+    refresh_key(x, *burst.ops[k], view);
+    return DropReason::none;
+  });
+}
+
+/// run() of a TTL's decrement: packets that have none left go to the controller.
+template <packet::TtlResult decrement(rte_mbuf*, const packet::ParsedPacket&)>
+void run_dec_ttl(Execution& x, OpBurst& burst) {
+  size_t kept = 0;
+  for (size_t k = 0; k < burst.count; ++k) {
+    const PacketView view = burst.view(k);
+    if (decrement(view.packet, *view.parsed) == packet::TtlResult::expired) [[unlikely]] {
+      expire_ttl(x, view, *burst.rule[k]);
+      continue;
+    }
+    if (kept != k) burst.keep(kept, k);
+    ++kept;
+  }
+  burst.count = kept;
+}
+template <packet::TtlResult decrement(rte_mbuf*, const packet::ParsedPacket&)>
+bool reference_dec_ttl(ReferencePacket& packet, const Action&) {
+  if (decrement(packet.mbuf, packet.parsed) == packet::TtlResult::expired) {
+    packet.sw.punt(packet, PuntReason::invalid_ttl);
+    return false;
+  }
+  packet.refresh();
+  return true;
 }
 
 /// run() of an edit that the packet may refuse: `edit(view, op)` returns false for a packet that

@@ -12,12 +12,6 @@ OfResult<Action> decode(wire::Reader& body, ActionContext) {
   return Action(PopMplsAction{body.u16()});
 }
 
-void encode(wire::Writer& writer, const Action& action) {
-  encode_head(writer, kType, 8);
-  writer.u16(action.arguments<PopMplsAction>().ethertype);
-  writer.zeros(2);
-}
-
 void learn(const Action& action, KnownHeaders& known) {
   known.eth_type = action.arguments<PopMplsAction>().ethertype;
   known.forget_payload();
@@ -29,17 +23,8 @@ OfResult<Op> compile(const Action& action, ActionContext, Resolver&) {
   return op;
 }
 
-void run(Execution& x, OpBurst& burst) {
-  edit_each(x, burst, [&](size_t k) {
-    const Op& op = *burst.ops[k];
-    const PacketView view = burst.view(k);
-    if (!packet::pop_mpls(view.packet, *view.parsed, op.ethertype, x.burst.parse_depth))
-        [[unlikely]] {
-      return DropReason::bad_action;
-    }
-    refresh_key(x, op, view);
-    return DropReason::none;
-  });
+bool pop(PacketView view, const Op& op, packet::Depth depth) {
+  return packet::pop_mpls(view.packet, *view.parsed, op.ethertype, depth);
 }
 
 bool reference(ReferencePacket& packet, const Action& action) {
@@ -55,7 +40,7 @@ constexpr WireForm kForms[] = {{.type = kType, .length = 8, .decode = decode}};
 extern const Operation operation_pop_mpls{
     .name = "pop_mpls",
     .forms = kForms,
-    .encode = encode,
+    .encode = encode_ethertype<kType, PopMplsAction>,
     .learn = learn,
     .order = SetOrder::pop,
     .compile = compile,
@@ -63,7 +48,7 @@ extern const Operation operation_pop_mpls{
     .changes = constant_words<match::kAllWords>,
     .changes_layout = true,
     .changes_length = true,
-    .run = run,
+    .run = run_pop<pop>,
     .reference = reference,
 };
 

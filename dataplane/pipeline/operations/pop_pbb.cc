@@ -14,15 +14,8 @@ void learn(const Action&, KnownHeaders& known) {
   known.forget_payload();
 }
 
-void run(Execution& x, OpBurst& burst) {
-  edit_each(x, burst, [&](size_t k) {
-    const PacketView view = burst.view(k);
-    if (!packet::pop_pbb(view.packet, *view.parsed, x.burst.parse_depth)) [[unlikely]] {
-      return DropReason::bad_action;
-    }
-    refresh_key(x, *burst.ops[k], view);
-    return DropReason::none;
-  });
+bool pop(PacketView view, const Op&, packet::Depth depth) {
+  return packet::pop_pbb(view.packet, *view.parsed, depth);
 }
 
 bool reference(ReferencePacket& packet, const Action&) {
@@ -44,7 +37,7 @@ extern const Operation operation_pop_pbb{
     .changes = constant_words<match::kAllWords>,
     .changes_layout = true,
     .changes_length = true,
-    .run = run,
+    .run = run_pop<pop>,
     .reference = reference,
 };
 

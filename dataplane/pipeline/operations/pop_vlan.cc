@@ -12,15 +12,8 @@ void learn(const Action&, KnownHeaders& known) {
   known.vlan = false;
 }
 
-void run(Execution& x, OpBurst& burst) {
-  edit_each(x, burst, [&](size_t k) {
-    const PacketView view = burst.view(k);
-    if (!packet::pop_vlan(view.packet, *view.parsed, x.burst.parse_depth)) [[unlikely]] {
-      return DropReason::bad_action;
-    }
-    refresh_key(x, *burst.ops[k], view);
-    return DropReason::none;
-  });
+bool pop(PacketView view, const Op&, packet::Depth depth) {
+  return packet::pop_vlan(view.packet, *view.parsed, depth);
 }
 
 bool reference(ReferencePacket& packet, const Action&) {
@@ -41,7 +34,7 @@ extern const Operation operation_pop_vlan{
     .changes = constant_words<match::kAllWords>,
     .changes_layout = true,
     .changes_length = true,
-    .run = run,
+    .run = run_pop<pop>,
     .reference = reference,
 };
 

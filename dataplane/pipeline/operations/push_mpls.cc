@@ -18,12 +18,6 @@ OfResult<Action> decode(wire::Reader& body, ActionContext) {
   return Action(PushMplsAction{ethertype});
 }
 
-void encode(wire::Writer& writer, const Action& action) {
-  encode_head(writer, kType, 8);
-  writer.u16(action.arguments<PushMplsAction>().ethertype);
-  writer.zeros(2);
-}
-
 void learn(const Action& action, KnownHeaders& known) {
   known.eth_type = action.arguments<PushMplsAction>().ethertype;
   known.forget_payload();
@@ -36,18 +30,8 @@ OfResult<Op> compile(const Action& action, ActionContext, Resolver&) {
   return op;
 }
 
-void run(Execution& x, OpBurst& burst) {
-  edit_each(x, burst, [&](size_t k) {
-    const Op& op = *burst.ops[k];
-    const PacketView view = burst.view(k);
-    if (!packet::push_mpls(view.packet, *view.parsed, op.ethertype, x.burst.parse_depth))
-        [[unlikely]] {
-      return rte_pktmbuf_headroom(view.packet) < sizeof(packet::MplsEntry) ? DropReason::no_headroom
-                                                                           : DropReason::bad_action;
-    }
-    refresh_key(x, op, view);
-    return DropReason::none;
-  });
+bool push(PacketView view, const Op& op, packet::Depth depth) {
+  return packet::push_mpls(view.packet, *view.parsed, op.ethertype, depth);
 }
 
 bool reference(ReferencePacket& packet, const Action& action) {
@@ -63,7 +47,7 @@ constexpr WireForm kForms[] = {{.type = kType, .length = 8, .decode = decode}};
 extern const Operation operation_push_mpls{
     .name = "push_mpls",
     .forms = kForms,
-    .encode = encode,
+    .encode = encode_ethertype<kType, PushMplsAction>,
     .learn = learn,
     .order = SetOrder::push_mpls,
     .compile = compile,
@@ -71,7 +55,7 @@ extern const Operation operation_push_mpls{
     .changes = constant_words<match::kAllWords>,
     .changes_layout = true,
     .changes_length = true,
-    .run = run,
+    .run = run_push<push, sizeof(packet::MplsEntry)>,
     .reference = reference,
 };
 

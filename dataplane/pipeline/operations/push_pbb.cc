@@ -16,12 +16,6 @@ OfResult<Action> decode(wire::Reader& body, ActionContext) {
   return Action(PushPbbAction{ethertype});
 }
 
-void encode(wire::Writer& writer, const Action& action) {
-  encode_head(writer, kType, 8);
-  writer.u16(action.arguments<PushPbbAction>().ethertype);
-  writer.zeros(2);
-}
-
 void learn(const Action& action, KnownHeaders& known) {
   known.eth_type = action.arguments<PushPbbAction>().ethertype;
   known.vlan = false;
@@ -35,16 +29,8 @@ OfResult<Op> compile(const Action& action, ActionContext, Resolver&) {
   return make_op(PushPbbAction::operation());
 }
 
-void run(Execution& x, OpBurst& burst) {
-  edit_each(x, burst, [&](size_t k) {
-    const PacketView view = burst.view(k);
-    if (!packet::push_pbb(view.packet, *view.parsed, x.burst.parse_depth)) [[unlikely]] {
-      return rte_pktmbuf_headroom(view.packet) < kHeadroom ? DropReason::no_headroom
-                                                           : DropReason::bad_action;
-    }
-    refresh_key(x, *burst.ops[k], view);
-    return DropReason::none;
-  });
+bool push(PacketView view, const Op&, packet::Depth depth) {
+  return packet::push_pbb(view.packet, *view.parsed, depth);
 }
 
 bool reference(ReferencePacket& packet, const Action&) {
@@ -58,7 +44,7 @@ constexpr WireForm kForms[] = {{.type = kType, .length = 8, .decode = decode}};
 extern const Operation operation_push_pbb{
     .name = "push_pbb",
     .forms = kForms,
-    .encode = encode,
+    .encode = encode_ethertype<kType, PushPbbAction>,
     .learn = learn,
     .order = SetOrder::push_pbb,
     .compile = compile,
@@ -66,7 +52,7 @@ extern const Operation operation_push_pbb{
     .changes = constant_words<match::kAllWords>,
     .changes_layout = true,
     .changes_length = true,
-    .run = run,
+    .run = run_push<push, kHeadroom>,
     .reference = reference,
 };
 
