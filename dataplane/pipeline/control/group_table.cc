@@ -33,9 +33,9 @@ std::vector<uint16_t> make_bucket_table(const std::vector<Bucket>& buckets) {
   if (total == 0) return {};
   // The exact proportions if they fit; else scaled down, each living bucket keeping a place.
   const uint64_t exact = total / divisor;
-  const double scale = exact <= kWheelPlaces
+  const double scale = exact <= kBucketTablePlaces
                            ? 1.0 / static_cast<double>(divisor)
-                           : static_cast<double>(kWheelPlaces) / static_cast<double>(total);
+                           : static_cast<double>(kBucketTablePlaces) / static_cast<double>(total);
   std::vector<uint16_t> bucket_table;
   for (size_t index = 0; index < buckets.size(); ++index) {
     if (buckets[index].weight == 0) continue;

@@ -18,7 +18,7 @@ inline constexpr size_t kMaxBuckets = 1024;
 
 /// The bucket_table of a select group has at most this many places, so weights are honoured to
 /// about one part in as many; smaller weights are exact.
-inline constexpr size_t kWheelPlaces = 4096;
+inline constexpr size_t kBucketTablePlaces = 4096;
 
 class GroupTable {
  public:

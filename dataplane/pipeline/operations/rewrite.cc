@@ -111,11 +111,6 @@ void run(Execution& x, OpBurst& burst) {
   burst.count = kept;
 }
 
-/// The ops are those of the actions, which have references of their own.
-bool reference(ReferencePacket&, const Action&) {
-  return false;
-}
-
 match::WordSet reads(const Op& op) {
   match::WordSet words = 0;
   for (const Op& each : op.rewrite->ops) {
@@ -201,6 +196,7 @@ std::vector<Op> with_rewrites(std::vector<Op> ops) {
   return made;
 }
 
+/// No action: it has no form on the wire, and its ops have references of their own.
 extern const Operation operation_rewrite{
     .name = "rewrite",
     .order = SetOrder::set,
@@ -208,7 +204,6 @@ extern const Operation operation_rewrite{
     .changes = changes,
     .changes_layout = true,
     .run = run,
-    .reference = reference,
 };
 
 }  // namespace headrace::pipeline

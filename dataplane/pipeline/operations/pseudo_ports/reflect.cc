@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// REFLECT (0xfffffff0, 65520 in ovs-ofctl): back out of the port that a packet came in by, with its
-// Ethernet addresses swapped. So a flow becomes a loopback for path tests, whose frames come
-// back as an Ethernet loopback reply does.
+// REFLECT (0xfffffff0): back out of the port that a packet came in by, with its Ethernet addresses
+// swapped. So a flow becomes a loopback for path tests, whose frames come back as an Ethernet
+// loopback reply does.
 #include <algorithm>
 
 #include "pipeline/execute/transmit.h"
