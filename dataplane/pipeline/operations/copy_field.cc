@@ -37,12 +37,31 @@ struct CopyFieldAction {
   static const Operation& operation() { return operation_copy_field; }
 };
 
-/// A field's OXM header without a mask; nothing if there is no such field.
+/// Nicira's older numbers, in which ovs-ofctl names fields in a register move (nicira-ext.h); those
+/// of the same size and meaning as the OXM field.
+struct NxmNumber {
+  uint16_t nxm_class;
+  uint8_t number;
+  Field field;
+};
+constexpr NxmNumber kNxm[] = {
+    {0, 1, Field::eth_dst},         {0, 2, Field::eth_src},    {0, 3, Field::eth_type},
+    {0, 6, Field::ip_proto},        {0, 7, Field::ipv4_src},   {0, 8, Field::ipv4_dst},
+    {0, 9, Field::tcp_src},         {0, 10, Field::tcp_dst},   {0, 11, Field::udp_src},
+    {0, 12, Field::udp_dst},        {0, 15, Field::arp_op},    {0, 16, Field::arp_spa},
+    {0, 17, Field::arp_tpa},        {1, 16, Field::tunnel_id}, {1, 17, Field::arp_sha},
+    {1, 18, Field::arp_tha},        {1, 19, Field::ipv6_src},  {1, 20, Field::ipv6_dst},
+    {1, 23, Field::ipv6_nd_target},
+};
+
+/// A field's OXM or NXM header without a mask; nothing if there is no such field.
 std::optional<Field> read_field(wire::Reader& body) {
   const match::OxmHeader header = match::read_oxm_header(body);
-  const std::optional<Field> field = match::field_of_oxm(header, body);
-  if (!field || header.has_mask) return std::nullopt;
-  return field;
+  if (header.has_mask) return std::nullopt;
+  for (const NxmNumber& each : kNxm) {
+    if (each.nxm_class == header.oxm_class && each.number == header.field) return each.field;
+  }
+  return match::field_of_oxm(header, body);
 }
 
 OfResult<> check(const CopyFieldAction& copy) {

@@ -64,6 +64,14 @@ TEST(CopyField, IsReportedInTheFormInWhichItCame) {
   }
 }
 
+/// The octets that ovs-ofctl 3.1 sends for move:NXM_OF_IP_SRC[0..7]->NXM_OF_IP_DST[0..7].
+TEST(CopyField, TakesTheOlderNumbersOfFields) {
+  const std::vector<uint8_t> octets = {0, 8, 0, 0, 0, 0, 0, 0, 0x0e, 4, 0, 0, 0x10, 4};
+  const OfResult<Action> action = decode(true, octets);
+  ASSERT_TRUE(action);
+  EXPECT_EQ(*action, *decode(true, body(true, Field::ipv4_src, Field::ipv4_dst, 8, 0, 0)));
+}
+
 TEST(CopyField, RefusesWhatDoesNotFit) {
   const auto error = [](const std::vector<uint8_t>& octets) {
     return decode(false, octets).error();
