@@ -21,6 +21,7 @@
 #include "match/structures/hash_table.h"
 #include "match/structures/prefix_table.h"
 #include "match/structures/tuple_space.h"
+#include "match/structures/word_table.h"
 #include "packet/bytes.h"
 
 namespace headrace::match {
@@ -102,9 +103,9 @@ void direct(benchmark::State& state) {
 }
 BENCHMARK(direct)->ArgNames({"rules", "simd"})->ArgsProduct({{1, 2, 4, 8}, simd_arguments()});
 
-template <Match make(uint32_t)>
+template <typename Table, Match make(uint32_t)>
 void hash(benchmark::State& state) {
-  HashTable table(make(0).mask, 0, defer_not);
+  Table table(make(0).mask, 0, defer_not);
   std::vector<FlowKey> flows;
   for (uint32_t i = 0; i < state.range(0); ++i) {
     (void)table.insert(make(i), 1, i);
@@ -112,8 +113,9 @@ void hash(benchmark::State& state) {
   }
   look_up(state, table, flows);
 }
-BENCHMARK(hash<mac_rule>)->Arg(100)->Arg(10000)->Arg(1000000);
-BENCHMARK(hash<five_tuple>)->Arg(100)->Arg(10000)->Arg(1000000);
+BENCHMARK(hash<HashTable, mac_rule>)->Arg(100)->Arg(10000)->Arg(1000000);
+BENCHMARK(hash<WordTable, mac_rule>)->Arg(100)->Arg(10000)->Arg(1000000);
+BENCHMARK(hash<HashTable, five_tuple>)->Arg(100)->Arg(10000)->Arg(1000000);
 
 /// Arguments: rules, flows, level.
 template <size_t kRootOctets>
@@ -235,17 +237,23 @@ BENCHMARK(tuples_attacked<DecisionTree>)->ArgsProduct({{3, 16, 64}, {0, 32, 8}})
 
 // --- changes -----------------------------------------------------------------------------------
 
+template <typename Table, Match make(uint32_t)>
 void hash_changes(benchmark::State& state) {
   std::vector<Match> matches;
-  for (uint32_t i = 0; i < state.range(0); ++i) matches.push_back(five_tuple(i));
+  for (uint32_t i = 0; i < state.range(0); ++i) matches.push_back(make(i));
   for (auto _ : state) {
-    HashTable table(matches[0].mask, 0, defer_not);
+    Table table(matches[0].mask, 0, defer_not);
     for (uint32_t i = 0; i < matches.size(); ++i) (void)table.insert(matches[i], 1, i);
     for (const Match& match : matches) table.erase(match, 1);
   }
   state.SetItemsProcessed(state.iterations() * state.range(0) * 2);
 }
-BENCHMARK(hash_changes)->Arg(10000)->Arg(1000000)->Unit(benchmark::kMillisecond);
+BENCHMARK(hash_changes<HashTable, five_tuple>)
+    ->Arg(10000)
+    ->Arg(1000000)
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK(hash_changes<HashTable, mac_rule>)->Arg(1000000)->Unit(benchmark::kMillisecond);
+BENCHMARK(hash_changes<WordTable, mac_rule>)->Arg(1000000)->Unit(benchmark::kMillisecond);
 
 void prefix_changes(benchmark::State& state) {
   std::mt19937 random(3);

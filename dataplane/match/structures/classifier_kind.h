@@ -34,7 +34,7 @@ struct RuleRef {
 
 /// What a kind says to rules that it serves.
 struct Fit {
-  /// Why, as a sentence for people: "one mask over eth_dst: exact hash".
+  /// Why, as a sentence for people: "one mask over eth_dst: exact hash of one word".
   std::string reason;
   /// Makes the classifier, filled with the rules that were planned for; null if it runs out of
   /// room, when the kinds behind it are asked. Runs at most once, before plan()'s rules go.
@@ -63,6 +63,16 @@ template <typename Table>
     if (std::memcmp(&rule.match->mask, &rules[0].match->mask, sizeof(FlowKey)) != 0) return false;
   }
   return true;
+}
+
+/// "eth_dst,vlan_vid": the fields as the rule's sender named them.
+[[nodiscard]] inline std::string names_of(const Match& match) {
+  std::string names;
+  for (const MatchField& each : match.fields) {
+    if (!names.empty()) names += ',';
+    names += info(each.field).name;
+  }
+  return names;
 }
 
 }  // namespace headrace::match

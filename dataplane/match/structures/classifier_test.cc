@@ -18,6 +18,7 @@
 #include "match/structures/naive_table.h"
 #include "match/structures/prefix_table.h"
 #include "match/structures/tuple_space.h"
+#include "match/structures/word_table.h"
 #include "match/table/compiled_table.h"
 #include "packet/bytes.h"
 
@@ -73,11 +74,12 @@ TEST(HashTableTest, LongKeysAgreeWithNaive) {
   compare(table, {"long_key", long_key, any_priority}, 1000, 10000, 3);
 }
 
-TEST(HashTableTest, HoldsAHundredThousandKeys) {
+template <typename Table>
+void hold_a_hundred_thousand_macs() {
   Match match;
   const uint8_t zero[6] = {};
   match.add(Field::eth_dst, zero);
-  HashTable table(match.mask, 0, defer_not);
+  Table table(match.mask, 0, defer_not);
   const auto key = [&match](uint32_t i) {
     Match each = match;
     each.value.eth_dst[0] = 2;
@@ -87,17 +89,51 @@ TEST(HashTableTest, HoldsAHundredThousandKeys) {
   constexpr uint32_t kKeys = 100000;
   for (uint32_t i = 0; i < kKeys; ++i) ASSERT_TRUE(table.insert(key(i), 1, i));
   EXPECT_EQ(table.size(), kKeys);
+  const std::unique_ptr<const Classifier> copy = table.clone();
   FlowKey burst[kBurst];
   uint8_t active[kBurst];
   uint32_t results[kBurst];
   std::iota(active, active + kBurst, uint8_t{0});
   for (uint32_t i = 0; i < kKeys + kBurst; i += kBurst) {
     for (uint32_t k = 0; k < kBurst; ++k) burst[k] = key(i + k).value;
-    table.lookup(burst, active, results, kAllWords);
-    for (uint32_t k = 0; k < kBurst; ++k) {
-      ASSERT_EQ(results[k], i + k < kKeys ? i + k : kMiss);
+    for (const Classifier* each : {static_cast<const Classifier*>(&table), copy.get()}) {
+      each->lookup(burst, active, results, kAllWords);
+      for (uint32_t k = 0; k < kBurst; ++k) {
+        ASSERT_EQ(results[k], i + k < kKeys ? i + k : kMiss);
+      }
     }
   }
+}
+
+TEST(HashTableTest, HoldsAHundredThousandKeys) {
+  hold_a_hundred_thousand_macs<HashTable>();
+}
+
+TEST_P(SimdVariantTest, WordTableHoldsAHundredThousandKeys) {
+  hold_a_hundred_thousand_macs<WordTable>();
+}
+
+TEST_P(SimdVariantTest, WordTableAgreesWithNaive) {
+  Random random(0);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    WordTable table(exact_mac(random).mask, 0, defer_not);
+    compare(table, {"exact_mac", exact_mac, any_priority}, 2000, 20000, seed);
+  }
+}
+
+TEST(WordTableTest, ServesOneWordWithABitToSpare) {
+  Random random(0);
+  EXPECT_TRUE(WordTable::serves(exact_mac(random).mask));
+  EXPECT_FALSE(WordTable::serves(five_tuple(random).mask));
+  EXPECT_FALSE(WordTable::serves(FlowKey{}));
+  Match metadata;
+  const uint8_t value[8] = {};
+  metadata.add(Field::metadata, value);
+  EXPECT_FALSE(WordTable::serves(metadata.mask));
+  WordTable table(exact_mac(random).mask, 0, defer_not);
+  EXPECT_FALSE(table.insert(five_tuple(random), 1, 1));
+  EXPECT_FALSE(table.erase(five_tuple(random), 1));
+  EXPECT_FALSE(table.replace(five_tuple(random), 1, 1));
 }
 
 TEST(HashTableTest, RefusesAnotherMask) {

@@ -324,8 +324,7 @@ bool HashTable::insert(const Match& match, uint16_t priority, uint32_t index) {
   ++size_;
   if (const uint32_t entry = find(key); entry != 0) {
     uint64_t* current = store_.load(std::memory_order_relaxed)->result(entry);
-    waiting_[entry].push_back(std::min(*current, result));
-    __atomic_store_n(current, std::max(*current, result), __ATOMIC_RELEASE);
+    __atomic_store_n(current, waiting_.add(entry, *current, result), __ATOMIC_RELEASE);
     return true;
   }
   const uint32_t entry = take_entry();
@@ -402,25 +401,15 @@ bool HashTable::erase(const Match& match, uint16_t priority) {
   const uint32_t entry = find(key);
   if (entry == 0) return false;
   uint64_t* current = store_.load(std::memory_order_relaxed)->result(entry);
-  const auto waiting = waiting_.find(entry);
-  if (waiting == waiting_.end()) {
-    if (priority_of(*current) != priority) return false;
-    unlink(key, entry);
-    release_entry(entry);
-    --size_;
+  const std::optional<Ranked> next = waiting_.erase(entry, *current, priority);
+  if (!next.has_value()) return false;
+  --size_;
+  if (*next != 0) {
+    __atomic_store_n(current, *next, __ATOMIC_RELEASE);
     return true;
   }
-  std::vector<Ranked>& others = waiting->second;
-  const auto gone = priority_of(*current) == priority
-                        ? std::max_element(others.begin(), others.end())
-                        : std::find_if(others.begin(), others.end(), [priority](Ranked each) {
-                            return priority_of(each) == priority;
-                          });
-  if (gone == others.end()) return false;
-  if (priority_of(*current) == priority) __atomic_store_n(current, *gone, __ATOMIC_RELEASE);
-  others.erase(gone);
-  if (others.empty()) waiting_.erase(waiting);
-  --size_;
+  unlink(key, entry);
+  release_entry(entry);
   return true;
 }
 
@@ -429,18 +418,10 @@ bool HashTable::replace(const Match& match, uint16_t priority, uint32_t index) {
   const uint32_t entry = find(key_of(match.value));
   if (entry == 0) return false;
   uint64_t* current = store_.load(std::memory_order_relaxed)->result(entry);
-  if (priority_of(*current) == priority) {
-    __atomic_store_n(current, ranked(priority, index), __ATOMIC_RELEASE);
-    return true;
-  }
-  const auto waiting = waiting_.find(entry);
-  if (waiting == waiting_.end()) return false;
-  for (Ranked& each : waiting->second) {
-    if (priority_of(each) != priority) continue;
-    each = ranked(priority, index);
-    return true;
-  }
-  return false;
+  const std::optional<Ranked> next = waiting_.replace(entry, *current, priority, index);
+  if (!next.has_value()) return false;
+  __atomic_store_n(current, *next, __ATOMIC_RELEASE);
+  return true;
 }
 
 size_t HashTable::memory_bytes() const {
@@ -451,16 +432,6 @@ size_t HashTable::memory_bytes() const {
 // --- kind ---------------------------------------------------------------------------------------
 
 namespace {
-
-/// "eth_dst,vlan_vid": the fields as the rule's sender named them.
-std::string names_of(const Match& match) {
-  std::string names;
-  for (const MatchField& each : match.fields) {
-    if (!names.empty()) names += ',';
-    names += info(each.field).name;
-  }
-  return names;
-}
 
 std::optional<Fit> plan_hash(std::span<const RuleRef> rules) {
   const Match& first = *rules.front().match;

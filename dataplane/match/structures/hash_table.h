@@ -30,28 +30,15 @@
 
 #include <atomic>
 #include <memory>
-#include <unordered_map>
 #include <vector>
 
 #include "match/fields/masked_words.h"
 #include "match/structures/block.h"
 #include "match/structures/classifier.h"
+#include "match/structures/ranked.h"
+#include "match/structures/same_match.h"
 
 namespace headrace::match {
-
-/// What an entry yields: bit 63 set, priority in bits 32..47, rule index in the low half. So of two
-/// results the greater is of the higher priority, and 0 is no result.
-using Ranked = uint64_t;
-
-constexpr Ranked ranked(uint16_t priority, uint32_t index) {
-  return Ranked{1} << 63 | Ranked{priority} << 32 | index;
-}
-constexpr uint16_t priority_of(Ranked result) {
-  return static_cast<uint16_t>(result >> 32);
-}
-constexpr uint32_t index_of(Ranked result) {
-  return static_cast<uint32_t>(result);
-}
 
 class HashTable final : public Classifier {
  public:
@@ -122,7 +109,7 @@ class HashTable final : public Classifier {
   uint32_t entries_used_{1};            ///< entry 0 means "none"
   std::vector<uint32_t> pending_free_;  ///< unlinked entries that readers may still see
   std::shared_ptr<Freed> freed_;        ///< entries to use again; outlives the table in callbacks
-  std::unordered_map<uint32_t, std::vector<Ranked>> waiting_;  ///< lower priorities, by entry
+  SameMatchRules waiting_;              ///< lower priorities, by entry
 };
 
 /// Entries of a bucket.

@@ -62,7 +62,7 @@ class CompiledTable {
   /// from the rules.
   [[nodiscard]] std::unique_ptr<CompiledTable> clone() const;
 
-  /// The structure's name: "direct", "hash", "prefix", ...
+  /// The structure's name: "direct", "hash-word", "hash", "prefix", ...
   [[nodiscard]] std::string_view structure() const { return plan_.kind->name; }
   /// Why this structure, in words.
   [[nodiscard]] const std::string& reason() const { return plan_.reason; }

@@ -10,6 +10,7 @@
 #include <string_view>
 
 #include "match/structures/naive_table.h"
+#include "match/structures/word_table.h"
 #include "packet/bytes.h"
 
 namespace headrace::match {
@@ -73,13 +74,27 @@ TEST_F(CompiledTableTest, TheTableMissRuleSpoilsNoStructure) {
   insert({}, 0);
   EXPECT_EQ(lookup({}), 1u);
   for (uint32_t i = 0; i < 100; ++i) insert(mac_rule(i), 10);
-  EXPECT_EQ(table_.structure(), "hash");
-  EXPECT_EQ(table_.reason(), "one mask over eth_dst: exact hash");
+  EXPECT_EQ(table_.structure(), "hash-word");
+  EXPECT_EQ(table_.reason(), "one mask over eth_dst: exact hash of one word");
   EXPECT_EQ(lookup(mac_rule(7).value), 9u);
   EXPECT_EQ(lookup(mac_rule(1000).value), 1u);
   erase(0);
   EXPECT_EQ(lookup(mac_rule(1000).value), kMiss);
+  EXPECT_EQ(table_.structure(), "hash-word");
+}
+
+TEST_F(CompiledTableTest, OneWordInVeryManyRulesIsHashedAsSeveralAre) {
+  const auto fill = [this](uint32_t from, uint32_t to) {
+    for (uint32_t i = from; i < to; ++i) insert(mac_rule(i), 10);
+  };
+  constexpr auto kMax = static_cast<uint32_t>(WordTable::kMaxRules);
+  fill(0, kMax);
+  EXPECT_EQ(table_.structure(), "hash-word");
+  fill(kMax, kMax + 2);
   EXPECT_EQ(table_.structure(), "hash");
+  for (const uint32_t i : {0u, 7u, kMax - 1, kMax, kMax + 1}) {
+    EXPECT_EQ(lookup(mac_rule(i).value), i + 1);
+  }
 }
 
 TEST_F(CompiledTableTest, ARuleBelowTheMatchAllRuleIsHidden) {

@@ -19,6 +19,7 @@
 #include "match/structures/hash_table.h"
 #include "match/structures/prefix_table.h"
 #include "match/structures/tuple_space.h"
+#include "match/structures/word_table.h"
 #include "match/table/compiled_table.h"
 #include "packet/bytes.h"
 
@@ -178,6 +179,12 @@ Rules route_rules() {
 TEST(ConcurrencyTest, Hash) {
   Epochs epochs;
   HashTable table(mac_rule(0).mask, 0, epochs.defer());
+  race_classifier(table, mac_rules(300, 3000), epochs);
+}
+
+TEST(ConcurrencyTest, HashOfOneWord) {
+  Epochs epochs;
+  WordTable table(mac_rule(0).mask, 0, epochs.defer());
   race_classifier(table, mac_rules(300, 3000), epochs);
 }
 
