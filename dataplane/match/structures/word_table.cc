@@ -35,6 +35,11 @@ uint64_t draw_multiplier() {
   return uint64_t{random()} << 32 | random() | 1;
 }
 
+/// The positions of a burst that is at the table whole.
+struct Identity {
+  size_t operator[](size_t i) const { return i; }
+};
+
 inline uint64_t load(const uint64_t& from) {
   return __atomic_load_n(&from, __ATOMIC_RELAXED);
 }
@@ -171,26 +176,36 @@ struct WordTable::Reader {
   void prefetch(const FlowKey* burst, std::span<const uint8_t> active) const noexcept {
     for (const uint8_t slot : active) __builtin_prefetch(&home(key_of(burst[slot])));
   }
-  void run_portable(const FlowKey* burst, std::span<const uint8_t> active,
+  template <typename At>
+  void run_portable(const FlowKey* burst, const At& at, size_t count,
                     uint32_t* results) const noexcept {
     const Reader reader = *this;
-    for (size_t i = 0; i < active.size(); ++i) {
-      const uint64_t key = reader.key_of(burst[active[i]]);
-      const Bucket& at = reader.home(key);
-      results[i] = reader.index_at(at, at.equal_portable(key), key);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t key = reader.key_of(burst[at[i]]);
+      const Bucket& home = reader.home(key);
+      results[i] = reader.index_at(home, home.equal_portable(key), key);
     }
   }
 #if HEADRACE_HAS_X86_VECTORS
-  HEADRACE_AVX2 void run_avx2(const FlowKey* burst, std::span<const uint8_t> active,
+  template <typename At>
+  HEADRACE_AVX2 void run_avx2(const FlowKey* burst, const At& at, size_t count,
                               uint32_t* results) const noexcept {
     const Reader reader = *this;
-    for (size_t i = 0; i < active.size(); ++i) {
-      const uint64_t key = reader.key_of(burst[active[i]]);
-      const Bucket& at = reader.home(key);
-      results[i] = reader.index_at(at, at.equal_avx2(key), key);
+    for (size_t i = 0; i < count; ++i) {
+      const uint64_t key = reader.key_of(burst[at[i]]);
+      const Bucket& home = reader.home(key);
+      results[i] = reader.index_at(home, home.equal_avx2(key), key);
     }
   }
 #endif
+  /// `at[i]`: the position of packet i.
+  template <typename At>
+  void run(const FlowKey* burst, const At& at, size_t count, uint32_t* results) const noexcept {
+#if HEADRACE_HAS_X86_VECTORS
+    if (simd() != Simd::portable) return run_avx2(burst, at, count, results);
+#endif
+    run_portable(burst, at, count, results);
+  }
 
   const Store* store;
   size_t position;
@@ -207,15 +222,12 @@ void WordTable::lookup(const FlowKey* burst, std::span<const uint8_t> active, ui
   const std::span<const uint8_t> wanted = same ? active.first(1) : active;
   const Reader reader(*store_.load(std::memory_order_acquire), words_, default_index());
   if (reader.store->memory.bytes() > kSmallStore) reader.prefetch(burst, wanted);
-#if HEADRACE_HAS_X86_VECTORS
-  if (simd() != Simd::portable) {
-    reader.run_avx2(burst, wanted, results);
+  // Mostly the whole burst is at the table: positions are then not looked up.
+  if (wanted.back() + size_t{1} == wanted.size()) {
+    reader.run(burst, Identity{}, wanted.size(), results);
   } else {
-    reader.run_portable(burst, wanted, results);
+    reader.run(burst, wanted, wanted.size(), results);
   }
-#else
-  reader.run_portable(burst, wanted, results);
-#endif
   if (same) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 

@@ -119,6 +119,40 @@ HEADRACE_AVX2 Forwarded forward_avx2(const ForwardBurst& burst, rte_mbuf** leavi
 }
 #endif
 
+/// True if all rules have the kind and the port of the first.
+bool have_first_kind(const ForwardBurst& burst) {
+  const Rule& first = burst.all_rules[burst.rules[0]];
+  const uint32_t kind = kind_of(first);
+  const PortHandle* out = first.forward.out;
+  uint32_t kinds = 0;
+  uintptr_t outs = 0;
+  // Independent loads: the rules' cache misses overlap.
+  for (size_t k = 0; k < burst.active.size(); ++k) {
+    const Rule& rule = burst.all_rules[burst.rules[k]];
+    kinds |= kind_of(rule) ^ kind;
+    outs |= reinterpret_cast<uintptr_t>(rule.forward.out) ^ reinterpret_cast<uintptr_t>(out);
+  }
+  return kinds == 0 && outs == 0;
+}
+
+#if HEADRACE_HAS_X86_VECTORS
+/// Its variant: kind and port lie in a rule's first 32 bytes, beside what may differ.
+HEADRACE_AVX2 bool have_first_kind_avx2(const ForwardBurst& burst) {
+  static_assert(offsetof(Rule, counter) == 4 && offsetof(Rule, body) == 8);
+  static_assert(offsetof(Rule, forward) + offsetof(ForwardRule, out) == 16);
+  const auto head_of = [&burst](size_t k) HEADRACE_AVX2 {
+    return _mm256_load_si256(reinterpret_cast<const __m256i*>(&burst.all_rules[burst.rules[k]]));
+  };
+  const __m256i first = head_of(0);
+  __m256i difference = _mm256_setzero_si256();
+  for (size_t k = 1; k < burst.active.size(); ++k) {
+    difference = _mm256_or_si256(difference, _mm256_xor_si256(first, head_of(k)));
+  }
+  const __m256i decisive = _mm256_setr_epi32(-1, 0, 0, 0, -1, -1, 0, 0);
+  return _mm256_testz_si256(difference, decisive) != 0;
+}
+#endif
+
 template <bool counted>
 Forwarded forward(const ForwardBurst& burst, rte_mbuf** leaving) {
   const uint8_t edits = burst.all_rules[burst.rules[0]].edits;
@@ -154,17 +188,10 @@ bool is_homogeneous(const ForwardBurst& burst) noexcept {
       (first.edits & kEditTunnel) != 0) {
     return false;
   }
-  const uint32_t kind = kind_of(first);
-  const PortHandle* out = first.forward.out;
-  uint32_t kinds = 0;
-  uintptr_t outs = 0;
-  // Independent loads: the rules' cache misses overlap.
-  for (size_t k = 0; k < burst.active.size(); ++k) {
-    const Rule& rule = burst.all_rules[burst.rules[k]];
-    kinds |= kind_of(rule) ^ kind;
-    outs |= reinterpret_cast<uintptr_t>(rule.forward.out) ^ reinterpret_cast<uintptr_t>(out);
-  }
-  return kinds == 0 && outs == 0;
+#if HEADRACE_HAS_X86_VECTORS
+  if (match::simd() >= match::Simd::avx2) return have_first_kind_avx2(burst);
+#endif
+  return have_first_kind(burst);
 }
 
 Forwarded forward_homogeneous(const ForwardBurst& burst, rte_mbuf** leaving) noexcept {

@@ -154,10 +154,12 @@ TEST_P(ForwardLevelTest, AgreesWithPortableAndEditsWhatTheRulesSay) {
   }
 }
 
-TEST_F(ForwardTest, RulesOfOtherKindsOrPortsAreNotAlike) {
+TEST_P(ForwardLevelTest, RulesOfOtherKindsOrPortsAreNotAlike) {
+  match::set_simd(GetParam());
   const std::vector<uint8_t> active = {0, 1};
   const std::vector<uint32_t> hit = {0, 1};
   const ForwardBurst burst{rules_.data(), hit.data(), active, nullptr, nullptr, nullptr, nullptr};
+  rules_[1].counter = 1;
   EXPECT_TRUE(is_homogeneous(burst));
   rules_[1].edits = kEditTtl;
   EXPECT_FALSE(is_homogeneous(burst));
