@@ -121,15 +121,35 @@ TEST_P(SimdVariantTest, WordTableAgreesWithNaive) {
   }
 }
 
-TEST(WordTableTest, ServesOneWordWithABitToSpare) {
+Match exact_metadata(Random& random) {
+  Match match;
+  const uint8_t value[8] = {0,
+                            0,
+                            0,
+                            0,
+                            0,
+                            0,
+                            static_cast<uint8_t>(below(random, 2)),
+                            static_cast<uint8_t>(below(random, 200))};
+  match.add(Field::metadata, value);
+  return match;
+}
+
+/// All 64 bits of a word; 0, which free memory holds, is among the keys.
+TEST_P(SimdVariantTest, WordTableOfAllBitsAgreesWithNaive) {
+  Random random(0);
+  for (unsigned seed = 1; seed <= 5; ++seed) {
+    WordTable table(exact_metadata(random).mask, 0, defer_not);
+    compare(table, {"exact_metadata", exact_metadata, any_priority}, 2000, 20000, seed);
+  }
+}
+
+TEST(WordTableTest, ServesOneWord) {
   Random random(0);
   EXPECT_TRUE(WordTable::serves(exact_mac(random).mask));
+  EXPECT_TRUE(WordTable::serves(exact_metadata(random).mask));
   EXPECT_FALSE(WordTable::serves(five_tuple(random).mask));
   EXPECT_FALSE(WordTable::serves(FlowKey{}));
-  Match metadata;
-  const uint8_t value[8] = {};
-  metadata.add(Field::metadata, value);
-  EXPECT_FALSE(WordTable::serves(metadata.mask));
   WordTable table(exact_mac(random).mask, 0, defer_not);
   EXPECT_FALSE(table.insert(five_tuple(random), 1, 1));
   EXPECT_FALSE(table.erase(five_tuple(random), 1));

@@ -30,9 +30,9 @@ constexpr uint64_t kUsed = uint64_t{1} << 63;
 /// Stores up to this size stay in the first cache: prefetching them costs more than it saves.
 constexpr size_t kSmallStore = size_t{16} << 10;
 
-uint64_t draw_multiplier() {
+uint64_t draw_word() {
   std::random_device random;
-  return uint64_t{random()} << 32 | random() | 1;
+  return uint64_t{random()} << 32 | random();
 }
 
 /// The positions of a burst that is at the table whole.
@@ -73,7 +73,7 @@ struct WordTable::Store {
   /// `home`: a power of two.
   Store(size_t home, uint64_t empty)
       : shift(64 - std::countr_zero(home)),
-        multiplier(draw_multiplier()),
+        multiplier(draw_word() | 1),
         buckets(home + kMaxProbe),
         memory(buckets * sizeof(Bucket)),
         bucket(memory.as<Bucket>()) {
@@ -125,7 +125,7 @@ struct WordTable::Slots {
 WordTable::WordTable(const FlowKey& mask, size_t expected, Defer defer)
     : mask_(mask),
       words_(mask),
-      empty_(~words_.mask(0)),
+      empty_(~words_.mask(0) != 0 ? ~words_.mask(0) : draw_word()),
       defer_(std::move(defer)),
       slots_(std::make_shared<Slots>()) {
   grow(expected);
@@ -136,8 +136,7 @@ WordTable::~WordTable() {
 }
 
 bool WordTable::serves(const FlowKey& mask) {
-  const MaskedWords words(mask);
-  return words.size() == 1 && words.mask(0) != ~uint64_t{0};
+  return MaskedWords(mask).size() == 1;
 }
 
 // --- look-up -----------------------------------------------------------------------------------
@@ -145,13 +144,14 @@ bool WordTable::serves(const FlowKey& mask) {
 /// A look-up's constants. The loops take a copy of their own: the compiler then knows that no store
 /// changes it, and keeps it in registers.
 struct WordTable::Reader {
-  Reader(const Store& from, const MaskedWords& words, uint32_t miss)
+  Reader(const Store& from, const MaskedWords& words, uint64_t free_key, uint32_t miss)
       : store(&from),
         position(words.position(0)),
         mask(words.mask(0)),
         multiplier(from.multiplier),
         shift(from.shift),
         bucket(from.bucket),
+        empty(free_key),
         otherwise(miss) {}
 
   [[nodiscard]] uint64_t key_of(const FlowKey& values) const noexcept {
@@ -166,10 +166,11 @@ struct WordTable::Reader {
     const uint64_t last = load(home.result[kSlots - 1]);
     if ((equal == 0) & ((last & kOverflowed) != 0)) [[unlikely]] {
       const uint64_t behind = store->search_behind(&home, key);
-      return behind != 0 ? index_of(behind) : otherwise;
+      return behind != 0 && key != empty ? index_of(behind) : otherwise;
     }
     const auto slot = static_cast<size_t>(std::countr_zero(equal | 1u << (kSlots - 1)));
-    const uint32_t hit = equal != 0 ? ~0u : 0;
+    // Where the mask leaves no bit to tell a free slot by, a packet can have the free slots' key.
+    const uint32_t hit = ((equal != 0) & (key != empty)) != 0 ? ~0u : 0;
     return (index_of(load(home.result[slot])) & hit) | (otherwise & ~hit);
   }
 
@@ -213,6 +214,7 @@ struct WordTable::Reader {
   uint64_t multiplier;
   int shift;
   const Bucket* bucket;
+  uint64_t empty;
   uint32_t otherwise;
 };
 
@@ -220,7 +222,7 @@ void WordTable::lookup(const FlowKey* burst, std::span<const uint8_t> active, ui
                        WordSet differ) const noexcept {
   const bool same = (words_.set() & differ) == 0;
   const std::span<const uint8_t> wanted = same ? active.first(1) : active;
-  const Reader reader(*store_.load(std::memory_order_acquire), words_, default_index());
+  const Reader reader(*store_.load(std::memory_order_acquire), words_, empty_, default_index());
   if (reader.store->memory.bytes() > kSmallStore) reader.prefetch(burst, wanted);
   // Mostly the whole burst is at the table: positions are then not looked up.
   if (wanted.back() + size_t{1} == wanted.size()) {
@@ -235,6 +237,7 @@ void WordTable::lookup(const FlowKey* burst, std::span<const uint8_t> active, ui
 
 /// The slot that holds `key`; null pointers if none does.
 WordTable::Slot WordTable::find(uint64_t key) const {
+  if (key == empty_) return {};
   Bucket* bucket = &slots_->store->home(key);
   for (size_t probe = 0; probe < kMaxProbe; ++probe, ++bucket) {
     if (const unsigned equal = bucket->equal_portable(key); equal != 0) {
@@ -291,6 +294,7 @@ void WordTable::grow(size_t entries) {
 bool WordTable::insert(const Match& match, uint16_t priority, uint32_t index) {
   if (!same_mask(match) || index >= kIndexLimit) return false;
   const uint64_t key = key_of(match);
+  if (key == empty_) return false;
   const Ranked rule = ranked(priority, index);
   ++size_;
   if (const Slot slot = find(key); slot.key != nullptr) {

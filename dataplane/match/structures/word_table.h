@@ -16,9 +16,10 @@
 // most; where that is not enough, the table grows with another draw.
 //
 // Change in place. Insert writes the result, then the key: a reader that sees the key sees its
-// result. Erase replaces the key by one that no packet has (a bit outside of the mask is set) and
-// leaves the result; the slot is used again only after a grace period. The table grows by building
-// twice the buckets aside and publishing them with one pointer.
+// result. Erase replaces the key by that of free slots, which no packet has (a bit outside of the
+// mask is set; a number drawn at random where the mask has no such bit, and then look-ups compare
+// it) and leaves the result; the slot is used again only after a grace period. The table grows by
+// building twice the buckets aside and publishing them with one pointer.
 //
 // Rules of one match but several priorities share a slot; it holds the highest, the others wait.
 //
@@ -45,13 +46,14 @@ class WordTable final : public Classifier {
   WordTable(const FlowKey& mask, size_t expected, Defer defer);
   ~WordTable() override;
 
-  /// True for a mask with bits in one word only, but not all 64 of it.
+  /// True for a mask with bits in one word only.
   [[nodiscard]] static bool serves(const FlowKey& mask);
 
   void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
               WordSet differ) const noexcept override;
 
-  /// True only for a match of the table's own mask.
+  /// True only for a match of the table's own mask; with a mask of all 64 bits, false for one key,
+  /// drawn at random, which marks free slots: a table built anew draws another.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;

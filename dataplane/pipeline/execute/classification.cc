@@ -205,10 +205,38 @@ void run_mixed(Execution& x, const AtTable& here) noexcept {
   if (others.count != 0) run_rules(x, others);
 }
 
+/// Goto for packets of several rules, if all have the first's next table and none notes its use;
+/// else false, and nothing is done.
+bool go_together(Execution& x, const AtTable& here) noexcept {
+  const Rule* all_rules = x.burst.program->rules;
+  const Rule& first = all_rules[x.rules[0]];
+  unsigned differ = first.track_idle;
+  for (size_t k = 0; k < here.active.size(); ++k) {
+    const Rule& rule = all_rules[x.rules[k]];
+    differ |= unsigned(rule.fast_path) ^ unsigned(first.fast_path);
+    differ |= unsigned{rule.next_table} ^ unsigned { first.next_table };
+    differ |= rule.track_idle;
+  }
+  if (differ != 0) return false;
+  uint64_t written = 0;
+  for (size_t k = 0; k < here.active.size(); ++k) {
+    const uint8_t i = here.active[k];
+    const Rule& rule = all_rules[x.rules[k]];
+    add(x.burst.counts[rule.counter], 1, x.lengths[i]);
+    uint64_t& metadata = x.keys[i].metadata;
+    metadata = (metadata & ~rule.general.metadata_mask) | rule.general.metadata;
+    written |= rule.general.metadata_mask;
+  }
+  if (written != 0) x.burst.metadata.differ |= kMetadataWord;
+  x.wait_at(first.next_table, here.members);
+  return true;
+}
+
 void run_many(Execution& x, const AtTable& here, bool missed) noexcept {
   if (may_be_two(x.rules.data(), here.active.size()) && run_two(x, here)) return;
   const Rule* all_rules = x.burst.program->rules;
   const FastPathClass first = all_rules[x.rules[0]].fast_path;
+  if (first == FastPathClass::go && go_together(x, here)) return;
   const bool may_forward = first == FastPathClass::forward || first == FastPathClass::drop;
   if (may_forward && (x.burst.with_set & here.members) == 0) {
     const ForwardBurst all = forward_burst(x, x.rules.data(), here.active);
