@@ -17,6 +17,7 @@ import numpy as np
 
 from headrace.bench.peers.frames import Bytes
 from headrace.machine.programs import find_program
+from headrace.protocols.control import ControlError, call_blocking
 
 TIMEOUT_S = 20.0
 _HEADER = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, 1)
@@ -41,6 +42,15 @@ def read_capture(path: Path) -> list[bytes]:
     return frames
 
 
+def _received(control: Path) -> int:
+    """The frames that the gateway has taken in; 0 while it does not answer yet."""
+    try:
+        counters = call_blocking(control, "counters")
+    except ControlError:
+        return 0
+    return int(counters["ports"]["a"]["rx_packets"])
+
+
 @cache
 def _encrypted(configuration: str, raw: bytes, length: int, macs: tuple[str, str]) -> Bytes:
     frames = np.frombuffer(raw, np.uint8).reshape(-1, length)
@@ -60,19 +70,19 @@ def _encrypted(configuration: str, raw: bytes, length: int, macs: tuple[str, str
         config["function"] = json.loads(configuration)
         (place / "vnf.json").write_text(json.dumps(config))
         program = find_program("headrace-vnf")
+        control = place / "vnf.ctl"
         command = [str(program), "basestation", "--config", str(place / "vnf.json")]
+        command += ["--ctl", str(control)]
         with (place / "log").open("wb") as log:
             child = subprocess.Popen(command, stdout=log, stderr=log)  # noqa: S603
-        deadline = time.monotonic() + TIMEOUT_S
-        while len(read_capture(place / "out.pcap")) < len(frames):
+        try:
+            deadline = time.monotonic() + TIMEOUT_S
+            while _received(control) < len(frames):
+                if child.poll() is not None or time.monotonic() > deadline:
+                    break
+                time.sleep(0.05)
+        finally:
             # What its stdio holds back comes with its end.
-            if child.poll() is None and time.monotonic() > deadline - TIMEOUT_S + 1.0:
-                child.terminate()
-                child.wait(10)
-            elif child.poll() is not None or time.monotonic() > deadline:
-                break
-            time.sleep(0.05)
-        if child.poll() is None:
             child.terminate()
             child.wait(10)
         encrypted = read_capture(place / "out.pcap")
