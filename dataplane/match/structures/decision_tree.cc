@@ -35,12 +35,20 @@ size_t slots_behind(const TreeSlot& node) {
   return size_t{1} << std::popcount(node.bits);
 }
 
-TreeLeaf leaf_of(const TreeSlot& slot) {
-  return TreeLeaf(tree_child<uint64_t>(slot.next));
-}
-
 bool empty(const TreeSlot& slot) {
   return tree_child<uint64_t>(slot.next) == nullptr;
+}
+
+TreeSearch* search_for(Simd level) {
+  switch (level) {
+    case Simd::avx512:
+      return search_trees_avx512;
+    case Simd::avx2:
+      return search_trees_avx2;
+    case Simd::portable:
+      return search_trees;
+  }
+  return search_trees;
 }
 
 void publish(TreeSlot& slot, uint64_t next) {
@@ -52,7 +60,7 @@ void publish(TreeSlot& slot, uint64_t next) {
 DecisionTree::DecisionTree(WordSet words, Defer defer)
     : defer_(std::move(defer)),
       used_(words),
-      wide_(simd() == Simd::avx512),
+      search_(search_for(simd())),
       shared_(std::make_shared<Shared>()) {
   for (size_t at = 0; at < kFieldWords; ++at) {
     if ((words >> at & 1) != 0) words_.push_back(static_cast<uint8_t>(at));
@@ -86,7 +94,7 @@ void DecisionTree::lookup(const FlowKey* burst, std::span<const uint8_t> active,
     left += difference == 0 ? 1 : 0;
   }
   const TreeView view{roots_.load(std::memory_order_acquire), kTrees + 1, words_};
-  (wide_ ? search_trees_avx512 : search_trees)(view, burst, slots, left, best);
+  search_(view, burst, slots, left, best);
   const uint32_t otherwise = default_index();
   if (left != count) std::fill_n(results, count, otherwise);
   for (size_t k = 0; k < left; ++k) {
@@ -120,10 +128,8 @@ DecisionTree::Rule DecisionTree::rule_of(const Match& match, uint16_t priority,
 
 DecisionTree::Rule DecisionTree::rule_in(const TreeLeaf& leaf, size_t at) const {
   Rule rule;
-  for (size_t w = 0; w < words_.size(); ++w) {
-    rule.values[w] = leaf.values(w)[at];
-    rule.masks[w] = leaf.masks(w)[at];
-  }
+  std::copy_n(leaf.values(at), words_.size(), rule.values.begin());
+  std::copy_n(leaf.masks(at), words_.size(), rule.masks.begin());
   rule.result = leaf.result(at);
   return rule;
 }
@@ -131,14 +137,12 @@ DecisionTree::Rule DecisionTree::rule_in(const TreeLeaf& leaf, size_t at) const 
 /// True if the leaf has this rule there: the same match and priority.
 bool DecisionTree::is_at(const Rule& rule, const TreeLeaf& leaf, size_t at) const {
   if (priority_of(leaf.result(at)) != priority_of(rule.result)) return false;
-  for (size_t w = 0; w < words_.size(); ++w) {
-    if (leaf.values(w)[at] != rule.values[w] || leaf.masks(w)[at] != rule.masks[w]) return false;
-  }
-  return true;
+  return std::equal(leaf.values(at), leaf.masks(at), rule.values.begin()) &&
+         std::equal(leaf.masks(at), leaf.masks(at) + words_.size(), rule.masks.begin());
 }
 
 std::optional<size_t> DecisionTree::position_in(const Rule& rule, const TreeLeaf& leaf) const {
-  for (size_t at = 0; at < leaf.count; ++at) {
+  for (size_t at = 0; at < leaf.count(); ++at) {
     if (is_at(rule, leaf, at)) return at;
   }
   return std::nullopt;
@@ -188,7 +192,7 @@ std::optional<size_t> DecisionTree::tree_of(const Rule& rule) const {
         return true;
       });
     }
-    if (!empty(*slot) && position_in(rule, leaf_of(*slot)).has_value()) return tree;
+    if (!empty(*slot) && position_in(rule, leaf_in(*slot)).has_value()) return tree;
   }
   return std::nullopt;
 }
@@ -237,54 +241,45 @@ void DecisionTree::add_below(TreeSlot& slot, const Rule& rule) {
     });
     return;
   }
-  uint64_t none = 0;
-  const TreeLeaf old = empty(slot) ? TreeLeaf(&none) : leaf_of(slot);
+  TreeRules added(words_.size());
+  added.add(rule.values.data(), rule.masks.data(), rule.result);
+  if (empty(slot)) return publish(slot, make_leaf(added, std::array{uint32_t{0}}));
+  const TreeLeaf old = leaf_in(slot);
   size_t before = 0;
-  while (before < old.count && priority_of(old.result(before)) >= priority_of(rule.result)) {
+  while (before < old.count() && priority_of(old.result(before)) >= priority_of(rule.result)) {
     ++before;
   }
-  auto* const memory = static_cast<uint64_t*>(shared_->arena.take(leaf_bytes(old.count + 1)));
-  memory[0] = old.count + 1;
-  const TreeLeaf made(memory);
-  const auto copy = [&](const uint64_t* from, uint64_t* to, uint64_t added) {
-    std::copy_n(from, before, to);
-    to[before] = added;
-    std::copy_n(from + before, old.count - before, to + before + 1);
-  };
-  copy(old.memory + 1, memory + 1, rule.result);
-  for (size_t w = 0; w < words_.size(); ++w) {
-    copy(old.values(w), made.values(w), rule.values[w]);
-    copy(old.masks(w), made.masks(w), rule.masks[w]);
+  const TreeLeaf made = new_leaf(old.count() + 1);
+  std::copy(old.rule(0), old.rule(before), made.rule(0));
+  put_rule(made, before, rule.values.data(), rule.masks.data(), rule.result);
+  std::copy(old.rule(before), old.rule(old.count()), made.rule(before + 1));
+  // The bits of signatures are chosen anew when there are twice the rules.
+  if (std::has_single_bit(made.count())) {
+    made.sign();
+  } else {
+    made.sign_as_with_added(old, before);
   }
-  publish(slot, tree_next(memory, 0, priority));
-  if (old.count != 0) retire(old.memory, leaf_bytes(old.count));
+  publish(slot, tree_next(made.memory(), 0, priority));
+  retire(old.memory(), old.bytes());
 }
 
 /// Takes the rule out of all leaves of a tree that has it.
 void DecisionTree::remove(TreeSlot& root, const Rule& rule) {
   for_each_leaf(root, rule, [&](TreeSlot& slot) {
     if (empty(slot)) return;
-    const TreeLeaf old = leaf_of(slot);
+    const TreeLeaf old = leaf_in(slot);
     const std::optional<size_t> gone = position_in(rule, old);
     if (!gone.has_value()) return;
     uint64_t next = 0;
-    if (old.count > 1) {
-      auto* const memory = static_cast<uint64_t*>(shared_->arena.take(leaf_bytes(old.count - 1)));
-      memory[0] = old.count - 1;
-      const TreeLeaf made(memory);
-      const auto copy = [&](const uint64_t* from, uint64_t* to) {
-        std::copy_n(from, *gone, to);
-        std::copy_n(from + *gone + 1, old.count - *gone - 1, to + *gone);
-      };
-      copy(old.memory + 1, memory + 1);
-      for (size_t w = 0; w < words_.size(); ++w) {
-        copy(old.values(w), made.values(w));
-        copy(old.masks(w), made.masks(w));
-      }
-      next = tree_next(memory, 0, priority_of(made.result(0)));
+    if (old.count() > 1) {
+      const TreeLeaf made = new_leaf(old.count() - 1);
+      std::copy(old.rule(0), old.rule(*gone), made.rule(0));
+      std::copy(old.rule(*gone + 1), old.rule(old.count()), made.rule(*gone));
+      made.sign_as_without(old, *gone);
+      next = tree_next(made.memory(), 0, priority_of(made.result(0)));
     }
     publish(slot, next);
-    retire(old.memory, leaf_bytes(old.count));
+    retire(old.memory(), old.bytes());
   });
 }
 
@@ -293,23 +288,23 @@ void DecisionTree::remove(TreeSlot& root, const Rule& rule) {
 std::optional<TreeSlot> DecisionTree::cut_leaf(const TreeSlot& slot, size_t tree) {
   for (;;) {
     if (empty(slot)) return std::nullopt;
-    const TreeLeaf leaf = leaf_of(slot);
+    const TreeLeaf leaf = leaf_in(slot);
     TreeRules rules(words_.size());
     std::vector<TreeItem> items;
-    for (uint32_t at = 0; at < leaf.count; ++at) {
+    for (uint32_t at = 0; at < leaf.count(); ++at) {
       const Rule rule = rule_in(leaf, at);
       rules.add(rule.values.data(), rule.masks.data(), rule.result);
       const uint32_t copies = copies_of(roots()[tree], rule);
       items.push_back({at, std::max<uint32_t>(kMostCopies / copies, 1)});
     }
     std::vector<bool> aside(rules.size());
-    const TreeDraft draft = draft_tree(rules, items, aside);
-    if (draft.children.empty()) return std::nullopt;
+    const std::optional<TreeDraft> draft = draft_tree(rules, items, aside, SIZE_MAX);
+    if (draft->children.empty()) return std::nullopt;
     std::vector<Rule> others;
     for (size_t at = 0; at < aside.size(); ++at) {
       if (aside[at]) others.push_back(rule_in(leaf, at));
     }
-    if (others.empty()) return make_tree(rules, draft, aside);
+    if (others.empty()) return make_tree(rules, *draft);
     for (const Rule& rule : others) {
       add(rule, tree + 1);
       remove(roots()[tree], rule);
@@ -321,7 +316,7 @@ std::optional<TreeSlot> DecisionTree::cut_leaf(const TreeSlot& slot, size_t tree
 std::optional<TreeSlot> DecisionTree::cut_below(TreeSlot& slot, const Rule& rule, size_t tree) {
   if (slot.leaf()) {
     if (empty(slot)) return std::nullopt;
-    const size_t count = leaf_of(slot).count;
+    const size_t count = leaf_in(slot).count();
     if (count < kGrownLeaf || !std::has_single_bit(count)) return std::nullopt;
     return cut_leaf(slot, tree);
   }
@@ -337,7 +332,7 @@ std::optional<TreeSlot> DecisionTree::cut_below(TreeSlot& slot, const Rule& rule
   auto* const slots = static_cast<TreeSlot*>(shared_->arena.take(bytes));
   std::memcpy(slots, old, bytes);
   for (const auto& [at, made] : cut) {
-    if (!empty(old[at])) retire(leaf_of(old[at]).memory, leaf_bytes(leaf_of(old[at]).count));
+    if (!empty(old[at])) retire(leaf_in(old[at]).memory(), leaf_in(old[at]).bytes());
     slots[at] = made;
   }
   publish(slot, tree_next(slots, slot.next & TreeSlot::kWord, tree_priority(slot.next)));
@@ -354,7 +349,7 @@ void DecisionTree::cut_grown_leaves(const Rule& rule, size_t tree) {
   std::memcpy(slots, old, kBytes);
   slots[tree] = *made;
   roots_.store(slots, std::memory_order_release);
-  if (!empty(old[tree])) retire(leaf_of(old[tree]).memory, leaf_bytes(leaf_of(old[tree]).count));
+  if (!empty(old[tree])) retire(leaf_in(old[tree]).memory(), leaf_in(old[tree]).bytes());
   retire(old, kBytes);
 }
 
@@ -388,9 +383,9 @@ bool DecisionTree::replace(const Match& match, uint16_t priority, uint32_t index
   if (!tree.has_value()) return false;
   for_each_leaf(roots()[*tree], rule, [&](TreeSlot& slot) {
     if (empty(slot)) return;
-    const std::optional<size_t> at = position_in(rule, leaf_of(slot));
+    const std::optional<size_t> at = position_in(rule, leaf_in(slot));
     if (at.has_value()) {
-      __atomic_store_n(&leaf_of(slot).result(*at), rule.result, __ATOMIC_RELEASE);
+      __atomic_store_n(&leaf_in(slot).result(*at), rule.result, __ATOMIC_RELEASE);
     }
   });
   return true;
@@ -399,8 +394,7 @@ bool DecisionTree::replace(const Match& match, uint16_t priority, uint32_t index
 /// Copies what is behind a slot to another forest.
 TreeSlot DecisionTree::copy_of(const TreeSlot& slot, DecisionTree& to) const {
   if (empty(slot)) return slot;
-  const size_t bytes =
-      slot.leaf() ? leaf_bytes(leaf_of(slot).count) : slots_behind(slot) * sizeof(TreeSlot);
+  const size_t bytes = slot.leaf() ? leaf_in(slot).bytes() : slots_behind(slot) * sizeof(TreeSlot);
   void* const memory = to.shared_->arena.take(bytes);
   std::memcpy(memory, tree_child<void>(slot.next), bytes);
   const TreeSlot copy{slot.bits, (slot.next & ~TreeSlot::kAddress) | tree_next(memory, 0, 0)};
@@ -438,7 +432,7 @@ size_t DecisionTree::masks() const {
 
 size_t DecisionTree::unfitted() const {
   const TreeSlot& last = roots()[kTrees];
-  return empty(last) ? 0 : leaf_of(last).count;
+  return empty(last) ? 0 : leaf_in(last).count();
 }
 
 size_t DecisionTree::memory_bytes() const {

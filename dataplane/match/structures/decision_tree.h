@@ -2,12 +2,12 @@
 // Rules of many masks, as access lists and firewalls have them: a few decision trees.
 //
 // A node branches on bits of one word of the packet, those that separate its rules best; a leaf
-// holds a few rules, which are compared eight at a time. A rule that leaves the bits open on which
-// a tree branches would be in very many leaves: it goes to the next tree, which branches on others.
-// What fits no tree goes to a last one that is a single leaf. A look-up takes the trees one after
-// the other and leaves out all that can't better what it has, by the greatest priority that each
-// slot carries. So it depends on the rules alone, and no rule takes more than kMostCopies times its
-// size in one tree.
+// holds a few rules, which are compared sixteen at a time. A rule that leaves the bits open on
+// which a tree branches would be in very many leaves: it goes to the next tree, which branches on
+// others. What fits no tree goes to a last one that is a single leaf. A look-up takes the trees one
+// after the other and leaves out all that can't better what it has, by the greatest priority that
+// each slot carries. So it depends on the rules alone, and no rule takes more than kMostCopies
+// times its size in one tree.
 //
 // Words in which all rules ask for the same (eth_type, mostly) are compared once per packet. A rule
 // that asks for another there, or for a word that no rule asked for, is refused: plan anew.
@@ -80,6 +80,9 @@ class DecisionTree final : public Classifier {
 
   [[nodiscard]] bool in_form(const Match& match) const;
   [[nodiscard]] Rule rule_of(const Match& match, uint16_t priority, uint32_t index) const;
+  [[nodiscard]] TreeLeaf leaf_in(const TreeSlot& slot) const {
+    return {tree_child<uint64_t>(slot.next), words_.size()};
+  }
   [[nodiscard]] Rule rule_in(const TreeLeaf& leaf, size_t at) const;
   [[nodiscard]] bool is_at(const Rule& rule, const TreeLeaf& leaf, size_t at) const;
   [[nodiscard]] std::optional<size_t> position_in(const Rule& rule, const TreeLeaf& leaf) const;
@@ -100,12 +103,11 @@ class DecisionTree final : public Classifier {
   void cut_grown_leaves(const Rule& rule, size_t tree);
 
   [[nodiscard]] uint64_t make_leaf(const TreeRules& rules, std::span<const uint32_t> which);
-  [[nodiscard]] TreeSlot make_tree(const TreeRules& rules, const TreeDraft& draft,
-                                   const std::vector<bool>& aside);
+  [[nodiscard]] TreeSlot make_tree(const TreeRules& rules, const TreeDraft& draft);
   [[nodiscard]] TreeSlot copy_of(const TreeSlot& slot, DecisionTree& to) const;
-  [[nodiscard]] size_t leaf_bytes(size_t rules) const {
-    return TreeLeaf::bytes(rules, words_.size());
-  }
+  [[nodiscard]] TreeLeaf new_leaf(size_t rules);
+  void put_rule(const TreeLeaf& leaf, size_t at, const uint64_t* values, const uint64_t* masks,
+                Ranked result) const;
   void retire(void* memory, size_t bytes);
   void flush_retired();
   [[nodiscard]] TreeSlot* roots() const { return roots_.load(std::memory_order_relaxed); }
@@ -116,8 +118,8 @@ class DecisionTree final : public Classifier {
   FlowKey same_mask_{};         ///< words in which all rules ask for the same
   FlowKey same_value_{};
   MaskedWords same_;
-  WordSet used_{0};  ///< all words that rules match
-  bool wide_;        ///< look-ups use AVX-512
+  WordSet used_{0};     ///< all words that rules match
+  TreeSearch* search_;  ///< the variant for this processor
   std::shared_ptr<Shared> shared_;
   std::atomic<TreeSlot*> roots_{nullptr};
   std::vector<std::pair<void*, size_t>> retired_;  ///< unlinked, readers may still see them

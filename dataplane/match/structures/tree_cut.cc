@@ -140,7 +140,9 @@ TreeCut choose_cut(const TreeRules& rules, std::span<const TreeItem> items) {
       std::min<size_t>(kMostBits, static_cast<size_t>(std::bit_width(items.size() / 2)));
   TreeCut best;
   double least = kWorthwhile * static_cast<double>(sample.size());
-  for (const uint32_t copies : {1u, 4u, kMostCopies}) {
+  uint32_t most_copies = 0;
+  for (const TreeItem& item : items) most_copies = std::max(most_copies, item.copies);
+  for (const uint32_t copies : {1u, 4u, most_copies}) {
     for (size_t word = 0; word < rules.words(); ++word) {
       WordCut cut(rules, word, sample, most_bits, copies);
       cut.choose();
@@ -154,12 +156,15 @@ TreeCut choose_cut(const TreeRules& rules, std::span<const TreeItem> items) {
 
 namespace {
 
-void divide(const TreeRules& rules, std::span<const TreeItem> items, TreeDraft& draft,
-            std::vector<bool>& aside) {
+/// False if the leaves have more rules than there is room for.
+bool divide(const TreeRules& rules, std::span<const TreeItem> items, TreeDraft& draft,
+            std::vector<bool>& aside, size_t& room) {
   if (items.size() > kLeafRules) draft.cut = choose_cut(rules, items);
   if (draft.cut.bits == 0) {
     for (const TreeItem& item : items) draft.rules.push_back(item.rule);
-    return;
+    if (items.size() > room) return false;
+    room -= items.size();
+    return true;
   }
   std::vector<std::vector<TreeItem>> parts(size_t{1} << std::popcount(draft.cut.bits));
   for (const TreeItem& item : items) {
@@ -180,17 +185,32 @@ void divide(const TreeRules& rules, std::span<const TreeItem> items, TreeDraft& 
   }
   draft.children.resize(parts.size());
   for (size_t i = 0; i < parts.size(); ++i) {
-    divide(rules, parts[i], draft.children[i], aside);
+    if (!divide(rules, parts[i], draft.children[i], aside, room)) return false;
     parts[i] = {};
   }
+  return true;
+}
+
+/// Takes rules that were put aside out of leaves that came before, and puts the others in order.
+void finish(const TreeRules& rules, const std::vector<bool>& aside, TreeDraft& draft) {
+  for (TreeDraft& child : draft.children) {
+    finish(rules, aside, child);
+    draft.priority = std::max(draft.priority, child.priority);
+  }
+  std::erase_if(draft.rules, [&aside](uint32_t rule) { return aside[rule]; });
+  std::stable_sort(draft.rules.begin(), draft.rules.end(), [&rules](uint32_t a, uint32_t b) {
+    return priority_of(rules.result(a)) > priority_of(rules.result(b));
+  });
+  if (!draft.rules.empty()) draft.priority = priority_of(rules.result(draft.rules[0]));
 }
 
 }  // namespace
 
-TreeDraft draft_tree(const TreeRules& rules, std::span<const TreeItem> items,
-                     std::vector<bool>& aside) {
+std::optional<TreeDraft> draft_tree(const TreeRules& rules, std::span<const TreeItem> items,
+                                    std::vector<bool>& aside, size_t most) {
   TreeDraft draft;
-  divide(rules, items, draft, aside);
+  if (!divide(rules, items, draft, aside, most)) return std::nullopt;
+  finish(rules, aside, draft);
   return draft;
 }
 

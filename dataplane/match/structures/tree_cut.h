@@ -6,10 +6,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "match/structures/hash_table.h"
+#include "match/structures/tree_leaf.h"
 
 namespace headrace::match {
 
@@ -36,8 +38,8 @@ class TreeRules {
 };
 
 /// A leaf of more rules is cut, if that makes it smaller.
-inline constexpr size_t kLeafRules = 8;
-/// Leaves of one tree that a rule may be in.
+inline constexpr size_t kLeafRules = SignatureBlock::kRules;
+/// Leaves of one tree that a rule may be in, unless all rules are tried in one tree.
 inline constexpr uint32_t kMostCopies = 32;
 
 /// A rule in a node, and in how many leaves below it may be.
@@ -49,8 +51,8 @@ struct TreeItem {
 /// Bits of one word.
 struct TreeCut {
   size_t word{0};
-  uint64_t bits{0};              ///< 0: no cut is worth it
-  uint32_t copies{kMostCopies};  ///< a rule that would be in more children goes aside
+  uint64_t bits{0};    ///< 0: no cut is worth it
+  uint32_t copies{0};  ///< a rule that would be in more children goes aside
 };
 
 /// The bits that separate these rules best.
@@ -60,11 +62,14 @@ struct TreeCut {
 struct TreeDraft {
   TreeCut cut{};
   std::vector<TreeDraft> children{};  ///< none: a leaf
-  std::vector<uint32_t> rules{};      ///< of a leaf
+  std::vector<uint32_t> rules{};      ///< of a leaf, by descending priority
+  uint16_t priority{0};               ///< the greatest of its rules
 };
 
-/// Plans a tree of `items`. Rules put aside are marked in `aside`; leaves may still name them.
-[[nodiscard]] TreeDraft draft_tree(const TreeRules& rules, std::span<const TreeItem> items,
-                                   std::vector<bool>& aside);
+/// Plans a tree of `items`. Rules put aside are marked in `aside`. Nothing if leaves would hold
+/// more than `most` rules together.
+[[nodiscard]] std::optional<TreeDraft> draft_tree(const TreeRules& rules,
+                                                  std::span<const TreeItem> items,
+                                                  std::vector<bool>& aside, size_t most);
 
 }  // namespace headrace::match

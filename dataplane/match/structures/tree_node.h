@@ -5,11 +5,8 @@
 // some bits of one word of FlowKey, its number of slots being 2 to the power of these bits; or a
 // leaf, which is a few rules. So every level of a look-up touches one cache line.
 //
-// A leaf is the number of its rules, then their results by descending priority, then by word all
-// values and all masks: 8 rules are compared at a time.
-//
 // Thread safety: a slot's `bits` never changes while a worker can see it, `next` is replaced by one
-// store; a leaf never changes but for its results, each by one store.
+// store.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +20,7 @@
 #include "match/fields/fields.h"
 #include "match/structures/block.h"
 #include "match/structures/hash_table.h"
+#include "match/structures/tree_leaf.h"
 
 namespace headrace::match {
 
@@ -49,32 +47,13 @@ T* tree_child(uint64_t next) {
 inline uint16_t tree_priority(uint64_t next) {
   return static_cast<uint16_t>(next >> TreeSlot::kPriorityShift);
 }
+/// True if a rule of this priority is better than `best`.
+inline bool better_than(uint64_t priority, Ranked best) {
+  return best >> 32 < (uint64_t{1} << 31 | priority);
+}
 /// True if a rule behind `next` may be better than `best`.
 inline bool tree_open(uint64_t next, Ranked best) {
-  return best >> 32 < (uint64_t{1} << 31 | next >> TreeSlot::kPriorityShift);
-}
-
-/// A leaf's parts.
-struct TreeLeaf {
-  explicit TreeLeaf(uint64_t* leaf) : memory(leaf), count(static_cast<size_t>(leaf[0])) {}
-
-  [[nodiscard]] Ranked& result(size_t rule) const { return memory[1 + rule]; }
-  [[nodiscard]] uint64_t* values(size_t word) const { return memory + 1 + count * (1 + 2 * word); }
-  [[nodiscard]] uint64_t* masks(size_t word) const { return values(word) + count; }
-
-  static size_t bytes(size_t count, size_t words) { return 8 * (1 + count * (1 + 2 * words)); }
-
-  uint64_t* memory;
-  size_t count;
-};
-
-/// The bits of `from` that `bits` names, side by side: what the instruction pext does.
-inline uint64_t gather_bits_portable(uint64_t from, uint64_t bits) {
-  uint64_t gathered = 0;
-  for (unsigned at = 0; bits != 0; bits &= bits - 1, ++at) {
-    gathered |= (from >> __builtin_ctzll(bits) & 1) << at;
-  }
-  return gathered;
+  return better_than(next >> TreeSlot::kPriorityShift, best);
 }
 
 /// A forest of decision trees, as a look-up sees it.
@@ -84,11 +63,17 @@ struct TreeView {
   std::span<const uint8_t> words;  ///< positions of the words that leaves compare
 };
 
+/// A variant of search_trees().
+using TreeSearch = void(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
+                        size_t count, Ranked* best) noexcept;
+
 /// Worker: best[k] becomes the greater of itself and the best result for burst[slots[k]]. `count`
 /// packets, at most a burst.
 void search_trees(const TreeView& view, const FlowKey* burst, const uint8_t* slots, size_t count,
                   Ranked* best) noexcept;
-/// Its variant for AVX-512, where simd() allows it.
+/// Its variants for AVX2 and AVX-512, where simd() allows them.
+void search_trees_avx2(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
+                       size_t count, Ranked* best) noexcept;
 void search_trees_avx512(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
                          size_t count, Ranked* best) noexcept;
 
@@ -105,7 +90,8 @@ class TreeArena {
       return memory;
     }
     if (left_ < lines) {
-      const size_t chunk = std::max(lines * kCacheLine, kChunk);
+      // A large forest is on huge pages, a small one takes no more than it needs.
+      const size_t chunk = std::max(lines * kCacheLine, std::clamp(bytes_, kSmallChunk, kHugePage));
       chunks_.emplace_back(chunk);
       bytes_ += chunks_.back().bytes();
       at_ = chunks_.back().as<uint8_t>();
@@ -122,7 +108,7 @@ class TreeArena {
   [[nodiscard]] size_t bytes() const { return bytes_; }
 
  private:
-  static constexpr size_t kChunk = size_t{256} << 10;
+  static constexpr size_t kSmallChunk = size_t{256} << 10;
 
   static size_t lines_of(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine; }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "match/structures/tree_search.h"
 
+#include <bit>
+
 namespace headrace::match {
 namespace {
 
@@ -8,24 +10,14 @@ struct Portable {
   static uint64_t gather_bits(uint64_t from, uint64_t bits) {
     return gather_bits_portable(from, bits);
   }
+  static int count_bits(uint64_t bits) { return std::popcount(bits); }
 
-  /// The better of `best` and the leaf's first rule that matches.
-  template <size_t kWords>
-  static Ranked scan(const uint64_t* leaf, const uint8_t* words, size_t n_words,
-                     const FlowKey& packet, Ranked best) {
-    const auto count = static_cast<size_t>(leaf[0]);
-    const uint64_t* const rules = leaf + 1 + count;
-    for (size_t rule = 0; rule < count; ++rule) {
-      uint64_t difference = 0;
-      for (size_t w = 0; w < n_words; ++w) {
-        const uint64_t* const values = rules + 2 * w * count + rule;
-        difference |= (word(packet, words[w]) & values[count]) ^ values[0];
-      }
-      if (difference != 0) continue;
-      const Ranked result = __atomic_load_n(&leaf[1 + rule], __ATOMIC_RELAXED);
-      return result > best ? result : best;
+  static uint32_t candidates(const SignatureBlock& block, uint16_t signature) {
+    uint32_t candidates = 0;
+    for (size_t rule = 0; rule < SignatureBlock::kRules; ++rule) {
+      candidates |= uint32_t{(signature & block.masks[rule]) == block.values[rule]} << rule;
     }
-    return best;
+    return candidates;
   }
 };
 
