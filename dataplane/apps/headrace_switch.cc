@@ -81,6 +81,10 @@ void add_methods(ControlServer& server, runtime::Switch& the_switch) {
   server.on("links", [&the_switch](const json&) -> Result<json> {
     return runtime::report_links(the_switch);
   });
+  server.on("rebalance", [&the_switch](const json&) -> Result<json> {
+    the_switch.rebalance();
+    return runtime::report_show(the_switch).at("workers");
+  });
   server.on("cycles", [&the_switch](const json& params) -> Result<json> {
     if (params.contains("stages")) {
       the_switch.set_stage_timing(params.at("stages").get<bool>());

@@ -23,7 +23,7 @@ rte_mempool* make(const MempoolOptions& options) {
   const unsigned flags =
       rte_eal_iova_mode() == RTE_IOVA_VA ? unsigned{RTE_MEMPOOL_F_NO_IOVA_CONTIG} : 0;
   Mempool pool(rte_mempool_create_empty(options.name.c_str(), options.buffers, each, options.cache,
-                                        sizeof common, SOCKET_ID_ANY, flags));
+                                        sizeof common, options.node, flags));
   if (!pool) return nullptr;
   const int refused = rte_mempool_set_ops_byname(pool.get(), rte_mbuf_best_mempool_ops(), nullptr);
   if (refused != 0) {

@@ -26,6 +26,7 @@ struct MempoolOptions {
   uint16_t private_size = 0;
   /// Bytes of packet that fit one buffer, headroom (RTE_PKTMBUF_HEADROOM) not counted.
   uint16_t data_size = 2048;
+  int node = -1;  ///< NUMA node that its memory is to be of; -1: any
 };
 
 /// Makes a pool of mbufs. Fails with how much memory it would have taken.

@@ -5,7 +5,11 @@
 #include <rte_lcore.h>
 #include <sched.h>
 
+#include <charconv>
 #include <cstring>
+#include <filesystem>
+#include <string>
+#include <system_error>
 #include <thread>
 
 namespace headrace::eal {
@@ -25,6 +29,20 @@ bool is_cpu_usable(uint32_t cpu) {
   bool usable = false;
   std::thread([&] { usable = pin_this_thread(cpu).has_value(); }).join();
   return usable;
+}
+
+std::optional<int> numa_node_of(uint32_t cpu) {
+  // The kernel has a link to the node in the CPU's directory.
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           fmt::format("/sys/devices/system/cpu/cpu{}", cpu), error)) {
+    const std::string name = entry.path().filename().string();
+    int node = 0;
+    if (!name.starts_with("node")) continue;
+    const auto [end, failed] = std::from_chars(name.data() + 4, name.data() + name.size(), node);
+    if (failed == std::errc{} && end == name.data() + name.size()) return node;
+  }
+  return std::nullopt;
 }
 
 void name_this_thread(const char* name) {

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/result.h"
 
@@ -14,6 +15,9 @@ Result<> pin_this_thread(uint32_t cpu);
 
 /// Whether a thread of this process may run on `cpu`.
 [[nodiscard]] bool is_cpu_usable(uint32_t cpu);
+
+/// The NUMA node of a CPU; nothing on machines that do not say.
+[[nodiscard]] std::optional<int> numa_node_of(uint32_t cpu);
 
 /// Names the calling thread, as `top -H` shows it; at most 15 characters count.
 void name_this_thread(const char* name);

@@ -197,6 +197,18 @@ TEST_F(ClientTest, ControllersAndWorkersFollowTheirColumns) {
          "other_config:pmd-maxsleep=50"});
   EXPECT_EQ(client.with([](auto& fake, auto&) { return fake.workers; }),
             (WorkerConfig{.cpus = std::vector<unsigned>{0, 1}, .max_sleep_us = 50}));
+  vsctl({"set", "Open_vSwitch", ".", "other_config:pmd-rxq-assign=group",
+         "other_config:pmd-auto-lb=true", "other_config:pmd-auto-lb-rebal-interval=0",
+         "other_config:pmd-auto-lb-load-threshold=70",
+         "other_config:pmd-auto-lb-improvement-threshold=101"});
+  EXPECT_EQ(client.with([](auto& fake, auto&) { return fake.workers; }),
+            (WorkerConfig{.cpus = std::vector<unsigned>{0, 1},
+                          .max_sleep_us = 50,
+                          .rxq_assign = "group",
+                          .auto_lb = true,
+                          .auto_lb_interval_minutes = 1,
+                          .auto_lb_load_threshold = 70,
+                          .auto_lb_improvement_threshold = 25}));
 }
 
 TEST_F(ClientTest, PatchPortsPairAcrossBridges) {

@@ -178,11 +178,54 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
   return row;
 }
 
+/// A number of other_config within bounds; what is none is noted, and `otherwise` holds.
+uint32_t read_bounded(const StringMap& config, const std::string& key, uint32_t most,
+                      uint32_t otherwise, Notes& notes) {
+  const auto text = lookup(config, key);
+  if (!text) {
+    return otherwise;
+  }
+  const auto number = parse_unsigned(*text);
+  if (number && *number <= most) {
+    return static_cast<uint32_t>(*number);
+  }
+  notes.push_back(fmt::format("other_config:{} '{}' is not 0 to {}", key, *text, most));
+  return otherwise;
+}
+
+/// How receive queues are dealt to workers.
+void read_queue_assignment(const StringMap& config, WorkerConfig& workers, Notes& notes) {
+  if (const auto text = lookup(config, "pmd-rxq-assign")) {
+    if (*text == "roundrobin" || *text == "cycles" || *text == "group") {
+      workers.rxq_assign = *text;
+    } else {
+      notes.push_back(fmt::format(
+          "other_config:pmd-rxq-assign '{}' is not roundrobin, cycles or group", *text));
+    }
+  }
+  if (const auto text = lookup(config, "pmd-auto-lb")) {
+    workers.auto_lb = *text == "true";
+    if (*text != "true" && *text != "false") {
+      notes.push_back(fmt::format("other_config:pmd-auto-lb '{}' is not true or false", *text));
+    }
+  }
+  // As OVS, which takes 0 minutes for the default.
+  const uint32_t minutes = read_bounded(config, "pmd-auto-lb-rebal-interval", 20000, 1, notes);
+  workers.auto_lb_interval_minutes = std::max(minutes, 1u);
+  workers.auto_lb_load_threshold =
+      read_bounded(config, "pmd-auto-lb-load-threshold", 100, 95, notes);
+  workers.auto_lb_improvement_threshold =
+      read_bounded(config, "pmd-auto-lb-improvement-threshold", 100, 25, notes);
+}
+
 void read_root_config(const StringMap& other_config, Desired& desired) {
   // DPDK is always initialised; what else Open vSwitch tells it is our command line's.
   note_other_config(other_config,
-                    {"pmd-cpu-mask", "pmd-maxsleep", "stats-update-interval", "dpdk-init"}, "",
-                    desired.notes);
+                    {"pmd-cpu-mask", "pmd-maxsleep", "pmd-rxq-assign", "pmd-auto-lb",
+                     "pmd-auto-lb-rebal-interval", "pmd-auto-lb-load-threshold",
+                     "pmd-auto-lb-improvement-threshold", "stats-update-interval", "dpdk-init"},
+                    "", desired.notes);
+  read_queue_assignment(other_config, desired.workers, desired.notes);
   if (const auto text = lookup(other_config, "pmd-cpu-mask")) {
     if (auto cpus = parse_cpu_mask(*text)) {
       desired.workers.cpus = *std::move(cpus);

@@ -100,8 +100,13 @@ struct ControllerState {
 
 /// How the switch as a whole is to poll (Open_vSwitch:other_config).
 struct WorkerConfig {
-  std::optional<std::vector<unsigned>> cpus;  ///< pmd-cpu-mask; absent = the switch's own choice
-  uint32_t max_sleep_us{0};                   ///< pmd-maxsleep
+  std::optional<std::vector<unsigned>> cpus;   ///< pmd-cpu-mask; absent = the switch's own choice
+  uint32_t max_sleep_us{0};                    ///< pmd-maxsleep
+  std::string rxq_assign{"cycles"};            ///< pmd-rxq-assign: roundrobin, cycles or group
+  bool auto_lb{false};                         ///< pmd-auto-lb
+  uint32_t auto_lb_interval_minutes{1};        ///< pmd-auto-lb-rebal-interval
+  uint32_t auto_lb_load_threshold{95};         ///< pmd-auto-lb-load-threshold, percent
+  uint32_t auto_lb_improvement_threshold{25};  ///< pmd-auto-lb-improvement-threshold, percent
   bool operator==(const WorkerConfig&) const = default;
 };
 

@@ -118,7 +118,9 @@ Result<> EthdevPort::configure(const PortConfig& config) {
       .tx_descriptors = request_.tx_descriptors,
       .mtu = request_.kernel_has_mtu ? kDefaultMtu : config.mtu.value_or(kDefaultMtu)};
   Result<> done = device_->configure(options);
-  if (done) done = device_->set_up_queues(config.pool);
+  const int node = numa_node();
+  rte_mempool* near = node >= 0 && config.pool_on_node ? config.pool_on_node(node) : nullptr;
+  if (done) done = device_->set_up_queues(near != nullptr ? near : config.pool);
   if (!done) return fail("{}: {}", name_, done.error().message);
   request_.status["n_rxq_desc"] = std::to_string(device_->options().rx_descriptors);
   request_.status["n_txq_desc"] = std::to_string(device_->options().tx_descriptors);
@@ -203,6 +205,10 @@ std::map<std::string, int64_t> EthdevPort::statistics() const {
           {"tx_errors", count(stats.oerrors)},
           {"rx_missed_errors", count(stats.imissed)},
           {"rx_no_buffer_errors", count(stats.rx_nombuf)}};
+}
+
+int EthdevPort::numa_node() const {
+  return rte_eth_dev_socket_id(port_id_);
 }
 
 StringMap EthdevPort::status() const {

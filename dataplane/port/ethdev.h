@@ -63,6 +63,7 @@ class EthdevPort final : public Port {
   [[nodiscard]] uint16_t n_tx_queues() const override { return device_->options().tx_queues; }
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   [[nodiscard]] bool io_knows_link() const override { return request_.io_knows_link; }
+  [[nodiscard]] int numa_node() const override;
   LinkState link() override;
   [[nodiscard]] MacAddress mac() const override;
   [[nodiscard]] uint32_t mtu() const override;

@@ -47,10 +47,12 @@ inline constexpr uint32_t kDefaultMtu = 1500;
 
 /// How a port is to be.
 struct PortConfig {
-  std::string name;                 ///< unique in the process
-  std::string type;                 ///< one of port_types()
-  StringMap options{};              ///< the interface's column `options`
-  rte_mempool* pool{nullptr};       ///< buffers for reception; outlives the port
+  std::string name;            ///< unique in the process
+  std::string type;            ///< one of port_types()
+  StringMap options{};         ///< the interface's column `options`
+  rte_mempool* pool{nullptr};  ///< buffers for reception; outlives the port
+  /// The same for a device on this NUMA node; empty: `pool`.
+  std::function<rte_mempool*(int node)> pool_on_node{};
   std::string rundir{"."};          ///< where sockets that we name ourselves go
   std::optional<uint32_t> mtu{};    ///< bytes of IP; absent: the device's own
   std::optional<MacAddress> mac{};  ///< absent: the device's own
@@ -81,8 +83,17 @@ class Port {
   /// time.
   [[nodiscard]] virtual bool is_poll_expensive() const { return false; }
 
-  /// True if rx() is the first worker's alone, as what several such ports share is.
-  [[nodiscard]] virtual bool is_first_workers() const { return false; }
+  /// What it shares with other ports, if that is for one thread at a time: rx() and tx() of all
+  /// ports that return the same are called by one worker only. Null: nothing.
+  [[nodiscard]] virtual const void* owner_group() const { return nullptr; }
+
+  /// True if any number of workers may call tx() at once, each with its own number for `queue`: the
+  /// port chooses the device's queue itself, and two that get the same one wait for each other for
+  /// one burst.
+  [[nodiscard]] virtual bool tx_is_concurrent() const { return false; }
+
+  /// NUMA node of the device, or -1: it has none.
+  [[nodiscard]] virtual int numa_node() const { return -1; }
 
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }

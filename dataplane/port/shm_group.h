@@ -8,9 +8,10 @@
 // Attaching. A thread of its own, asleep but for connections, answers VNFs (shm/attach.h) and sees
 // them go; the worker takes back what the VNF of a lost or removed port held.
 //
-// Threads: groups are made and found on the control thread, live as long as a port uses them, and
-// their rings are used by the first worker, which polls their ports and sends for all others
-// (runtime/workers/shared_tx.h).
+// Threads: groups are made and found on the control thread and live as long as a port uses them. A
+// group's rings, and the records of who has which buffer, have one owner at a time: the worker that
+// polls all of its ports, and that others hand what they send to it (Port::owner_group();
+// runtime/workers/ownership.h). Without ports there is no owner, and the control thread uses them.
 #pragma once
 
 #include <array>

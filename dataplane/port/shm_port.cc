@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kFreshLevel = 256;
 constexpr uint32_t kFirstFreshLevel = 16;
 
-/// Counts of one port; written by its worker, read by the control thread.
+/// Counts of one port; written by its owner, read by the control thread.
 struct Counts {
   Counter rx_packets;
   Counter rx_octets;
@@ -50,7 +50,7 @@ class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
   [[nodiscard]] uint16_t n_tx_queues() const override { return 1; }
   [[nodiscard]] bool is_poll_expensive() const override { return false; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
-  [[nodiscard]] bool is_first_workers() const override { return true; }
+  [[nodiscard]] const void* owner_group() const override { return group_.get(); }
   [[nodiscard]] DirectEnd* direct_end() override { return this; }
   LinkState link() override { return {.up = group_->attached(place_)}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }

@@ -3,6 +3,7 @@
 
 #include <rte_mbuf.h>
 
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <thread>
@@ -30,13 +31,28 @@ bool PacketOuts::send(const std::shared_ptr<pipeline::Lsi>& lsi, pipeline::PortN
   return false;
 }
 
+Worker* PacketOuts::choose_worker() {
+  const auto workers = workers_.workers();
+  if (workers.empty()) return nullptr;
+  const auto last = std::ranges::find(workers, worker_, &Worker::number);
+  const bool is_here = generation_ != 0 && last != workers.end();
+  if (is_here && generation_ == workers_.generation()) return last->get();
+  // Packets that it has not run yet must not be overtaken.
+  if (is_here && (*last)->packet_outs().reap()) return last->get();
+  Worker& next = *workers[lsi_ % workers.size()];
+  worker_ = next.number();
+  generation_ = workers_.generation();
+  return &next;
+}
+
 bool PacketOuts::submit(std::unique_ptr<PacketOutJob>& job) {
   using Clock = std::chrono::steady_clock;
   // A controller may well send faster than a slow device, for a while. A worker that stands still
   // is waited for once.
   constexpr auto kPatience = std::chrono::milliseconds(1);
-  if (workers_.workers().empty()) return false;
-  PacketOutRing& ring = workers_.workers().front()->packet_outs();
+  Worker* worker = choose_worker();
+  if (worker == nullptr) return false;
+  PacketOutRing& ring = worker->packet_outs();
   bool done = ring.submit(job);
   if (!done && worker_keeps_up_) {
     const auto end = Clock::now() + kPatience;

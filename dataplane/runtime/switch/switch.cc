@@ -84,6 +84,11 @@ ovsdb::SwitchInfo Switch::info() const {
 
 Result<> Switch::set_workers(const ovsdb::WorkerConfig& config) {
   workers_.set_max_sleep(config.max_sleep_us);
+  workers_.set_policy(parse_assign_policy(config.rxq_assign).value_or(AssignPolicy::cycles));
+  workers_.set_auto_load_balance({.enabled = config.auto_lb,
+                                  .interval_minutes = config.auto_lb_interval_minutes,
+                                  .load_threshold = config.auto_lb_load_threshold,
+                                  .improvement_threshold = config.auto_lb_improvement_threshold});
   return workers_.set_cpus(config.cpus.value_or(options_.default_cpus));
 }
 
@@ -100,8 +105,9 @@ SwitchLsi* Switch::find(std::string_view lsi) const {
 
 Result<> Switch::create_lsi(const ovsdb::LsiConfig& config) {
   if (lsis_.contains(config.name)) return fail("{}: the bridge exists already", config.name);
-  Result<std::unique_ptr<SwitchLsi>> lsi = SwitchLsi::make(
-      {io_, qsbr_, workers_, pools_, tls_, options_.rundir, *link_event_}, next_id_, config);
+  Result<std::unique_ptr<SwitchLsi>> lsi =
+      SwitchLsi::make({io_, qsbr_, workers_, pools_, backlog_, tls_, options_.rundir, *link_event_},
+                      next_id_, config);
   if (!lsi) return tl::unexpected(lsi.error());
   ++next_id_;
   (*lsi)->lsi().watch_paths(&links_);
@@ -249,17 +255,18 @@ std::map<std::string, ovsdb::ControllerState> Switch::controller_states(
 }
 
 void Switch::publish_queues() {
-  std::vector<RxQueue> queues;
-  std::vector<SharedTx*> shared;
-  std::vector<PortQueues*> scheduled;
+  QueueSet queues;
   for (const auto& [lsi_name, lsi] : lsis_) {
     for (const auto& [name, port] : lsi->ports()) {
       if (!port->device) continue;
-      if (port->shared) shared.push_back(port->shared.get());
-      if (port->tx_queues) scheduled.push_back(port->tx_queues.get());
+      const void* group = port->device->owner_group();
+      const int node = port->device->numa_node();
+      if (port->tx) queues.tx.push_back(port->tx.get());
+      if (port->handed) queues.handed.push_back({port->handed.get(), group});
+      if (port->tx_queues) queues.scheduled.push_back({port->tx_queues.get(), group, node});
       for (uint16_t queue = 0; queue < port->queues.size(); ++queue) {
         const auto affinity = port->spec.rxq_affinity.find(queue);
-        queues.push_back(
+        queues.rx.push_back(
             {.entry = {.io = &port->device->io(),
                        .queue = queue,
                        .in_port = port->spec.number,
@@ -269,14 +276,15 @@ void Switch::publish_queues() {
                                             ? rte_get_tsc_hz() / kExpensivePollsPerSecond
                                             : 0},
              .port = name,
-             .is_first_workers = port->device->is_first_workers(),
              .affinity = affinity == port->spec.rxq_affinity.end()
                              ? std::nullopt
-                             : std::optional<unsigned>(affinity->second)});
+                             : std::optional<unsigned>(affinity->second),
+             .group = group,
+             .node = node});
       }
     }
   }
-  workers_.set_queues(std::move(queues), std::move(shared), std::move(scheduled));
+  workers_.set_queues(std::move(queues));
 }
 
 void Switch::wait_for_punts() {
@@ -334,6 +342,7 @@ void Switch::schedule_housekeeping() {
     links_.account();  // often enough that positions of rings do not wrap unseen
     poll_links();
     tunnels_.tick();
+    workers_.tick(rte_rdtsc());
     for (const auto& worker : workers_.workers()) worker->packet_outs().reap();
     schedule_housekeeping();
   });

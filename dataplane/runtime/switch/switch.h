@@ -49,6 +49,8 @@ class Switch final : public ovsdb::SwitchControl {
   }
   /// Stage timing in all workers; when this returns, every round is (or no round is) timed.
   void set_stage_timing(bool on);
+  /// Deals all receive queues and schedulers anew, by the loads measured.
+  void rebalance() { workers_.rebalance(); }
   [[nodiscard]] std::vector<LinkReport> direct_links() { return links_.report(); }
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
   /// For `ssl:` targets of OpenFlow and OVSDB.
@@ -99,6 +101,7 @@ class Switch final : public ovsdb::SwitchControl {
   SwitchOptions options_;
   TlsCredentials tls_;
   BufferPools pools_;
+  Backlog backlog_;
   std::unique_ptr<WakeUp> wake_up_;
   std::unique_ptr<WakeUp> link_event_;
   Qsbr qsbr_;

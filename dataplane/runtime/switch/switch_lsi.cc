@@ -74,7 +74,7 @@ Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t i
 }
 
 SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config)
-    : parts_(std::move(parts)), config_(config), packet_outs_(parts_.pools, parts_.workers) {
+    : parts_(std::move(parts)), config_(config), packet_outs_(parts_.pools, parts_.workers, id) {
   lsi_ = std::make_shared<pipeline::Lsi>(
       pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
   lsi_->set_normal(normal_of(config));
@@ -181,7 +181,8 @@ Result<std::unique_ptr<PortQueues>> SwitchLsi::make_queues(
     const std::optional<pipeline::QosConfig>& qos, pipeline::PortIo& io) {
   static unsigned serial = 0;
   if (!qos) return nullptr;
-  return PortQueues::make(fmt::format("txq-{}", serial++), io, *qos, rte_get_tsc_hz());
+  return PortQueues::make(fmt::format("txq-{}", serial++), io, *qos, rte_get_tsc_hz(),
+                          parts_.backlog);
 }
 
 Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec& spec) {
@@ -196,9 +197,13 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
       .on_link_event = [&event = parts_.link_event] { event.raise(); },
       .io = &parts_.io,
       .reclaimer = &parts_.qsbr};
-  const Result<rte_mempool*> pool = parts_.pools.for_mtu(spec.mtu.value_or(port::kDefaultMtu));
+  const uint32_t mtu = spec.mtu.value_or(port::kDefaultMtu);
+  const Result<rte_mempool*> pool = parts_.pools.for_mtu(mtu);
   if (!pool) return fail("{}: {}", spec.name, pool.error().message);
   config.pool = *pool;
+  config.pool_on_node = [&pools = parts_.pools, mtu](int node) {
+    return pools.for_mtu(mtu, node).value_or(nullptr);
+  };
   if (spec.mac) {
     const std::optional<packet::MacAddress> mac = packet::parse_mac(*spec.mac);
     if (!mac)
@@ -211,12 +216,14 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   port->device = std::move(*device);
-  if (port->device->n_tx_queues() < config.tx_queues_wanted) {
+  if (port->device->owner_group() != nullptr) {
     static unsigned serial = 0;  // port names may be longer than a ring's
-    Result<std::unique_ptr<SharedTx>> shared = SharedTx::make(
-        fmt::format("tx-{}", serial++), port->device->io(), port->device->n_tx_queues());
-    if (!shared) return tl::unexpected(shared.error());
-    port->shared = std::move(*shared);
+    Result<std::unique_ptr<OwnerTx>> handed =
+        OwnerTx::make(fmt::format("tx-{}", serial++), port->device->io());
+    if (!handed) return tl::unexpected(handed.error());
+    port->handed = std::move(*handed);
+  } else if (!port->device->tx_is_concurrent()) {
+    port->tx = std::make_unique<TxQueues>(port->device->io(), port->device->n_tx_queues());
   }
   Result<std::unique_ptr<PortQueues>> queues = make_queues(spec.qos, port->unscheduled_io());
   if (!queues) return tl::unexpected(queues.error());
@@ -251,7 +258,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .name = spec.name,
       .mac = port.device->mac(),
       .io = &port.io(),
-      // Worker w sends on queue w; SharedTx maps those that the device has not.
+      // Each worker sends under its own number; TxQueues maps it to a queue of the device.
       .n_tx_queues = static_cast<uint16_t>(pipeline::kMaxWorkers),
       .features = speed_feature(port.link.speed_bps),
       .speed_kbps = kilobits(port.link),
@@ -326,9 +333,10 @@ Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
   if (spec.mtu != port.spec.mtu && port.device) {
     // A larger frame may need larger buffers, and those a new queue.
     const uint32_t mtu = spec.mtu.value_or(port::kDefaultMtu);
+    const int node = port.device->numa_node();
     const Result<rte_mempool*> now =
-        parts_.pools.for_mtu(port.spec.mtu.value_or(port::kDefaultMtu));
-    const Result<rte_mempool*> then = parts_.pools.for_mtu(mtu);
+        parts_.pools.for_mtu(port.spec.mtu.value_or(port::kDefaultMtu), node);
+    const Result<rte_mempool*> then = parts_.pools.for_mtu(mtu, node);
     if (!then) return fail("{}: {}", spec.name, then.error().message);
     if (*now != *then) return false;
     if (Result<> set = port.device->set_mtu(mtu); !set) return tl::unexpected(set.error());
@@ -422,7 +430,7 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
   statistics["tx_bytes"] = count(stats.tx_bytes);
   statistics["rx_dropped"] += count(stats.rx_dropped);
   statistics["tx_dropped"] +=
-      count(stats.tx_dropped + (port.shared ? port.shared->dropped() : 0) +
+      count(stats.tx_dropped + (port.handed ? port.handed->dropped() : 0) +
             (port.tx_queues ? port.tx_queues->dropped() : 0) + port.old_tx_dropped);
   statistics.try_emplace("rx_errors", 0);
   statistics.try_emplace("tx_errors", 0);

@@ -23,9 +23,11 @@
 #include "runtime/switch/buffer_pools.h"
 #include "runtime/switch/fail_open.h"
 #include "runtime/switch/packet_outs.h"
+#include "runtime/workers/backlog.h"
+#include "runtime/workers/owner_tx.h"
 #include "runtime/workers/port_queues.h"
 #include "runtime/workers/qsbr.h"
-#include "runtime/workers/shared_tx.h"
+#include "runtime/workers/tx_queues.h"
 #include "runtime/workers/worker_pool.h"
 
 namespace headrace::runtime {
@@ -36,6 +38,7 @@ struct SwitchParts {
   Qsbr& qsbr;
   WorkerPool& workers;
   BufferPools& pools;
+  Backlog& backlog;
   TlsCredentials& tls;
   std::string rundir;
   WakeUp& link_event;  ///< raised when links are worth asking for
@@ -45,7 +48,8 @@ struct SwitchParts {
 struct SwitchPort {
   ovsdb::PortSpec spec;
   std::unique_ptr<port::Port> device;
-  std::unique_ptr<SharedTx> shared;       ///< where the device has few transmit queues
+  std::unique_ptr<TxQueues> tx;           ///< null: `handed`, or the device locks by itself
+  std::unique_ptr<OwnerTx> handed;        ///< where one worker alone may send
   std::unique_ptr<PortQueues> tx_queues;  ///< where the database gives the port some
   /// Those before a change of the database; workers leave them within a grace period.
   std::unique_ptr<PortQueues> old_tx_queues;
@@ -58,7 +62,8 @@ struct SwitchPort {
   }
   /// The same behind the queues.
   [[nodiscard]] pipeline::PortIo& unscheduled_io() const {
-    return shared ? static_cast<pipeline::PortIo&>(*shared) : device->io();
+    if (handed) return *handed;
+    return tx ? static_cast<pipeline::PortIo&>(*tx) : device->io();
   }
   port::LinkState link;
   uint64_t link_resets{0};

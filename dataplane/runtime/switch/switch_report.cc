@@ -43,6 +43,7 @@ json queues_json(const WorkerPool& pool, std::optional<size_t> worker) {
     const QueueCounters& counters = *queue.entry.counters;
     queues.push_back({{"port", queue.port},
                       {"queue", queue.entry.queue},
+                      {"load", pool.load(queue)},
                       {"packets", counters.packets.read()},
                       {"bursts", counters.bursts.read()},
                       {"full_bursts", counters.full_bursts.read()}});
@@ -87,18 +88,16 @@ json report_show(const Switch& the_switch) {
                        {"queues", queues_json(pool, i)}});
   }
   json buffers = json::array();
-  for (rte_mempool* pool : {the_switch.pools().ordinary(), the_switch.pools().jumbo()}) {
-    if (pool == nullptr) continue;
+  for (rte_mempool* pool : the_switch.pools().all()) {
     buffers.push_back({{"pool", pool->name},
                        {"size", pool->size},
                        {"in_use", rte_mempool_in_use_count(pool)},
                        {"data_size", rte_pktmbuf_data_room_size(pool) - RTE_PKTMBUF_HEADROOM}});
   }
-  return {{"lsis", std::move(lsis)},
-          {"workers", std::move(workers)},
-          {"simd", name(match::simd())},
-          {"buffers", std::move(buffers)},
-          {"unpolled_queues", queues_json(pool, std::nullopt)}};
+  return {
+      {"lsis", std::move(lsis)},           {"workers", std::move(workers)},
+      {"rxq_assign", name(pool.policy())}, {"simd", name(match::simd())},
+      {"buffers", std::move(buffers)},     {"unpolled_queues", queues_json(pool, std::nullopt)}};
 }
 
 json report_tables(const Switch& the_switch) {

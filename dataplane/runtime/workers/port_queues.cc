@@ -35,8 +35,9 @@ void RateLimit::charge(uint64_t now, uint32_t bytes) {
 }
 
 Result<std::unique_ptr<PortQueues>> PortQueues::make(const std::string& name, pipeline::PortIo& io,
-                                                     const pipeline::QosConfig& qos, uint64_t hz) {
-  std::unique_ptr<PortQueues> made(new PortQueues(io, qos.max_rate_bps, hz));
+                                                     const pipeline::QosConfig& qos, uint64_t hz,
+                                                     Backlog& backlog) {
+  std::unique_ptr<PortQueues> made(new PortQueues(io, qos.max_rate_bps, hz, backlog));
   std::vector<pipeline::QueueConfig> specs = qos.queues;
   if (specs.empty() || specs.front().id != 0) specs.insert(specs.begin(), pipeline::QueueConfig{});
   for (const pipeline::QueueConfig& spec : specs) {
@@ -53,17 +54,30 @@ Result<std::unique_ptr<PortQueues>> PortQueues::make(const std::string& name, pi
   return made;
 }
 
-PortQueues::PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz)
-    : io_(io), limit_(max_rate_bps, 0, hz) {}
+PortQueues::PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz, Backlog& backlog)
+    : io_(io), backlog_(backlog), limit_(max_rate_bps, 0, hz) {}
 
 PortQueues::~PortQueues() {
   rte_pktmbuf_free_bulk(unsent_.data(), unsent_count_);
   for (const auto& queue : queues_) {
-    rte_pktmbuf_free_bulk(queue->head.data() + queue->head_at, queue->head_count - queue->head_at);
-    void* packet = nullptr;
-    while (rte_ring_sc_dequeue(queue->ring.get(), &packet) == 0) {
-      rte_pktmbuf_free(static_cast<rte_mbuf*>(packet));
+    while (refill(*queue)) {
+      const std::span<rte_mbuf*> waiting(queue->head.data() + queue->head_at,
+                                         queue->head_count - queue->head_at);
+      left(waiting);
+      rte_pktmbuf_free_bulk(waiting.data(), static_cast<unsigned>(waiting.size()));
+      queue->head_at = queue->head_count;
     }
+  }
+}
+
+void PortQueues::left(std::span<rte_mbuf* const> packets) noexcept {
+  waiting_.fetch_sub(static_cast<uint32_t>(packets.size()), std::memory_order_relaxed);
+  while (!packets.empty()) {
+    const rte_mempool* pool = packets.front()->pool;
+    size_t same = 1;
+    while (same < packets.size() && packets[same]->pool == pool) ++same;
+    backlog_.remove(*pool, static_cast<uint32_t>(same));
+    packets = packets.subspan(same);
   }
 }
 
@@ -80,11 +94,21 @@ uint16_t PortQueues::tx(uint16_t /*worker*/, std::span<rte_mbuf*> packets) noexc
   size_t at = 0;
   while (at < packets.size()) {
     Queue& queue = queue_for(*packets[at]);
+    const rte_mempool& pool = *packets[at]->pool;
     size_t end = at + 1;
-    while (end < packets.size() && &queue_for(*packets[end]) == &queue) ++end;
+    while (end < packets.size() && &queue_for(*packets[end]) == &queue &&
+           packets[end]->pool == &pool) {
+      ++end;
+    }
     const auto run = static_cast<unsigned>(end - at);
+    const unsigned room =
+        std::min(run, backlog_.room(pool, waiting_.load(std::memory_order_relaxed)));
+    // Counted before: the owner may have sent them when the call returns.
+    waiting_.fetch_add(room, std::memory_order_relaxed);
+    backlog_.add(pool, room);
     const unsigned taken = rte_ring_mp_enqueue_burst(
-        queue.ring.get(), reinterpret_cast<void**>(packets.data() + at), run, nullptr);
+        queue.ring.get(), reinterpret_cast<void**>(packets.data() + at), room, nullptr);
+    if (taken < room) left({packets.data() + at + taken, room - taken});
     if (taken < run) {
       rte_pktmbuf_free_bulk(packets.data() + at + taken, run - taken);
       queue.errors.fetch_add(run - taken, std::memory_order_relaxed);
@@ -131,6 +155,7 @@ PortQueues::Queue* PortQueues::choose(uint64_t now) noexcept {
 
 void PortQueues::drain(uint16_t worker, uint64_t now) noexcept {
   for (unsigned burst = 0; burst < kBurstsPerRound; ++burst) {
+    const unsigned unsent_before = unsent_count_;
     while (unsent_count_ < pipeline::kBurst && limit_.allows(now)) {
       Queue* queue = choose(now);
       if (queue == nullptr) break;
@@ -147,6 +172,7 @@ void PortQueues::drain(uint16_t worker, uint64_t now) noexcept {
       unsent_[unsent_count_++] = packet;
     }
     if (unsent_count_ == 0) return;
+    left({unsent_.data() + unsent_before, unsent_count_ - unsent_before});
     const uint16_t sent = io_.tx(worker, {unsent_.data(), unsent_count_});
     std::move(unsent_.begin() + sent, unsent_.begin() + unsent_count_, unsent_.begin());
     unsent_count_ -= sent;
@@ -159,7 +185,10 @@ void PortQueues::hand_over(PortQueues& successor) noexcept {
   unsent_count_ = 0;
   for (const auto& queue : queues_) {
     while (refill(*queue)) {
-      successor.tx(0, {queue->head.data() + queue->head_at, queue->head_count - queue->head_at});
+      const std::span<rte_mbuf*> waiting(queue->head.data() + queue->head_at,
+                                         queue->head_count - queue->head_at);
+      left(waiting);
+      successor.tx(0, waiting);
       queue->head_at = queue->head_count;
     }
   }

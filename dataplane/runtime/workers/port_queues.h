@@ -2,8 +2,8 @@
 // The queues of a port, and the scheduler that empties them: OVSDB's QoS and Queue tables, chosen
 // by OpenFlow's set_queue.
 //
-// Workers put packets into a queue's ring (many producers, no lock); the port's owner, one worker,
-// takes them out once per round and sends them. What it may send:
+// Workers put packets into a queue's ring (many producers, no lock); the scheduler's owner
+// (ownership.h), one worker, takes them out once per round and sends them. What it may send:
 //
 // * no more than the port's maximum rate, over all queues;
 // * of a queue no more than the queue's maximum rate;
@@ -12,8 +12,8 @@
 //
 // A rate is enforced by virtual scheduling (GCRA), like a meter's: one number, the time at which
 // all that was sent would have left at that rate; sending is allowed while that is no more than the
-// burst ahead of now. A packet that finds its queue full is dropped there and counted as the
-// queue's.
+// burst ahead of now. A packet that finds its queue full, or for which its port has too many
+// buffers waiting already (backlog.h), is dropped there and counted as the queue's.
 //
 // Thread safety: tx() by any worker, drain() by the owner, readings by the control thread.
 #pragma once
@@ -30,6 +30,7 @@
 #include "base/result.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/qos_config.h"
+#include "runtime/workers/backlog.h"
 #include "runtime/workers/punt_ring.h"
 
 namespace headrace::runtime {
@@ -61,11 +62,12 @@ class PortQueues final : public pipeline::PortIo {
     uint64_t errors;
   };
 
-  /// `io` takes what is sent, and must outlive this. `name` is unique in the process; `hz` is the
-  /// TSC's. Queue 0 is there even if `qos` has none, for packets without set_queue or with
-  /// an unknown one.
+  /// `io` takes what is sent, and with `backlog` must outlive this. `name` is unique in the
+  /// process; `hz` is the TSC's. Queue 0 is there even if `qos` has none, for packets without
+  /// set_queue or with an unknown one.
   static Result<std::unique_ptr<PortQueues>> make(const std::string& name, pipeline::PortIo& io,
-                                                  const pipeline::QosConfig& qos, uint64_t hz);
+                                                  const pipeline::QosConfig& qos, uint64_t hz,
+                                                  Backlog& backlog);
   /// No worker may use it any more; frees what was not sent.
   ~PortQueues() override;
 
@@ -85,6 +87,8 @@ class PortQueues final : public pipeline::PortIo {
   [[nodiscard]] std::vector<Counts> counts() const;
   /// Packets that found their queue full.
   [[nodiscard]] uint64_t dropped() const;
+  /// TSC cycles that drain() took; the owner's to add to.
+  Counter cycles;
 
  private:
   struct Queue {
@@ -103,13 +107,17 @@ class PortQueues final : public pipeline::PortIo {
     std::atomic<uint64_t> errors{0};
   };
 
-  PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz);
+  PortQueues(pipeline::PortIo& io, uint64_t max_rate_bps, uint64_t hz, Backlog& backlog);
   [[nodiscard]] Queue& queue_for(const rte_mbuf& packet) noexcept;
   /// The queue to send from next; null: none may now.
   Queue* choose(uint64_t now) noexcept;
   static bool refill(Queue& queue) noexcept;
+  /// These packets do not wait here any more.
+  void left(std::span<rte_mbuf* const> packets) noexcept;
 
   pipeline::PortIo& io_;
+  Backlog& backlog_;
+  std::atomic<uint32_t> waiting_{0};  ///< packets in all rings and heads
   RateLimit limit_;
   std::vector<std::unique_ptr<Queue>> queues_;  ///< by id; the first is queue 0
   double virtual_now_{0};

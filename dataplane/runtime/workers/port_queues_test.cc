@@ -56,7 +56,7 @@ class PortQueuesTest : public testing::Test {
 
   void make(pipeline::QosConfig qos) {
     static int serial = 0;
-    auto made = PortQueues::make("pq" + std::to_string(serial++), sink_, qos, kHz);
+    auto made = PortQueues::make("pq" + std::to_string(serial++), sink_, qos, kHz, backlog_);
     ASSERT_TRUE(made) << made.error().message;
     queues_ = std::move(*made);
   }
@@ -92,6 +92,7 @@ class PortQueuesTest : public testing::Test {
 
   static inline std::unique_ptr<eal::Eal> eal_;
   static inline eal::Mempool pool_;
+  Backlog backlog_;
   Sink sink_;
   std::unique_ptr<PortQueues> queues_;
   uint64_t now_{kHz};
@@ -150,6 +151,38 @@ TEST_F(PortQueuesTest, CountsWhatFindsNoRoom) {
   make({.max_rate_bps = 1});
   put(0, PortQueues::kCapacity + 10);
   EXPECT_EQ(queues_->dropped(), 11u);  // a ring holds one less than its size
+}
+
+TEST_F(PortQueuesTest, ManyFullQueuesOfAPortLeaveOthersTheirBuffers) {
+  pipeline::QosConfig qos{.max_rate_bps = 1};
+  for (uint32_t id = 0; id < 8; ++id) qos.queues.push_back({.id = id});
+  make(qos);
+  for (uint32_t id = 0; id < 8; ++id) put(id, 600);
+  EXPECT_LE(rte_mempool_in_use_count(pool_.get()), kBuffers / 4 + 1) << "a quarter of the pool";
+  EXPECT_EQ(queues_->dropped(), 8u * 600 - rte_mempool_in_use_count(pool_.get()));
+  EXPECT_EQ(backlog_.queued(*pool_), rte_mempool_in_use_count(pool_.get()));
+
+  auto other = PortQueues::make("pq-other", sink_, {.max_rate_bps = 1}, kHz, backlog_);
+  ASSERT_TRUE(other);
+  queues_.swap(*other);
+  put(0, 500);
+  EXPECT_EQ(queues_->dropped(), 0u) << "another port still has room";
+  queues_.reset();
+  other->reset();
+  EXPECT_EQ(backlog_.queued(*pool_), 0u);
+  EXPECT_EQ(rte_mempool_in_use_count(pool_.get()), 0u);
+}
+
+TEST_F(PortQueuesTest, HandsWhatWaitsToItsSuccessor) {
+  make({.max_rate_bps = 1});
+  put(0, 100);
+  auto next = PortQueues::make("pq-next", sink_, {}, kHz, backlog_);
+  ASSERT_TRUE(next);
+  queues_->hand_over(**next);
+  EXPECT_EQ(backlog_.queued(*pool_), 100u);
+  (*next)->drain(0, now_);
+  EXPECT_EQ(sink_.sent[0], 100u);
+  EXPECT_EQ(backlog_.queued(*pool_), 0u);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <future>
+#include <type_traits>
 
 #include "base/log.h"
 #include "eal/thread.h"
@@ -66,23 +67,25 @@ void Worker::set_plan(PollPlan plan) {
   qsbr_.defer([old] { delete old; });
 }
 
-template <bool kTimed>
+template <Worker::Timing kTiming>
 unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
+  constexpr bool kStages = kTiming == Timing::stages;
   rte_mbuf* burst[pipeline::kBurst];
   unsigned received = 0;
   for (const PollEntry& entry : plan.queues) {
-    if (now < entry.next_poll) continue;
+    if (now < entry.counters->next_poll) continue;
+    const uint64_t polled = kTiming == Timing::none ? 0 : rte_rdtsc();
     unsigned packets = 0;
     unsigned bursts = 0;
     unsigned full_bursts = 0;
     uint16_t count = 0;
     do {
-      const uint64_t begin = kTimed ? rte_rdtsc() : 0;
+      const uint64_t begin = kStages ? rte_rdtsc() : 0;
       count = entry.io->rx(entry.queue, burst);
       if (count == 0) break;
-      const uint64_t arrived = kTimed ? rte_rdtsc() : 0;
+      const uint64_t arrived = kStages ? rte_rdtsc() : 0;
       executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
-      if constexpr (kTimed) {
+      if constexpr (kStages) {
         counters_.receive_cycles.add(arrived - begin);
         counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
         counters_.staged_packets.add(count);
@@ -92,15 +95,32 @@ unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
       full_bursts += count == pipeline::kBurst ? 1 : 0;
     } while (count == pipeline::kBurst && bursts < kBurstsPerPoll);
     if (packets == 0) {
-      entry.next_poll = now + entry.idle_interval;
+      if (entry.idle_interval != 0) entry.counters->next_poll = now + entry.idle_interval;
       continue;
     }
     entry.counters->packets.add(packets);
     entry.counters->bursts.add(bursts);
     entry.counters->full_bursts.add(full_bursts);
+    if constexpr (kTiming != Timing::none) {
+      entry.counters->cycles.add((rte_rdtsc() - polled) * (kStages ? 1 : kSampledRounds));
+    }
     received += packets;
   }
   return received;
+}
+
+template <typename Drained>
+void Worker::drain(const std::vector<Drained*>& ports, Timing timing) noexcept {
+  for (Drained* port : ports) {
+    const uint64_t begin = rte_rdtsc();
+    if constexpr (std::is_same_v<Drained, PortQueues>) {
+      port->drain(static_cast<uint16_t>(number()), begin);
+    } else {
+      port->drain();
+    }
+    if (timing == Timing::none) continue;
+    port->cycles.add((rte_rdtsc() - begin) * (timing == Timing::stages ? 1 : kSampledRounds));
+  }
 }
 
 void Worker::nap(uint32_t microseconds) noexcept {
@@ -124,14 +144,16 @@ void Worker::loop() noexcept {
     const PollPlan& plan = *plan_.load(std::memory_order_acquire);
     const bool timed = stage_timing_.load(std::memory_order_relaxed);
     executor_.set_timing(timed);
-    const unsigned received = timed ? poll<true>(plan, begin) : poll<false>(plan, begin);
+    const bool sampled = counters_.rounds.read() % kSampledRounds == 0;
+    const Timing timing = timed ? Timing::stages : sampled ? Timing::queues : Timing::none;
+    const unsigned received = timed     ? poll<Timing::stages>(plan, begin)
+                              : sampled ? poll<Timing::queues>(plan, begin)
+                                        : poll<Timing::none>(plan, begin);
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
     executor_.flush();
-    for (PortQueues* port : plan.scheduled) {
-      port->drain(static_cast<uint16_t>(number()), rte_rdtsc());
-    }
-    for (const DrainEntry& drain : plan.drains) drain.port->drain(drain.queue);
+    drain(plan.scheduled, timing);
+    drain(plan.handed, timing);
     if (timed && received > 0) counters_.transmit_cycles.add(rte_rdtsc() - flush_begin);
     packet_outs_->give_back();
     qsbr_.quiescent(number());

@@ -4,7 +4,8 @@
 // One round: poll every queue of the plan and run each burst to its end, kBurstsPerPoll of a queue
 // at most, and after a burst that was not full the next queue; run packet-outs; flush the transmit
 // buffers; report a quiescent state. What to poll is a PollPlan that the control thread replaces at
-// any time: the next round uses the new one. Neither thread blocks on the other.
+// any time: the next round uses the new one. Neither thread blocks on the other. What is in a plan
+// is this worker's alone (ownership.h).
 //
 // Cycles: a round in which something arrived is busy, any other is idle; one time stamp per round
 // divides them, so that busy + idle is all of the worker's time.
@@ -23,11 +24,11 @@
 #include "pipeline/execute/executor.h"
 #include "pipeline/terms/port_io.h"
 #include "runtime/workers/counters.h"
+#include "runtime/workers/owner_tx.h"
 #include "runtime/workers/packet_out_ring.h"
 #include "runtime/workers/port_queues.h"
 #include "runtime/workers/punt_ring.h"
 #include "runtime/workers/qsbr.h"
-#include "runtime/workers/shared_tx.h"
 
 namespace headrace::runtime {
 
@@ -44,20 +45,15 @@ struct PollEntry {
   QueueCounters* counters;
   /// TSC cycles to leave between polls that find nothing; 0: poll in every round.
   uint64_t idle_interval{0};
-  mutable uint64_t next_poll{0};  ///< the worker's own note for that
-};
-
-/// A transmit queue on which this worker sends for others too.
-struct DrainEntry {
-  SharedTx* port;
-  uint16_t queue;
+  bool operator==(const PollEntry&) const = default;
 };
 
 /// All that a worker does in a round.
 struct PollPlan {
   std::vector<PollEntry> queues;
-  std::vector<DrainEntry> drains;
-  std::vector<PortQueues*> scheduled;  ///< ports whose queues this worker empties
+  std::vector<OwnerTx*> handed;        ///< ports on which it sends what others hand it
+  std::vector<PortQueues*> scheduled;  ///< ports whose queues it empties
+  bool operator==(const PollPlan&) const = default;
 };
 
 class Worker {
@@ -91,8 +87,12 @@ class Worker {
   Worker(unsigned number, unsigned cpu, Qsbr& qsbr, std::unique_ptr<PuntRing> punts,
          std::unique_ptr<PacketOutRing> packet_outs);
   void loop() noexcept;
-  template <bool kTimed>
+  /// What is timed in a round.
+  enum class Timing : uint8_t { none, queues, stages };
+  template <Timing kTiming>
   unsigned poll(const PollPlan& plan, uint64_t now) noexcept;
+  template <typename Drained>
+  void drain(const std::vector<Drained*>& ports, Timing timing) noexcept;
   void nap(uint32_t microseconds) noexcept;
 
   unsigned cpu_;

@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 #include <unistd.h>
 
+#include <array>
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -123,17 +124,17 @@ class WorkerTest : public ::testing::Test {
   void start(std::vector<unsigned> cpus) {
     pool_of_workers_ = std::make_unique<WorkerPool>(*qsbr_, *wake_up_);
     ASSERT_TRUE(pool_of_workers_->set_cpus(std::move(cpus)));
-    std::vector<RxQueue> queues;
+    QueueSet queues;
     for (PortNo number = 1; number <= 2; ++number) {
-      queues.push_back({.entry = {.io = &ports_[number - 1],
-                                  .queue = 0,
-                                  .in_port = number,
-                                  .lsi = lsi_.get(),
-                                  .counters = &counters_[number - 1]},
-                        .port = fmt::format("p{}", number),
-                        .affinity = {}});
+      queues.rx.push_back({.entry = {.io = &ports_[number - 1],
+                                     .queue = 0,
+                                     .in_port = number,
+                                     .lsi = lsi_.get(),
+                                     .counters = &counters_[number - 1]},
+                           .port = fmt::format("p{}", number),
+                           .affinity = {}});
     }
-    pool_of_workers_->set_queues(std::move(queues), {});
+    pool_of_workers_->set_queues(std::move(queues));
   }
 
   /// Port 1 -> what `actions` say.
@@ -195,7 +196,7 @@ TEST_F(WorkerTest, ForwardsInOrderAndCounts) {
   start({0});
   for (uint8_t i = 0; i < 200; ++i) ports_[0].put(frame(i));
   EXPECT_EQ(marks(ports_[1], 200), sequence(200));
-  pool_of_workers_->set_queues({}, {});
+  pool_of_workers_->set_queues({});
   qsbr_->drain();  // the round that sent the last packet is over: its counts are written
   const WorkerCounters& counters = pool_of_workers_->workers()[0]->counters();
   EXPECT_EQ(counters.packets.read(), 200u);
@@ -212,13 +213,13 @@ TEST_F(WorkerTest, AnExpensiveQueueIsPolledSeldomWhileIdle) {
   queues[0].entry.idle_interval = rte_get_tsc_hz() / 100;  // 10 ms
   CountingPort counted(ports_[0]);
   queues[0].entry.io = &counted;
-  pool_of_workers_->set_queues(queues, {});
+  pool_of_workers_->set_queues({.rx = queues});
   std::this_thread::sleep_for(std::chrono::milliseconds(100));
   EXPECT_LE(counted.polls.load(), 30u) << "at most one poll per 10 ms, and some for a slow machine";
   EXPECT_GE(counted.polls.load(), 2u);
   for (uint8_t i = 0; i < 200; ++i) ports_[0].put(frame(i));
   EXPECT_EQ(marks(ports_[1], 200), sequence(200)) << "once something is there, all of it comes";
-  pool_of_workers_->set_queues({}, {});
+  pool_of_workers_->set_queues({});
   qsbr_->drain();
 }
 
@@ -239,11 +240,11 @@ TEST_F(WorkerTest, AQueueThatIsAlwaysFullLeavesTheOthersTheirTurn) {
   const WorkerCounters& counters = pool_of_workers_->workers()[0]->counters();
   std::vector<RxQueue> queues = pool_of_workers_->queues();
   queues[0].entry.io = &flood;
-  pool_of_workers_->set_queues(queues, {});
+  pool_of_workers_->set_queues({.rx = queues});
   qsbr_->drain();
   for (uint8_t i = 0; i < 200; ++i) ports_[1].put(frame(i));
   EXPECT_EQ(marks(ports_[0], 200), sequence(200));
-  pool_of_workers_->set_queues({}, {});
+  pool_of_workers_->set_queues({});
   qsbr_->drain();
   EXPECT_EQ(counters_[1].packets.read(), 200u);
   EXPECT_EQ(counters_[0].bursts.read(), flood.polls.load());
@@ -258,11 +259,11 @@ TEST_F(WorkerTest, StageTimingAddsUp) {
   rule(1, {pipeline::OutputAction{.port = 2}});
   start({0});
   pool_of_workers_->set_stage_timing(true);
-  pool_of_workers_->set_queues(pool_of_workers_->queues(), {});
+  pool_of_workers_->set_queues({.rx = pool_of_workers_->queues()});
   qsbr_->drain();  // every round from here on is timed
   for (uint8_t i = 0; i < 64; ++i) ports_[0].put(frame(i));
   EXPECT_EQ(marks(ports_[1], 64).size(), 64u);
-  pool_of_workers_->set_queues({}, {});
+  pool_of_workers_->set_queues({});
   qsbr_->drain();
   const WorkerCounters& counters = pool_of_workers_->workers()[0]->counters();
   EXPECT_EQ(counters.staged_packets.read(), 64u);
@@ -344,7 +345,7 @@ TEST_F(WorkerTest, PuntsReachTheControlThread) {
 TEST_F(WorkerTest, WorkersComeAndGo) {
   rule(1, {pipeline::OutputAction{.port = 2}});
   start({0});
-  ASSERT_TRUE(pool_of_workers_->set_cpus({1, 0, 1}));
+  ASSERT_TRUE(pool_of_workers_->set_cpus({1, 0}));
   EXPECT_EQ(pool_of_workers_->cpus(), (std::vector<unsigned>{0, 1}));
   ports_[0].put(frame(1));
   EXPECT_EQ(marks(ports_[1], 1), std::vector<uint8_t>{1});
@@ -356,37 +357,158 @@ TEST_F(WorkerTest, WorkersComeAndGo) {
   EXPECT_EQ(pool_of_workers_->cpus(), std::vector<unsigned>{1}) << "the possible ones run";
 }
 
-TEST_F(WorkerTest, SharedTransmitQueueKeepsEveryWorkersOrder) {
-  RingPort device;
-  auto shared = SharedTx::make("shared-test", device, 1);
-  ASSERT_TRUE(shared);
-  rte_mbuf* own = frame(0);
-  ASSERT_EQ((*shared)->tx(0, {&own, 1}), 1) << "the owner sends at once";
-  for (uint8_t i = 1; i <= 40; ++i) {
-    rte_mbuf* packet = frame(i);
-    ASSERT_EQ((*shared)->tx(3, {&packet, 1}), 1);
+/// Idle queues of a port that is never there, with what they are said to have cost.
+class LoadedQueues {
+ public:
+  static constexpr size_t kCount = 4;
+
+  explicit LoadedQueues(const pipeline::Lsi& lsi) {
+    for (uint16_t i = 0; i < kCount; ++i) {
+      queues_.push_back(
+          {.entry =
+               {.io = &port_, .queue = i, .in_port = 1, .lsi = &lsi, .counters = &counters_[i]},
+           .port = "loaded",
+           .affinity = {}});
+    }
   }
-  EXPECT_EQ(marks(device, 1), std::vector<uint8_t>{0});
-  EXPECT_EQ(device.take(), nullptr) << "others wait for the owner";
-  (*shared)->drain(0);
-  (*shared)->drain(0);
-  std::vector<uint8_t> expected = sequence(41);
-  expected.erase(expected.begin());
-  EXPECT_EQ(marks(device, 40), expected);
-  EXPECT_EQ((*shared)->dropped(), 0u);
+  [[nodiscard]] QueueSet all() const { return {.rx = queues_}; }
+  /// Each takes this share of a CPU for so many seconds.
+  void spend(const std::array<double, kCount>& shares, unsigned seconds) {
+    for (size_t i = 0; i < kCount; ++i) {
+      const double cycles = shares[i] * seconds * static_cast<double>(rte_get_tsc_hz());
+      counters_[i].cycles.add(static_cast<uint64_t>(cycles));
+    }
+  }
+
+ private:
+  class Idle final : public pipeline::PortIo {
+    uint16_t rx(uint16_t, std::span<rte_mbuf*>) noexcept override { return 0; }
+    uint16_t tx(uint16_t, std::span<rte_mbuf*>) noexcept override { return 0; }
+  };
+  Idle port_;
+  QueueCounters counters_[kCount];
+  std::vector<RxQueue> queues_;
+};
+
+std::vector<size_t> workers_of(const WorkerPool& pool) {
+  std::vector<size_t> workers;
+  for (const RxQueue& queue : pool.queues()) workers.push_back(queue.worker.value());
+  return workers;
 }
 
-TEST_F(WorkerTest, SharedTransmitQueueCountsWhatTheDeviceRefuses) {
+TEST_F(WorkerTest, QueuesAreBalancedByTheirLoadsWhenItPays) {
+  LoadedQueues loaded(*lsi_);
+  start({0, 1});
+  WorkerPool& pool = *pool_of_workers_;
+  pool.set_queues(loaded.all());
+  const std::vector<size_t> spread{0, 1, 0, 1};
+  ASSERT_EQ(workers_of(pool), spread);
+  const uint64_t second = rte_get_tsc_hz();
+  uint64_t now = rte_rdtsc();
+  pool.set_auto_load_balance({.enabled = true, .load_threshold = 0});
+  const auto minute = [&](const std::array<double, LoadedQueues::kCount>& shares) {
+    for (unsigned tens = 0; tens < 7; ++tens) {
+      loaded.spend(shares, 10);
+      pool.tick(now += 10 * second);
+    }
+    qsbr_->drain();
+  };
+  minute({0.5, 0.5, 0.45, 0.55});
+  EXPECT_EQ(workers_of(pool), spread) << "equal already";
+  minute({0.9, 0.1, 0.9, 0.1});
+  const std::vector<size_t> balanced = workers_of(pool);
+  EXPECT_NE(balanced[0], balanced[2]) << "the loaded ones are apart";
+  EXPECT_NE(balanced[1], balanced[3]);
+  pool.set_queues({});
+  qsbr_->drain();
+}
+
+TEST_F(WorkerTest, AThresholdThatNoWorkerReachesLeavesQueuesWhereTheyAre) {
+  LoadedQueues loaded(*lsi_);
+  start({0, 1});
+  WorkerPool& pool = *pool_of_workers_;
+  pool.set_queues(loaded.all());
+  const std::vector<size_t> before = workers_of(pool);
+  pool.set_auto_load_balance({.enabled = true, .load_threshold = 100});
+  uint64_t now = rte_rdtsc();
+  for (unsigned tens = 0; tens < 7; ++tens) {
+    loaded.spend({0.9, 0, 0.9, 0}, 10);
+    pool.tick(now += 10 * rte_get_tsc_hz());
+  }
+  EXPECT_EQ(workers_of(pool), before);
+  pool.rebalance();
+  qsbr_->drain();
+  EXPECT_NE(workers_of(pool)[0], workers_of(pool)[2]) << "but by command";
+  pool.set_queues({});
+  qsbr_->drain();
+}
+
+TEST_F(WorkerTest, OnlyTheOwnerSendsAndEveryWorkersOrderStays) {
+  RingPort device;
+  auto port = OwnerTx::make("owner-test", device);
+  ASSERT_TRUE(port);
+  const auto send = [&](uint16_t worker, uint8_t mark) {
+    rte_mbuf* packet = frame(mark);
+    ASSERT_EQ((*port)->tx(worker, {&packet, 1}), 1);
+  };
+  (*port)->set_owner(0);
+  send(0, 0);
+  EXPECT_EQ(marks(device, 1), std::vector<uint8_t>{0}) << "the owner sends at once";
+  for (uint8_t i = 0; i < 40; ++i) send(3, i);
+  EXPECT_EQ(device.take(), nullptr) << "others wait for the owner";
+  (*port)->drain();
+  EXPECT_EQ(marks(device, 40), sequence(40));
+
+  for (uint8_t i = 0; i < 10; ++i) send(3, i);
+  (*port)->set_owner(std::nullopt);
+  for (uint8_t i = 10; i < 20; ++i) send(3, i);
+  EXPECT_EQ(device.take(), nullptr);
+  (*port)->set_owner(3);
+  for (uint8_t i = 20; i < 30; ++i) send(3, i);
+  EXPECT_EQ(marks(device, 30), sequence(30)) << "its own packets of before go first";
+  EXPECT_EQ((*port)->dropped(), 0u);
+}
+
+TEST_F(WorkerTest, OwnerCountsWhatTheDeviceRefuses) {
   class Full final : public pipeline::PortIo {
     uint16_t rx(uint16_t, std::span<rte_mbuf*>) noexcept override { return 0; }
     uint16_t tx(uint16_t, std::span<rte_mbuf*>) noexcept override { return 0; }
   } device;
-  auto shared = SharedTx::make("shared-full", device, 1);
-  ASSERT_TRUE(shared);
+  auto port = OwnerTx::make("owner-full", device);
+  ASSERT_TRUE(port);
   rte_mbuf* packet = frame(1);
-  ASSERT_EQ((*shared)->tx(1, {&packet, 1}), 1);
-  (*shared)->drain(0);
-  EXPECT_EQ((*shared)->dropped(), 1u);
+  ASSERT_EQ((*port)->tx(1, {&packet, 1}), 1);
+  (*port)->drain();
+  EXPECT_EQ((*port)->dropped(), 1u);
+}
+
+TEST_F(WorkerTest, AGroupsPortsGoToOneWorkerAndWhatItHandsThemThere) {
+  RingPort device;
+  auto handed = OwnerTx::make("group-test", device);
+  ASSERT_TRUE(handed);
+  ASSERT_TRUE(lsi_->add_port(
+      {.number = 3, .name = "p3", .io = handed->get(), .n_tx_queues = pipeline::kMaxWorkers}));
+  rule(1, {pipeline::OutputAction{.port = 3}});
+  rule(2, {pipeline::OutputAction{.port = 3}});
+  start({0, 1});
+  QueueCounters counters;
+  QueueSet queues{.rx = pool_of_workers_->queues(), .handed = {{handed->get(), &device}}};
+  queues.rx.push_back(
+      {.entry = {.io = &device, .queue = 0, .in_port = 3, .lsi = lsi_.get(), .counters = &counters},
+       .port = "p3",
+       .affinity = {},
+       .group = &device});
+  pool_of_workers_->set_queues(queues);
+  size_t plans = 0;
+  for (const auto& worker : pool_of_workers_->workers()) plans += worker->plan().handed.size();
+  EXPECT_EQ(plans, 1u);
+  ports_[0].put(frame(1));
+  EXPECT_EQ(marks(device, 1), std::vector<uint8_t>{1});
+  ports_[1].put(frame(2));
+  EXPECT_EQ(marks(device, 1), std::vector<uint8_t>{2});
+  ASSERT_TRUE(lsi_->remove_port(3));
+  pool_of_workers_->set_queues({});
+  qsbr_->drain();
 }
 
 }  // namespace

@@ -135,6 +135,7 @@ class OvsDpdk(OpenVSwitchLike):
     """Debian's OVS with DPDK."""
 
     name = "ovs-dpdk"
+    eal_extra = ""  # further EAL arguments, each after a blank
     overlay: Overlay | None = None
     counts_arrivals = False  # by the device's: net_null counts also what the source takes back
 
@@ -150,7 +151,7 @@ class OvsDpdk(OpenVSwitchLike):
             # Else its mempool for 262144 buffers takes what the others need.
             f"other_config:dpdk-socket-mem={self.place.memory_mb}",
             f"other_config:dpdk-socket-limit={self.place.memory_mb}",
-            f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}",
+            f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}{self.eal_extra}",
             # Its flows must not time out while it is parked and others are measured.
             "other_config:max-idle=600000",
         )
