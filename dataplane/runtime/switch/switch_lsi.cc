@@ -194,6 +194,7 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
       .mtu = spec.mtu,
       .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers)),
       .on_link_event = [&event = parts_.link_event] { event.raise(); },
+      .wait_for_workers = [&qsbr = parts_.qsbr] { qsbr.wait(); },
       .io = &parts_.io,
       .reclaimer = &parts_.qsbr};
   const Result<rte_mempool*> pool = parts_.pools.for_mtu(spec.mtu.value_or(port::kDefaultMtu));
@@ -211,7 +212,7 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   port->device = std::move(*device);
-  if (port->device->n_tx_queues() < config.tx_queues_wanted) {
+  if (!port->device->tx_is_concurrent() && port->device->n_tx_queues() < config.tx_queues_wanted) {
     static unsigned serial = 0;  // port names may be longer than a ring's
     Result<std::unique_ptr<SharedTx>> shared = SharedTx::make(
         fmt::format("tx-{}", serial++), port->device->io(), port->device->n_tx_queues());
