@@ -18,11 +18,10 @@ struct EthdevRequest {
   std::string devargs;             ///< for rte_dev_probe(): "net_null0,size=64" or a PCI address
   uint16_t rx_queues{1};           ///< options:n_rxq
   uint16_t tx_queues{1};           ///< at least; more if the device has one per worker
-  bool tx_queue_per_worker{true};  ///< false: the peer decides which queues are served
+  bool tx_queue_per_worker{true};  ///< false: as many as receive queues
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
   bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
-  bool io_knows_link{false};      ///< for Port::io_knows_link()
   bool kernel_has_mtu{false};     ///< the MTU is the kernel interface's alone
   bool leave_down{false};         ///< the kernel interface is the operator's to bring up
   std::string kernel_interface;   ///< for ifindex(); "" = none
@@ -62,7 +61,6 @@ class EthdevPort final : public Port {
   [[nodiscard]] uint16_t n_rx_queues() const override { return device_->options().rx_queues; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return device_->options().tx_queues; }
   [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
-  [[nodiscard]] bool io_knows_link() const override { return request_.io_knows_link; }
   [[nodiscard]] int numa_node() const override;
   LinkState link() override;
   [[nodiscard]] MacAddress mac() const override;

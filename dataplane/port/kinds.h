@@ -11,10 +11,6 @@ namespace headrace::port {
 
 /// dpdk.cc: any device by options:dpdk-devargs.
 Result<EthdevRequest> dpdk_request(const PortConfig& config, Options& options);
-/// vhost_user.cc: type dpdkvhostuser, we are the vhost-user server.
-Result<EthdevRequest> vhost_user_request(const PortConfig& config, Options& options);
-/// vhost_user.cc: type dpdkvhostuserclient, we connect to the VM's socket.
-Result<EthdevRequest> vhost_user_client_request(const PortConfig& config, Options& options);
 /// tap.cc: types internal and tap, a kernel interface that we make.
 Result<EthdevRequest> tap_request(const PortConfig& config, Options& options);
 /// system.cc: a kernel interface that exists.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 #include <net/if.h>
+#include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <unistd.h>
 
@@ -44,6 +45,7 @@ class PortTest : public ::testing::Test {
             .options = std::move(options),
             .pool = pool_.get(),
             .rundir = ::testing::TempDir(),
+            .wait_for_workers = [] {},  // there are none
             .io = &io_,
             .reclaimer = &reclaimer_};
   }
@@ -175,6 +177,26 @@ TEST_F(PortTest, VhostUserServerListens) {
   const auto vhost = open(config(unique("vhost-"), "dpdkvhostuser"));
   ASSERT_TRUE(vhost);
   EXPECT_TRUE(std::filesystem::exists(::testing::TempDir() + unique("vhost-")));
+}
+
+TEST_F(PortTest, AVhostUserSocketBelongsToOnePort) {
+  const std::string name = unique("vhost-");
+  const auto server = open(config(name, "dpdkvhostuser"));
+  ASSERT_TRUE(server);
+  EXPECT_NE(error_of(config("other", "dpdkvhostuserclient",
+                            {{"vhost-server-path", ::testing::TempDir() + "/" + name}}))
+                .find("that of port " + name),
+            std::string::npos);
+}
+
+TEST_F(PortTest, ManyVhostUserPortsNeedNoDevices) {
+  std::vector<std::unique_ptr<Port>> ports;
+  const uint16_t devices = rte_eth_dev_count_avail();
+  for (int i = 0; i < 2 * RTE_MAX_ETHPORTS; ++i) {
+    ports.push_back(open(config(unique("many-") + "-" + std::to_string(i), "dpdkvhostuser")));
+    ASSERT_TRUE(ports.back());
+  }
+  EXPECT_EQ(rte_eth_dev_count_avail(), devices);
 }
 
 TEST_F(PortTest, TapIsAKernelInterface) {

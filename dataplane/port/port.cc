@@ -7,6 +7,7 @@
 #include "port/memif_port.h"
 #include "port/options.h"
 #include "port/shm_port.h"
+#include "port/vhost_port.h"
 
 namespace headrace::port {
 
@@ -19,8 +20,6 @@ struct Kind {
 
 constexpr std::array kKinds = {
     Kind{"dpdk", dpdk_request},
-    Kind{"dpdkvhostuser", vhost_user_request},
-    Kind{"dpdkvhostuserclient", vhost_user_client_request},
     Kind{"internal", tap_request},
     Kind{"system", system_request},
     Kind{"tap", tap_request},
@@ -29,13 +28,14 @@ constexpr std::array kKinds = {
 /// The kinds without a DPDK device.
 constexpr std::string_view kMemif = "memif";
 constexpr std::string_view kShm = "shm";
+constexpr std::string_view kVhostUser = "dpdkvhostuser";
+constexpr std::string_view kVhostUserClient = "dpdkvhostuserclient";
 
 /// Options that every kind of device understands.
 Result<> common_options(Options& options, EthdevRequest& request) {
   const Result<uint32_t> rx_queues = options.number("n_rxq", request.rx_queues, 1, 64);
   if (!rx_queues) return tl::unexpected(rx_queues.error());
   request.rx_queues = static_cast<uint16_t>(*rx_queues);
-  // Where the peer decides, queues come in pairs.
   if (!request.tx_queue_per_worker) request.tx_queues = request.rx_queues;
   const Result<uint32_t> rx_descriptors =
       options.power_of_two("n_rxq_desc", request.rx_descriptors, 32, 16384);
@@ -55,6 +55,8 @@ std::vector<std::string_view> port_types() {
   for (const Kind& kind : kKinds) types.push_back(kind.type);
   types.emplace_back(kMemif);
   types.emplace_back(kShm);
+  types.emplace_back(kVhostUser);
+  types.emplace_back(kVhostUserClient);
   return types;
 }
 
@@ -62,6 +64,9 @@ Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
   Options options(config);
   if (config.type == kMemif) return open_memif_port(config, options);
   if (config.type == kShm) return open_shm_port(config, options);
+  if (config.type == kVhostUser || config.type == kVhostUserClient) {
+    return open_vhost_port(config, options);
+  }
   for (const Kind& kind : kKinds) {
     if (kind.type != config.type) continue;
     Result<EthdevRequest> request = kind.request(config, options);

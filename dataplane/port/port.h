@@ -5,14 +5,14 @@
 //
 //   dpdk                  any DPDK device: options:dpdk-devargs is a PCI address or a vdev
 //   memif                 our own end-point (memif/): options socket, id, role, secret, ...
-//   dpdkvhostuser         net_vhost, we listen at <rundir>/<port name>
-//   dpdkvhostuserclient   net_vhost, we connect (and reconnect) to options:vhost-server-path
+//   dpdkvhostuser         a guest by librte_vhost (vhost/), we listen at <rundir>/<port name>
+//   dpdkvhostuserclient   the same, we connect (and reconnect) to options:vhost-server-path
 //   internal, tap         net_tap: a kernel interface named like the port
 //   system                net_af_packet: the kernel interface named like the port
 //   shm                   a VNF by shared memory of its trust group, options:group
 //
-// Every kind but memif and shm is an ethdev, made by hot-plug and removed by the destructor; a
-// kind's file turns options into devargs and an EthdevRequest. `patch` ports have no
+// Every kind but memif, vhost-user and shm is an ethdev, made by hot-plug and removed by the
+// destructor; a kind's file turns options into devargs and an EthdevRequest. `patch` ports have no
 // device: the pipeline joins them itself.
 //
 // Thread safety: control thread only, but for io(), which workers use as port_io.h says.
@@ -60,6 +60,9 @@ struct PortConfig {
   /// Told that link() is worth asking; may come from any thread, until the port's destructor
   /// returns.
   std::function<void()> on_link_event{};
+  /// Returns when every worker has ended the round that it was in at the call. For any thread but
+  /// a worker's; a port's own threads need it, which cannot use the reclaimer.
+  std::function<void()> wait_for_workers{};
   asio::io_context* io{nullptr};            ///< the control thread's; outlives the port
   pipeline::Reclaimer* reclaimer{nullptr};  ///< outlives the port
 };
@@ -94,6 +97,11 @@ class Port {
 
   /// NUMA node of the device, or -1: it has none.
   [[nodiscard]] virtual int numa_node() const { return -1; }
+
+  /// True if any number of workers may call tx() at once, each with its own number for `queue`: the
+  /// port chooses the device's queue itself, and two that get the same one wait for each other for
+  /// one burst.
+  [[nodiscard]] virtual bool tx_is_concurrent() const { return false; }
 
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }

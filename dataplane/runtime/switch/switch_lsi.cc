@@ -195,6 +195,7 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
       .mtu = spec.mtu,
       .tx_queues_wanted = static_cast<uint16_t>(std::min(cpus, pipeline::kMaxWorkers)),
       .on_link_event = [&event = parts_.link_event] { event.raise(); },
+      .wait_for_workers = [&qsbr = parts_.qsbr] { qsbr.wait(); },
       .io = &parts_.io,
       .reclaimer = &parts_.qsbr};
   const uint32_t mtu = spec.mtu.value_or(port::kDefaultMtu);

@@ -6,8 +6,9 @@
 // sleeps goes offline, so that it delays no grace period. defer() takes a token; its function runs
 // in the first reclaim() or drain() that finds every online worker past that token.
 //
-// Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; all else
-// by the control thread. Deferred functions may defer others.
+// Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; wait() by
+// any thread that is no worker; all else by the control thread. Deferred functions may defer
+// others.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
@@ -36,6 +37,10 @@ class Qsbr final : public pipeline::Reclaimer {
   void go_online(unsigned worker) noexcept;
   void quiescent(unsigned worker) noexcept { rte_rcu_qsbr_quiescent(qsbr_.get(), worker); }
   void go_offline(unsigned worker) noexcept;
+
+  /// Returns when every worker that is online has passed a quiescent state after the call. For any
+  /// thread but a worker's.
+  void wait() noexcept { rte_rcu_qsbr_synchronize(qsbr_.get(), RTE_QSBR_THRID_INVALID); }
 
   // --- control ---
 
