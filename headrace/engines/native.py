@@ -16,7 +16,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.switches.base import PortKind
-from headrace.switches.linux_bridge import device_name
+from headrace.switches.linux_bridge import FAR_END, device_name
 
 _BRIDGE = "br0"
 FUNCTIONS = ("bridge",)
@@ -61,7 +61,7 @@ class NativeEngine:
             inside.link("set", index=bridge, state="up")
 
     def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
-        peer = device_name(self._prefix, port, "x")
+        peer = device_name(self._prefix, FAR_END, port)
         with IPRoute() as outside:
             # Not there if an earlier node was killed between the two steps.
             for index in outside.link_lookup(ifname=peer):

@@ -15,6 +15,7 @@ from typing import Any
 
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.machine.eal import remove_remains
+from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
@@ -36,7 +37,7 @@ class _TryAgain(EngineError):
 
 def file_prefix(vnf: VnfSpec) -> str:
     """DPDK's file prefix of a VNF."""
-    return f"hrvnf{hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()}"
+    return f"hrvnf{digest_of(vnf.name)}"
 
 
 def _peer(port: PortSpec, number: int) -> dict[str, Any]:
@@ -62,8 +63,7 @@ class ProcessEngine:
 
     def control(self, vnf: VnfSpec) -> Path:
         """The VNF's control socket."""
-        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
-        return self._directory / f"{digest}.ctl"
+        return self._directory / f"{digest_of(vnf.name)}.ctl"
 
     def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
         """What headrace-vnf reads."""

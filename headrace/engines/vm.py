@@ -43,6 +43,7 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
+from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
@@ -119,8 +120,7 @@ class VmEngine:
 
     def _file(self, vnf: VnfSpec, kind: str) -> Path:
         """A file of the machine's; the name is short, since some are sockets."""
-        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
-        return self._directory / f"{digest}.{kind}"
+        return self._directory / f"{digest_of(vnf.name)}.{kind}"
 
     def console(self, vnf: VnfSpec) -> Path:
         """What the machine has written on its first serial port."""

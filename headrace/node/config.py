@@ -2,12 +2,13 @@
 """node.yaml: what a node is made of. Every key has a default that fits a small machine."""
 
 import os
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.switches.base import PortKind
@@ -56,12 +57,23 @@ class CoresConfig(_Strict):
         return self
 
 
+_MADE_BY_NODE = re.compile(r"g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
+"""The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
+
+
 class PortConfig(_Strict):
     """A physical port of the node, on LSI-0."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,15}$")]
     kind: PortKind
     options: dict[str, str] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _is_not_the_nodes(cls, name: str) -> str:
+        if _MADE_BY_NODE.fullmatch(name):
+            raise ValueError("the node gives such names to ports of graphs; choose another")
+        return name
 
 
 class NodeConfig(_Strict):
