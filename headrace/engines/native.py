@@ -14,7 +14,7 @@ from typing import Any
 from pyroute2 import IPRoute, NetNS, netns
 from pyroute2.netlink.exceptions import NetlinkError
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.switches.base import PortKind
 from headrace.switches.linux_bridge import FAR_END, device_name
 
@@ -82,6 +82,10 @@ class NativeEngine:
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
         return vnf.name in netns.listnetns()
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine: a namespace, no process."""
+        return Observed(engine=self.name) if vnf.name in netns.listnetns() else None
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: the kernel's counters of each port, as seen inside."""

@@ -6,14 +6,14 @@ only if what it was made from differs.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfSpec
+from headrace.engines.observation import observe
 from headrace.machine.eal import remove_remains
 from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
@@ -107,14 +107,13 @@ class ProcessEngine:
         text = json.dumps(self.configuration(vnf), indent=2)
         file = self._directory / f"{vnf.name}.json"
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
-        digest = hashlib.blake2b(f"{command}{text}".encode()).hexdigest()
-        adopted = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
+        adopted = self.running(vnf)
         if not adopted:
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
         write_atomically(file, text)
         try:
             program = find_program("headrace-vnf")
-            process = await self._launch(vnf, [str(program), *command], digest)
+            process = await self._launch(vnf, [str(program), *command], self._made_from(vnf))
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         timeout_s = _RECONNECT_S if adopted else _TIMEOUT_S
@@ -165,9 +164,18 @@ class ProcessEngine:
             file.unlink(missing_ok=True)
         remove_remains(file_prefix(vnf))
 
+    def _made_from(self, vnf: VnfSpec) -> str:
+        """What the supervisor notes of the VNF: all that it is made from."""
+        return f"{vnf.digest} {'hugepages' if self._hugepages else 'pages'}"
+
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
-        return self._supervisor.find(self._process(vnf)) is not None
+        name = self._process(vnf)
+        return self._supervisor.runs(name, self._made_from(vnf))
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine."""
+        return observe(self._supervisor.find(self._process(vnf)))
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine."""

@@ -30,7 +30,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.engines.base import EngineError, VnfPort, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
+from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
     Device,
@@ -174,14 +175,12 @@ class VmEngine:
         image = self.image(vnf)
         if shutil.which(PROGRAM) is None:
             raise EngineError(f"VNF {vnf.vnf}: {PROGRAM} is not installed; run `make setup`")
-        digest = hashlib.blake2b(vnf.model_dump_json().encode()).hexdigest()
-        same = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
-        if not same or await self._holds_dead_regions(vnf):
+        if not self.running(vnf) or await self._holds_dead_regions(vnf):
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
-            await self._start(vnf, image, digest)
+            await self._start(vnf, image)
         deadline = asyncio.get_running_loop().time() + image.boot_s
         while (missing := await self._missing(vnf, image)) is not None:
-            if not self.running(vnf):
+            if self._supervisor.find(self._process(vnf)) is None:
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: QEMU ended while starting: {words}")
@@ -190,7 +189,7 @@ class VmEngine:
                 raise EngineError(f"VNF {vnf.vnf}: {missing} after {image.boot_s:g} s")
             await asyncio.sleep(0.05)
 
-    async def _start(self, vnf: VnfSpec, image: Image, digest: str) -> None:
+    async def _start(self, vnf: VnfSpec, image: Image) -> None:
         for address in image.pci:
             refusal = await asyncio.to_thread(self._claim, address, vnf)
             if refusal is not None:
@@ -205,7 +204,7 @@ class VmEngine:
                     self._process(vnf),
                     self.machine(vnf, image, regions).arguments(),
                     cores=vnf.cores,
-                    digest=digest,
+                    digest=self._made_from(vnf),
                     inherit=[fd for region in regions.values() for fd in region.descriptors],
                 )
         except (ProcessError, AttachError) as error:
@@ -247,9 +246,17 @@ class VmEngine:
         for file in files:
             file.unlink(missing_ok=True)
 
+    def _made_from(self, vnf: VnfSpec) -> str:
+        """What the supervisor notes of the machine: all that it is made from."""
+        return f"{vnf.digest} {'hugepages' if self._hugepages else 'pages'}"
+
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
-        return self._supervisor.find(self._process(vnf)) is not None
+        return self._supervisor.runs(self._process(vnf), self._made_from(vnf))
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine."""
+        return observe(self._supervisor.find(self._process(vnf)))
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: what a machine counts is inside it."""

@@ -249,7 +249,7 @@ class Node:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
                 if not self.engines[vnf.engine].running(vnf):
-                    message = f"VNF {vnf.vnf} has ended; the node starts it again"
+                    message = f"VNF {vnf.vnf} does not run as wanted; the node starts it again"
                     state = "error"
         return {
             "status": state,
@@ -257,17 +257,21 @@ class Node:
             "state": record.state.value,
             "message": message,
             "warnings": list(record.plan.warnings),
-            "vnfs": [
-                {
-                    "id": vnf.vnf,
-                    "template": vnf.template,
-                    "engine": vnf.engine,
-                    "cores": list(vnf.cores),
-                    "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
-                    "running": self.engines[vnf.engine].running(vnf),
-                }
-                for vnf in record.plan.vnfs()
-            ],
+            "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+        }
+
+    def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:
+        """A VNF as it was found on the machine; `engine` is null if nothing of it runs."""
+        engine = self.engines[vnf.engine]
+        observed = engine.observed(vnf)
+        return {
+            "id": vnf.vnf,
+            "template": vnf.template,
+            "engine": observed.engine if observed else None,
+            "cores": list(observed.cores) if observed else [],
+            "user": observed.user if observed else None,
+            "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
+            "running": engine.running(vnf),
         }
 
     async def port_list(self) -> list[dict[str, Any]]:

@@ -249,11 +249,16 @@ class GraphManager:
         """Finishes or undoes what the last run of the node left.
 
         `adopted` tells that the switch has run on and holds what the rows say; else everything is
-        made again. LSI-0 comes first. A graph that fails is marked and does not stop the others.
+        made again. LSI-0 comes first; rules on ports that node.yaml has otherwise now go before
+        that. A graph that fails is marked and does not stop the others.
 
         Raises:
             SwitchError: LSI-0 could not be made.
         """
+        if adopted:
+            ports = self._transition.changing_ports(NODE_STEPS, node_plan)
+            for record in self._store.graphs():
+                await self._transition.detach(record.id, ports)
         await self._run(NODE_STEPS, node_plan, distrust=not adopted)
         for record in self._store.graphs():
             try:
