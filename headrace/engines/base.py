@@ -69,6 +69,14 @@ class Engine(Protocol):
     name: str
     port_kinds: tuple[PortKind, ...]
 
+    async def check(self, vnf: VnfSpec) -> None:
+        """Checks, without any effect, whether the VNF's configuration is one of its function.
+
+        Raises:
+            EngineError: it is not; names the key.
+        """
+        ...
+
     async def ensure(self, vnf: VnfSpec) -> None:
         """Makes the VNF run as specified; returns when it forwards. One made otherwise is replaced.
 

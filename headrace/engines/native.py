@@ -31,11 +31,18 @@ class NativeEngine:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    async def ensure(self, vnf: VnfSpec) -> None:
-        """See Engine."""
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine: its functions have no settings."""
         if vnf.function not in FUNCTIONS:
             known = ", ".join(FUNCTIONS)
             raise EngineError(f"VNF {vnf.vnf}: engine native has no {vnf.function}, only {known}")
+        if vnf.configuration:
+            key = next(iter(vnf.configuration))
+            raise EngineError(f"VNF {vnf.vnf}: configuration.{key}: {vnf.function} has no such key")
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        await self.check(vnf)
         try:
             await asyncio.to_thread(self._make, vnf)
         except (NetlinkError, OSError) as error:

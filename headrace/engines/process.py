@@ -25,6 +25,10 @@ log = logging.getLogger("headrace.node")
 
 _TIMEOUT_S = 20.0
 _ATTEMPTS = 3
+_CHECKS = 2
+_CHECK_S = 10.0
+_ERRORS_SHOWN = 5
+"""Checks of a configuration at once, how long one may take, and the errors of one that are told."""
 
 
 _RECONNECT_S = 3.0
@@ -57,6 +61,7 @@ class ProcessEngine:
         self._directory = rundir / "vnf"
         self._supervisor = supervisor
         self._hugepages = hugepages
+        self._checking = asyncio.Semaphore(_CHECKS)
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
@@ -85,6 +90,36 @@ class ProcessEngine:
                 for number, port in enumerate(vnf.ports)
             ],
         }
+
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine: by headrace-vnf itself, which lists all errors by their place."""
+        text = json.dumps(self.configuration(vnf))
+        async with self._checking:
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    str(find_program("headrace-vnf")),
+                    *(vnf.function, "--check", "--config", "/dev/stdin"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                )
+            except (ProgramMissing, OSError) as error:
+                raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+            try:
+                _, said = await asyncio.wait_for(child.communicate(text.encode()), _CHECK_S)
+            except TimeoutError as error:
+                child.kill()
+                await child.wait()
+                text = f"VNF {vnf.vnf}: its configuration is not checked after {_CHECK_S:.0f} s"
+                raise EngineError(text) from error
+        if child.returncode:
+            lines = said.decode(errors="replace").replace("function.", "configuration.").split("\n")
+            errors = (
+                [line.strip() for line in lines[1:] if line]
+                if lines[0].endswith(":")
+                else lines[:1]
+            )
+            raise EngineError(f"VNF {vnf.vnf}: {'; '.join(errors[:_ERRORS_SHOWN])}")
 
     async def ensure(self, vnf: VnfSpec) -> None:
         """See Engine.

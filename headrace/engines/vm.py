@@ -55,6 +55,9 @@ PciAddress = Annotated[
 ]
 """A function of the host's PCI bus, in the form that sysfs has."""
 
+GRAPH_SETTINGS = frozenset({"boot_s", "cpus", "ready"})
+"""The keys of `Image` that may come from a graph: all others name files and devices of the host."""
+
 Claim = Callable[[str, VnfSpec], str | None]
 """Why the PCI function of this address cannot be the VNF's, with the remedy; None if it can."""
 
@@ -139,6 +142,10 @@ class VmEngine:
             first = error.errors()[0]
             place = ".".join(str(part) for part in ("configuration", *first["loc"]))
             raise EngineError(f"VNF {vnf.vnf}: {place}: {first['msg']}") from error
+
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        await asyncio.to_thread(self.image, vnf)
 
     def machine(
         self, vnf: VnfSpec, image: Image, regions: Mapping[str, Attachment]

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """node.yaml: what a node is made of. Every key has a default that fits a small machine."""
 
+import ipaddress
 import os
 import re
 from enum import StrEnum
@@ -27,11 +28,31 @@ class _Strict(BaseModel):
 
 
 class RestConfig(_Strict):
-    """Where the REST API listens. With `legacy` an update by PUT gets 201, as before 2017."""
+    """Where the REST API listens, beside its Unix socket: `host` is of the loopback interface.
+
+    Any other address would need TLS and login, which the node does not have. `names` are further
+    names by which clients call it (the Host of their requests), as those of a proxy. With `legacy`
+    an update by PUT gets 201, as before 2017.
+    """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    names: list[str] = []
     legacy: bool = False
+
+    @field_validator("host")
+    @classmethod
+    def _is_loopback(cls, host: str) -> str:
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError(
+                f"{host} is no address of the loopback interface; any other demands TLS and login, "
+                f"which this node does not have yet: use 127.0.0.1 or ::1, and a proxy or ssh"
+            )
+        return host
 
 
 def usable_cores() -> list[int]:

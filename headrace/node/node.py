@@ -6,6 +6,7 @@
 Starting adopts what still runs; closing leaves it running. Only `tear_down` ends it.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -27,7 +28,7 @@ from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
-from headrace.node.errors import ConfigError, NotFound
+from headrace.node.errors import ConfigError, GraphRefused, NotFound
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
@@ -217,6 +218,21 @@ class Node:
         if close is not None:
             await close()
         self.store.close()
+
+    async def check(self, graph_id: str, document: dict[str, Any]) -> None:
+        """Checks a whole document, the VNFs' configurations included, before anything starts.
+
+        Raises:
+            GraphRefused: it cannot be deployed; names the place.
+            Busy: another change of this graph is under way.
+        """
+        vnfs = self.graphs.draft(graph_id, document).vnfs()
+        checks = (self.engines[vnf.engine].check(vnf) for vnf in vnfs)
+        for result in await asyncio.gather(*checks, return_exceptions=True):
+            if isinstance(result, EngineError):
+                raise GraphRefused("configuration", str(result)) from result
+            if result is not None:
+                raise result
 
     # Looking.
 

@@ -54,7 +54,7 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
     )
     transport = httpx.ASGITransport(app=make_app(node))
     async with (
-        httpx.AsyncClient(transport=transport, base_url="http://node", timeout=60) as http,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http,
         TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic,
     ):
         graph = graphs.chain("pass-container", 1)

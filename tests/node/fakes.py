@@ -183,6 +183,9 @@ class FakeEngine:
     def __init__(self, world: World) -> None:
         self.world = world
 
+    async def check(self, vnf: VnfSpec) -> None:
+        pass
+
     async def ensure(self, vnf: VnfSpec) -> None:
         def work(held: dict[str, Any]) -> None:
             held["vnfs"][vnf.name] = vnf.model_dump(mode="json")

@@ -103,6 +103,7 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
         for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
             if kind in kinds:
                 _check_ports(vnf, number, template)
+                _check_settings(vnf, number, template)
                 return template, kind
     fitting = [
         template.id
@@ -125,6 +126,17 @@ def _check_ports(vnf: VnfModel, number: int, template: Template) -> None:
             f"VNFs[{number}].ports: template {template.id} has {wanted} ports, "
             f"the graph lists {len(vnf.ports)}",
         )
+
+
+def _check_settings(vnf: VnfModel, number: int, template: Template) -> None:
+    for key in vnf.configuration:
+        if key not in template.graph_may_set:
+            allowed = ", ".join(template.graph_may_set) or "nothing"
+            raise GraphRefused(
+                "templates",
+                f"VNFs[{number}].configuration: template {template.id} does not let a graph set "
+                f"{key!r}; a graph may set: {allowed}",
+            )
 
 
 def _vnf_port(
