@@ -23,8 +23,10 @@ def fail(message: str) -> NoReturn:
 class NodeClient:
     """Requests to a node; every failure ends the command with one clear line."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, socket: str | None = None) -> None:
+        """Talks to the node at `url`, through its Unix socket if that is given."""
         self.url = url.rstrip("/")
+        self._socket = socket
 
     @staticmethod
     def of(rundir: Path) -> "NodeClient":
@@ -32,7 +34,7 @@ class NodeClient:
         try:
             said = json.loads((rundir / "node.json").read_text())
             process = ProcessId(int(said["pid"]), int(said["start_ticks"]))
-            url = str(said["url"])
+            url, socket = str(said["url"]), str(said["socket"])
         except (OSError, ValueError, KeyError, TypeError):
             fail(f"no node serves {rundir}; start one with `headrace up`")
         if not process.alive():
@@ -40,7 +42,7 @@ class NodeClient:
                 f"the node of {rundir} has ended without a word (see {rundir}/log/node.log); "
                 f"`headrace up` goes on with what it left, `headrace down` ends that"
             )
-        return NodeClient(url)
+        return NodeClient(url, socket)
 
     def get(self, path: str) -> Any:
         """The JSON answer to GET `path`."""
@@ -50,9 +52,11 @@ class NodeClient:
         """Makes a request; returns its answer if it is a success."""
         headers = {"Content-Type": "application/json"}
         try:
-            answer = httpx.request(
-                method, self.url + path, content=body, headers=headers, timeout=_TIMEOUT_S
-            )
+            with httpx.Client(
+                transport=httpx.HTTPTransport(uds=self._socket) if self._socket else None,
+                timeout=_TIMEOUT_S,
+            ) as http:
+                answer = http.request(method, self.url + path, content=body, headers=headers)
         except httpx.HTTPError as error:
             fail(f"the node at {self.url} does not answer: {error}")
         if answer.is_success:

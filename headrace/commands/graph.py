@@ -110,7 +110,7 @@ def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson =
         table.add_row(
             vnf["id"],
             vnf["template"],
-            vnf["engine"],
+            vnf["engine"] or "-",
             ", ".join(map(str, vnf["cores"])) or "-",
             ", ".join(f"{port} ({kind})" for port, kind in vnf["ports"].items()),
             "yes" if vnf["running"] else "no",

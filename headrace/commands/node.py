@@ -11,7 +11,7 @@ from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
 from headrace.node import daemon
-from headrace.node.config import RestConfig, SwitchName, load
+from headrace.node.config import RestConfig, SwitchName, from_dict, load
 from headrace.node.errors import NodeError
 from headrace.switches.base import SwitchError
 
@@ -70,7 +70,8 @@ def _rest(text: str, before: RestConfig) -> RestConfig:
     host, _, port = text.rpartition(":")
     if not host or not port.isdigit() or int(port) > 65535:
         fail(f"--rest {text}: write HOST:PORT, such as 127.0.0.1:8080")
-    return before.model_copy(update={"host": host.strip("[]"), "port": int(port)})
+    wanted = {**before.model_dump(), "host": host.strip("[]"), "port": int(port)}
+    return from_dict({"rest": wanted}).rest
 
 
 def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:

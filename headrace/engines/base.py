@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the node asks of an engine: a way to run a VNF. Idempotent, as switch drivers are."""
 
+import hashlib
 from typing import Any, Protocol
 
 from pydantic import BaseModel, ConfigDict
@@ -39,12 +40,42 @@ class VnfSpec(_Frozen):
     idle: str = "poll"
     configuration: dict[str, Any] = {}
 
+    @property
+    def digest(self) -> str:
+        """Equal only for VNFs that are equal in every field.
+
+        Fields at their defaults do not count, so that a later version of the node, which has more
+        fields, recognizes what an earlier one started.
+        """
+        text = self.model_dump_json(exclude_defaults=True)
+        return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+
+
+class Observed(_Frozen):
+    """What of a VNF was found on the machine, by looking there and not into the node's notes.
+
+    `engine` is the way in which it runs, `cores` those that the kernel lets it have (none: nothing
+    of it is a process), `user` the id of its user on the host.
+    """
+
+    engine: str
+    cores: tuple[int, ...] = ()
+    user: int | None = None
+
 
 class Engine(Protocol):
     """One way to run VNFs."""
 
     name: str
     port_kinds: tuple[PortKind, ...]
+
+    async def check(self, vnf: VnfSpec) -> None:
+        """Checks, without any effect, whether the VNF's configuration is one of its function.
+
+        Raises:
+            EngineError: it is not; names the key.
+        """
+        ...
 
     async def ensure(self, vnf: VnfSpec) -> None:
         """Makes the VNF run as specified; returns when it forwards. One made otherwise is replaced.
@@ -59,7 +90,11 @@ class Engine(Protocol):
         ...
 
     def running(self, vnf: VnfSpec) -> bool:
-        """Whether the VNF still runs as it was started."""
+        """Whether the VNF runs, by this engine and as specified in every field."""
+        ...
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """What runs under the VNF's name, however it was made; None if nothing does."""
         ...
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:

@@ -14,9 +14,9 @@ from typing import Any
 from pyroute2 import IPRoute, NetNS, netns
 from pyroute2.netlink.exceptions import NetlinkError
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.switches.base import PortKind
-from headrace.switches.linux_bridge import device_name
+from headrace.switches.linux_bridge import FAR_END, device_name
 
 _BRIDGE = "br0"
 FUNCTIONS = ("bridge",)
@@ -31,11 +31,18 @@ class NativeEngine:
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
 
-    async def ensure(self, vnf: VnfSpec) -> None:
-        """See Engine."""
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine: its functions have no settings."""
         if vnf.function not in FUNCTIONS:
             known = ", ".join(FUNCTIONS)
             raise EngineError(f"VNF {vnf.vnf}: engine native has no {vnf.function}, only {known}")
+        if vnf.configuration:
+            key = next(iter(vnf.configuration))
+            raise EngineError(f"VNF {vnf.vnf}: configuration.{key}: {vnf.function} has no such key")
+
+    async def ensure(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        await self.check(vnf)
         try:
             await asyncio.to_thread(self._make, vnf)
         except (NetlinkError, OSError) as error:
@@ -61,7 +68,7 @@ class NativeEngine:
             inside.link("set", index=bridge, state="up")
 
     def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
-        peer = device_name(self._prefix, port, "x")
+        peer = device_name(self._prefix, FAR_END, port)
         with IPRoute() as outside:
             # Not there if an earlier node was killed between the two steps.
             for index in outside.link_lookup(ifname=peer):
@@ -82,6 +89,10 @@ class NativeEngine:
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
         return vnf.name in netns.listnetns()
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine: a namespace, no process."""
+        return Observed(engine=self.name) if vnf.name in netns.listnetns() else None
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: the kernel's counters of each port, as seen inside."""

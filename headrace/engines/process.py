@@ -6,15 +6,16 @@ only if what it was made from differs.
 """
 
 import asyncio
-import hashlib
 import json
 import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfSpec
+from headrace.engines.observation import observe
 from headrace.machine.eal import remove_remains
+from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
@@ -24,6 +25,10 @@ log = logging.getLogger("headrace.node")
 
 _TIMEOUT_S = 20.0
 _ATTEMPTS = 3
+_CHECKS = 2
+_CHECK_S = 10.0
+_ERRORS_SHOWN = 5
+"""Checks of a configuration at once, how long one may take, and the errors of one that are told."""
 
 
 _RECONNECT_S = 3.0
@@ -36,7 +41,7 @@ class _TryAgain(EngineError):
 
 def file_prefix(vnf: VnfSpec) -> str:
     """DPDK's file prefix of a VNF."""
-    return f"hrvnf{hashlib.blake2b(vnf.name.encode(), digest_size=4).hexdigest()}"
+    return f"hrvnf{digest_of(vnf.name)}"
 
 
 def _peer(port: PortSpec, number: int) -> dict[str, Any]:
@@ -56,14 +61,14 @@ class ProcessEngine:
         self._directory = rundir / "vnf"
         self._supervisor = supervisor
         self._hugepages = hugepages
+        self._checking = asyncio.Semaphore(_CHECKS)
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
 
     def control(self, vnf: VnfSpec) -> Path:
         """The VNF's control socket."""
-        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
-        return self._directory / f"{digest}.ctl"
+        return self._directory / f"{digest_of(vnf.name)}.ctl"
 
     def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
         """What headrace-vnf reads."""
@@ -86,6 +91,36 @@ class ProcessEngine:
             ],
         }
 
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine: by headrace-vnf itself, which lists all errors by their place."""
+        text = json.dumps(self.configuration(vnf))
+        async with self._checking:
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    str(find_program("headrace-vnf")),
+                    *(vnf.function, "--check", "--config", "/dev/stdin"),
+                    stdin=asyncio.subprocess.PIPE,
+                    stdout=asyncio.subprocess.DEVNULL,
+                    stderr=asyncio.subprocess.PIPE,
+                )
+            except (ProgramMissing, OSError) as error:
+                raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+            try:
+                _, said = await asyncio.wait_for(child.communicate(text.encode()), _CHECK_S)
+            except TimeoutError as error:
+                child.kill()
+                await child.wait()
+                text = f"VNF {vnf.vnf}: its configuration is not checked after {_CHECK_S:.0f} s"
+                raise EngineError(text) from error
+        if child.returncode:
+            lines = said.decode(errors="replace").replace("function.", "configuration.").split("\n")
+            errors = (
+                [line.strip() for line in lines[1:] if line]
+                if lines[0].endswith(":")
+                else lines[:1]
+            )
+            raise EngineError(f"VNF {vnf.vnf}: {'; '.join(errors[:_ERRORS_SHOWN])}")
+
     async def ensure(self, vnf: VnfSpec) -> None:
         """See Engine.
 
@@ -107,14 +142,13 @@ class ProcessEngine:
         text = json.dumps(self.configuration(vnf), indent=2)
         file = self._directory / f"{vnf.name}.json"
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
-        digest = hashlib.blake2b(f"{command}{text}".encode()).hexdigest()
-        adopted = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
+        adopted = self.running(vnf)
         if not adopted:
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
         write_atomically(file, text)
         try:
             program = find_program("headrace-vnf")
-            process = await self._launch(vnf, [str(program), *command], digest)
+            process = await self._launch(vnf, [str(program), *command], self._made_from(vnf))
         except (ProgramMissing, ProcessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         timeout_s = _RECONNECT_S if adopted else _TIMEOUT_S
@@ -165,9 +199,18 @@ class ProcessEngine:
             file.unlink(missing_ok=True)
         remove_remains(file_prefix(vnf))
 
+    def _made_from(self, vnf: VnfSpec) -> str:
+        """What the supervisor notes of the VNF: all that it is made from."""
+        return f"{vnf.digest} {'hugepages' if self._hugepages else 'pages'}"
+
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
-        return self._supervisor.find(self._process(vnf)) is not None
+        name = self._process(vnf)
+        return self._supervisor.runs(name, self._made_from(vnf))
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine."""
+        return observe(self._supervisor.find(self._process(vnf)))
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine."""

@@ -30,7 +30,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.engines.base import EngineError, VnfPort, VnfSpec
+from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
+from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
     Device,
@@ -43,6 +44,7 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
+from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
@@ -52,6 +54,9 @@ PciAddress = Annotated[
     str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$", examples=["0000:03:10.0"])
 ]
 """A function of the host's PCI bus, in the form that sysfs has."""
+
+GRAPH_SETTINGS = frozenset({"boot_s", "cpus", "ready"})
+"""The keys of `Image` that may come from a graph: all others name files and devices of the host."""
 
 Claim = Callable[[str, VnfSpec], str | None]
 """Why the PCI function of this address cannot be the VNF's, with the remedy; None if it can."""
@@ -119,8 +124,7 @@ class VmEngine:
 
     def _file(self, vnf: VnfSpec, kind: str) -> Path:
         """A file of the machine's; the name is short, since some are sockets."""
-        digest = hashlib.blake2b(vnf.name.encode(), digest_size=6).hexdigest()
-        return self._directory / f"{digest}.{kind}"
+        return self._directory / f"{digest_of(vnf.name)}.{kind}"
 
     def console(self, vnf: VnfSpec) -> Path:
         """What the machine has written on its first serial port."""
@@ -138,6 +142,10 @@ class VmEngine:
             first = error.errors()[0]
             place = ".".join(str(part) for part in ("configuration", *first["loc"]))
             raise EngineError(f"VNF {vnf.vnf}: {place}: {first['msg']}") from error
+
+    async def check(self, vnf: VnfSpec) -> None:
+        """See Engine."""
+        await asyncio.to_thread(self.image, vnf)
 
     def machine(
         self, vnf: VnfSpec, image: Image, regions: Mapping[str, Attachment]
@@ -174,14 +182,12 @@ class VmEngine:
         image = self.image(vnf)
         if shutil.which(PROGRAM) is None:
             raise EngineError(f"VNF {vnf.vnf}: {PROGRAM} is not installed; run `make setup`")
-        digest = hashlib.blake2b(vnf.model_dump_json().encode()).hexdigest()
-        same = self.running(vnf) and self._supervisor.digest(self._process(vnf)) == digest
-        if not same or await self._holds_dead_regions(vnf):
+        if not self.running(vnf) or await self._holds_dead_regions(vnf):
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
-            await self._start(vnf, image, digest)
+            await self._start(vnf, image)
         deadline = asyncio.get_running_loop().time() + image.boot_s
         while (missing := await self._missing(vnf, image)) is not None:
-            if not self.running(vnf):
+            if self._supervisor.find(self._process(vnf)) is None:
                 words = self._supervisor.last_words(self._process(vnf))
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: QEMU ended while starting: {words}")
@@ -190,7 +196,7 @@ class VmEngine:
                 raise EngineError(f"VNF {vnf.vnf}: {missing} after {image.boot_s:g} s")
             await asyncio.sleep(0.05)
 
-    async def _start(self, vnf: VnfSpec, image: Image, digest: str) -> None:
+    async def _start(self, vnf: VnfSpec, image: Image) -> None:
         for address in image.pci:
             refusal = await asyncio.to_thread(self._claim, address, vnf)
             if refusal is not None:
@@ -205,7 +211,7 @@ class VmEngine:
                     self._process(vnf),
                     self.machine(vnf, image, regions).arguments(),
                     cores=vnf.cores,
-                    digest=digest,
+                    digest=self._made_from(vnf),
                     inherit=[fd for region in regions.values() for fd in region.descriptors],
                 )
         except (ProcessError, AttachError) as error:
@@ -247,9 +253,17 @@ class VmEngine:
         for file in files:
             file.unlink(missing_ok=True)
 
+    def _made_from(self, vnf: VnfSpec) -> str:
+        """What the supervisor notes of the machine: all that it is made from."""
+        return f"{vnf.digest} {'hugepages' if self._hugepages else 'pages'}"
+
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
-        return self._supervisor.find(self._process(vnf)) is not None
+        return self._supervisor.runs(self._process(vnf), self._made_from(vnf))
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        """See Engine."""
+        return observe(self._supervisor.find(self._process(vnf)))
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: what a machine counts is inside it."""

@@ -102,6 +102,10 @@ class Supervisor:
             return None
         return str(record.get("digest", ""))
 
+    def runs(self, name: str, digest: str) -> bool:
+        """Whether the process `name` runs and was made from `digest`."""
+        return self.find(name) is not None and self.digest(name) == digest
+
     def all(self) -> dict[str, ProcessId]:
         """Every running process of this directory, recorded or only marked, by name."""
         found = {name: process for name, process in self._marked()}

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """node.yaml: what a node is made of. Every key has a default that fits a small machine."""
 
+import ipaddress
 import os
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.switches.base import PortKind
@@ -26,11 +28,31 @@ class _Strict(BaseModel):
 
 
 class RestConfig(_Strict):
-    """Where the REST API listens. With `legacy` an update by PUT gets 201, as before 2017."""
+    """Where the REST API listens, beside its Unix socket: `host` is of the loopback interface.
+
+    Any other address would need TLS and login, which the node does not have. `names` are further
+    names by which clients call it (the Host of their requests), as those of a proxy. With `legacy`
+    an update by PUT gets 201, as before 2017.
+    """
 
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
+    names: list[str] = []
     legacy: bool = False
+
+    @field_validator("host")
+    @classmethod
+    def _is_loopback(cls, host: str) -> str:
+        try:
+            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+        except ValueError:
+            loopback = False
+        if not loopback:
+            raise ValueError(
+                f"{host} is no address of the loopback interface; any other demands TLS and login, "
+                f"which this node does not have yet: use 127.0.0.1 or ::1, and a proxy or ssh"
+            )
+        return host
 
 
 def usable_cores() -> list[int]:
@@ -56,12 +78,23 @@ class CoresConfig(_Strict):
         return self
 
 
+_MADE_BY_NODE = re.compile(r"g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
+"""The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
+
+
 class PortConfig(_Strict):
     """A physical port of the node, on LSI-0."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,15}$")]
     kind: PortKind
     options: dict[str, str] = {}
+
+    @field_validator("name")
+    @classmethod
+    def _is_not_the_nodes(cls, name: str) -> str:
+        if _MADE_BY_NODE.fullmatch(name):
+            raise ValueError("the node gives such names to ports of graphs; choose another")
+        return name
 
 
 class NodeConfig(_Strict):

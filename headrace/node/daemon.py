@@ -32,6 +32,11 @@ def node_file(rundir: Path) -> Path:
     return rundir / "node.json"
 
 
+def socket_of(rundir: Path) -> Path:
+    """The Unix socket of a running node's REST API."""
+    return rundir / "api.sock"
+
+
 def running(rundir: Path) -> dict[str, Any] | None:
     """`{"pid", "start_ticks", "url"}` of the node that serves `rundir`, or None."""
     try:

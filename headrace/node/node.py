@@ -6,6 +6,7 @@
 Starting adopts what still runs; closing leaves it running. Only `tear_down` ends it.
 """
 
+import asyncio
 import contextlib
 import hashlib
 import logging
@@ -27,7 +28,7 @@ from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
-from headrace.node.errors import ConfigError, NotFound
+from headrace.node.errors import ConfigError, GraphRefused, NotFound
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
@@ -218,6 +219,21 @@ class Node:
             await close()
         self.store.close()
 
+    async def check(self, graph_id: str, document: dict[str, Any]) -> None:
+        """Checks a whole document, the VNFs' configurations included, before anything starts.
+
+        Raises:
+            GraphRefused: it cannot be deployed; names the place.
+            Busy: another change of this graph is under way.
+        """
+        vnfs = self.graphs.draft(graph_id, document).vnfs()
+        checks = (self.engines[vnf.engine].check(vnf) for vnf in vnfs)
+        for result in await asyncio.gather(*checks, return_exceptions=True):
+            if isinstance(result, EngineError):
+                raise GraphRefused("configuration", str(result)) from result
+            if result is not None:
+                raise result
+
     # Looking.
 
     def vnf(self, graph_id: str, vnf_id: str) -> tuple[VnfSpec, Engine]:
@@ -249,7 +265,7 @@ class Node:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
                 if not self.engines[vnf.engine].running(vnf):
-                    message = f"VNF {vnf.vnf} has ended; the node starts it again"
+                    message = f"VNF {vnf.vnf} does not run as wanted; the node starts it again"
                     state = "error"
         return {
             "status": state,
@@ -257,17 +273,21 @@ class Node:
             "state": record.state.value,
             "message": message,
             "warnings": list(record.plan.warnings),
-            "vnfs": [
-                {
-                    "id": vnf.vnf,
-                    "template": vnf.template,
-                    "engine": vnf.engine,
-                    "cores": list(vnf.cores),
-                    "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
-                    "running": self.engines[vnf.engine].running(vnf),
-                }
-                for vnf in record.plan.vnfs()
-            ],
+            "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+        }
+
+    def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:
+        """A VNF as it was found on the machine; `engine` is null if nothing of it runs."""
+        engine = self.engines[vnf.engine]
+        observed = engine.observed(vnf)
+        return {
+            "id": vnf.vnf,
+            "template": vnf.template,
+            "engine": observed.engine if observed else None,
+            "cores": list(observed.cores) if observed else [],
+            "user": observed.user if observed else None,
+            "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
+            "running": engine.running(vnf),
         }
 
     async def port_list(self) -> list[dict[str, Any]]:

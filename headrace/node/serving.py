@@ -2,7 +2,6 @@
 """The node's own process: one serves a node directory at a time."""
 
 import asyncio
-import contextlib
 import fcntl
 import json
 import logging
@@ -14,7 +13,7 @@ import uvicorn
 
 from headrace.machine.processes import ProcessId, write_atomically
 from headrace.node.config import NodeConfig
-from headrace.node.daemon import node_file
+from headrace.node.daemon import node_file, socket_of
 from headrace.node.errors import ConfigError
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
@@ -43,6 +42,22 @@ def listen(config: NodeConfig) -> socket.socket:
     return listener
 
 
+def listen_unix(rundir: Path) -> socket.socket:
+    """The Unix socket of the REST API, for the user of the node alone."""
+    path = socket_of(rundir)
+    path.unlink(missing_ok=True)  # of a node that was killed: the caller holds the lock
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(str(path))
+    except OSError as error:
+        listener.close()
+        raise ConfigError("rest", f"cannot listen on {path}: {error}") from error
+    finally:
+        os.umask(before)
+    return listener
+
+
 def serve(config: NodeConfig, rundir: Path) -> None:
     """Runs a node in this process until SIGTERM or SIGINT; switch and VNFs run on afterwards.
 
@@ -60,30 +75,31 @@ def serve(config: NodeConfig, rundir: Path) -> None:
         except OSError:
             text = f"a node already serves {rundir}; run `headrace down` or choose --rundir"
             raise ConfigError("node", text) from None
-        listener = listen(config)
-        with contextlib.closing(listener):
-            asyncio.run(_serve(config, rundir, listener))
+        with listen(config) as tcp, listen_unix(rundir) as unix:
+            asyncio.run(_serve(config, rundir, [tcp, unix]))
 
 
-async def _serve(config: NodeConfig, rundir: Path, listener: socket.socket) -> None:
+async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket]) -> None:
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
     node = Node(config, rundir)
     await node.start()
-    host, port = listener.getsockname()[:2]
+    host, port = listeners[0].getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     me = ProcessId.of(os.getpid())
     said = {
         "pid": os.getpid(),
         "start_ticks": me.start_ticks if me else 0,
         "url": f"http://{shown}:{port}",
+        "socket": str(socket_of(rundir)),
     }
     settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
     server = uvicorn.Server(settings)
     write_atomically(node_file(rundir), json.dumps(said))
     restarter = asyncio.create_task(Restarter(node).run())
     try:
-        await server.serve(sockets=[listener])
+        await server.serve(sockets=listeners)
     finally:
         restarter.cancel()
         node_file(rundir).unlink(missing_ok=True)
+        socket_of(rundir).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ too; its engine takes the far end away into a network namespace.
 """
 
 import asyncio
-import hashlib
+import base64
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
+from headrace.machine.names import digest_of
 from headrace.machine.processes import Supervisor, write_atomically
 from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
@@ -41,6 +42,7 @@ from headrace.switches.base import (
 from headrace.switches.rules import Rule
 
 _IFNAME_MAX = 15
+NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
 _CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat
 
 
@@ -52,13 +54,18 @@ class _State(BaseModel):
     rules: dict[str, Rule] = {}
 
 
-def device_name(prefix: str, name: str, end: str = "") -> str:
-    """The kernel's name for `name`, unique for the node: at most 15 characters."""
-    plain = f"{prefix}{name}{end}"
+def device_name(prefix: str, end: str, *names: str) -> str:
+    """The kernel's name, of at most 15 characters, for the device of these names.
+
+    `end` is one letter that tells the devices of a port apart. It comes first, so that no name can
+    contain it; `+` and `~` occur in no port's name. What is too long is a digest, marked by `~`.
+    """
+    plain = f"{prefix}{end}{'+'.join(names)}"
     if len(plain) <= _IFNAME_MAX:
         return plain
-    digest = hashlib.blake2b(name.encode(), digest_size=4).hexdigest()
-    return f"{prefix[:6]}{digest}{end}"[:_IFNAME_MAX]
+    room = _IFNAME_MAX - len(prefix) - len(end) - 1
+    octets = bytes.fromhex(digest_of(*names))
+    return f"{prefix}{end}~{base64.b32encode(octets).decode().lower()[:room]}"
 
 
 def pairs_of(state: _State) -> list[tuple[str, str]]:
@@ -127,10 +134,10 @@ class LinuxBridgeDriver:
     def _device(self, port: PortSpec) -> str:
         if port.kind is PortKind.SYSTEM:
             return port.options.get("iface", port.name)
-        return port.options.get("iface") or device_name(self.settings.prefix, port.name)
+        return port.options.get("iface") or device_name(self.settings.prefix, NEAR_END, port.name)
 
     def _peer(self, port: PortSpec) -> str:
-        return port.options.get("peer") or device_name(self.settings.prefix, port.name, "x")
+        return port.options.get("peer") or device_name(self.settings.prefix, FAR_END, port.name)
 
     def attach(self, port: PortSpec) -> Attach:
         """See SwitchDriver: the far end of the veth pair."""
@@ -149,7 +156,7 @@ class LinuxBridgeDriver:
 
     def _reconcile(self) -> None:
         prefix = self.settings.prefix
-        wanted = {device_name(prefix, f"{a}{b}", "b"): (a, b) for a, b in pairs_of(self._state)}
+        wanted = {device_name(prefix, BRIDGE_END, a, b): (a, b) for a, b in pairs_of(self._state)}
         with IPRoute() as kernel:
             for link in kernel.get_links():
                 name = link.get_attr("IFLA_IFNAME")

@@ -13,6 +13,7 @@ import httpx
 import pytest
 
 from headrace.engines.container import RUNC
+from headrace.machine.processes import ProcessId
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
 from headrace.traffic import StreamSpec, TrafficProcess
@@ -53,7 +54,7 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
     )
     transport = httpx.ASGITransport(app=make_app(node))
     async with (
-        httpx.AsyncClient(transport=transport, base_url="http://node", timeout=60) as http,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http,
         TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic,
     ):
         graph = graphs.chain("pass-container", 1)
@@ -116,3 +117,19 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
     assert cgroups_of(name) == []
     assert not (rundir / "runc" / name).exists()
     assert not (rundir / "bundles" / name).exists()
+
+
+async def test_a_process_that_becomes_a_container_is_one(start_node: StartNode) -> None:
+    node = await start_node(
+        hugepages="off",
+        ports=[{"name": name, "kind": "memif"} for name in ("p0", "p1")],
+        oversubscribe=True,
+    )
+    await node.graphs.create("g", graphs.chain("pass", 1))
+    before = container_of(node)[1]
+    await node.graphs.update("g", graphs.chain("pass-container", 1))
+    after = container_of(node)[1]
+    assert after != before and ProcessId.of(before) is None
+    assert os.readlink(f"/proc/{after}/ns/net") != os.readlink("/proc/self/ns/net")
+    (vnf,) = node.status(node.graphs.record("g"))["vnfs"]
+    assert vnf["engine"] == "container" and vnf["running"]

@@ -97,7 +97,7 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
     )
     transport = httpx.ASGITransport(app=make_app(node))
     async with (
-        httpx.AsyncClient(transport=transport, base_url="http://node", timeout=110) as http,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=110) as http,
         TrafficProcess(cpu=0, huge=False, memory_mb=192) as traffic,
     ):
         graph = graphs.chain("vm-wire", 1)

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.node.config import from_dict
 from headrace.node.node import Node, tear_down
+from tests.node.api import Api, api_of
 from tests.support.janitor import removed_at_the_latest
 
 StartNode = Callable[..., Awaitable[Node]]
@@ -40,3 +41,9 @@ async def start_node(rundir: Path) -> AsyncIterator[StartNode]:
     for node in nodes:
         await node.graphs.settle()
     await tear_down(rundir)
+
+
+@pytest.fixture
+async def api(rundir: Path) -> AsyncIterator[Api]:
+    async for made in api_of(rundir):
+        yield made

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import VnfSpec
+from headrace.engines.base import Observed, VnfSpec
 from headrace.machine.processes import write_atomically
 from headrace.switches.base import (
     Attach,
@@ -183,6 +183,9 @@ class FakeEngine:
     def __init__(self, world: World) -> None:
         self.world = world
 
+    async def check(self, vnf: VnfSpec) -> None:
+        pass
+
     async def ensure(self, vnf: VnfSpec) -> None:
         def work(held: dict[str, Any]) -> None:
             held["vnfs"][vnf.name] = vnf.model_dump(mode="json")
@@ -196,7 +199,14 @@ class FakeEngine:
         self.world.change(f"stop {vnf.vnf}", work)
 
     def running(self, vnf: VnfSpec) -> bool:
-        return vnf.name in self.world.read()["vnfs"]
+        held: dict[str, Any] = self.world.read()["vnfs"]
+        return held.get(vnf.name) == vnf.model_dump(mode="json")
+
+    def observed(self, vnf: VnfSpec) -> Observed | None:
+        held = self.world.read()["vnfs"].get(vnf.name)
+        if held is None:
+            return None
+        return Observed(engine=held["engine"], cores=tuple(held["cores"]))
 
     async def counters(self, vnf: VnfSpec) -> dict[str, Any]:
         return {"ports": {}}

@@ -11,13 +11,13 @@ from pyroute2 import IPRoute, NetNS, netns
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.native import NativeEngine
 from headrace.switches.base import PortKind, PortSpec
-from headrace.switches.linux_bridge import device_name
+from headrace.switches.linux_bridge import FAR_END, device_name
 
 pytestmark = pytest.mark.root
 
 _PREFIX = f"n{os.getpid() % 100000}"
 _NAMESPACE = f"headrace-test-native-{os.getpid()}"
-_FAR = device_name(_PREFIX, "p", "x")
+_FAR = device_name(_PREFIX, FAR_END, "p")
 
 
 @pytest.fixture

@@ -3,59 +3,25 @@
 
 import asyncio
 import copy
-import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
-from headrace.node.config import from_dict
-from headrace.node.node import Node
-from headrace.node.rest.app import make_app
 from headrace.switches.base import PortKind, PortSpec, SwitchError
 from headrace.switches.rules import Rule
 from tests.node import graphs
-from tests.node.crashing import FIRST, SECOND, SETTINGS
+from tests.node.api import Api, api_of
+from tests.node.crashing import FIRST, SECOND
 from tests.node.fake_sysfs import FakeSysfs
-from tests.node.fakes import FakeDriver, FakeEngine, World
-
-
-class Api:
-    """A client of a node on the fake world."""
-
-    def __init__(self, node: Node, world: World, http: httpx.AsyncClient) -> None:
-        self.node, self.world, self.http = node, world, http
-
-    async def __call__(self, method: str, path: str, body: Any = None) -> httpx.Response:
-        content = body if isinstance(body, bytes) else json.dumps(body).encode() if body else None
-        headers = {"content-type": "application/json"}
-        return await self.http.request(method, path, content=content, headers=headers)
-
-
-async def api_of(rundir: Path, **more: Any) -> AsyncIterator[Api]:
-    world = World(rundir / "world.json")
-    config = from_dict({**SETTINGS, **more})
-    node = Node(config, rundir, FakeDriver(world), {"process": FakeEngine(world)})
-    await node.start()
-    transport = httpx.ASGITransport(app=make_app(node))
-    async with httpx.AsyncClient(transport=transport, base_url="http://node") as http:
-        yield Api(node, world, http)
-    await node.close()
-
-
-@pytest.fixture
-async def api(rundir: Path) -> AsyncIterator[Api]:
-    async for made in api_of(rundir):
-        yield made
 
 
 async def test_life_of_a_graph(api: Api) -> None:
     created = await api("POST", "/NF-FG/", FIRST)
     assert created.status_code == 201
     name = created.json()["nffg-uuid"]
-    assert created.headers["location"] == f"http://node/NF-FG/{name}"
+    assert created.headers["location"] == f"http://localhost/NF-FG/{name}"
     listed = await api("GET", "/NF-FG")
     assert listed.json() == {"NF-FG": [{**FIRST, "nffg-uuid": name}]}
     assert (await api("GET", f"/NF-FG/{name}")).json() == FIRST
@@ -94,8 +60,8 @@ async def test_unknown_graphs_are_404(api: Api) -> None:
 
 
 async def test_slashes_do_not_matter(api: Api) -> None:
-    assert (await api("PUT", "http://node//NF-FG//1/", FIRST)).status_code == 201
-    assert (await api("GET", "http://node/NF-FG//status/1//")).status_code == 200
+    assert (await api("PUT", "http://localhost//NF-FG//1/", FIRST)).status_code == 201
+    assert (await api("GET", "http://localhost/NF-FG//status/1//")).status_code == 200
     assert (await api("GET", "/nf-fg/1")).status_code == 404  # names are case-sensitive
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.switches.base import LinkSpec, PortKind, PortSpec, SwitchError, vdev_devargs
 from headrace.switches.jsonrpc import MessageSplitter
-from headrace.switches.linux_bridge import _State, device_name, pairs_of, softirq_cycles
+from headrace.switches.linux_bridge import _State, pairs_of, softirq_cycles
 from headrace.switches.ovs_dpdk import parse_pmd_stats
 from headrace.switches.rules import FieldMatch, Output, Rule
 
@@ -95,13 +95,6 @@ def test_pairs_of_a_bridge() -> None:
     matching = back.model_copy(update={"match": {"eth_type": FieldMatch(value=1, mask=1)}})
     assert pairs_of(state(there, matching)) == []
     assert pairs_of(state(plain("0", "p0", "la"), plain("0", "la", "la"))) == []  # a loop ends
-
-
-def test_device_names_fit_the_kernel() -> None:
-    assert device_name("hr1234", "p0", "x") == "hr1234p0x"
-    long = device_name("hr1234", "a-very-long-port-name", "x")
-    assert len(long) <= 15 and long.startswith("hr1234") and long.endswith("x")
-    assert long != device_name("hr1234", "a-very-long-port-nam2", "x")
 
 
 def test_devargs_of_the_peer() -> None:

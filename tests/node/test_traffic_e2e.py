@@ -57,7 +57,7 @@ async def test_counted_at_both_ends(
     )
     transport = httpx.ASGITransport(app=make_app(node))
     async with (
-        httpx.AsyncClient(transport=transport, base_url="http://node", timeout=60) as http,
+        httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=60) as http,
         TrafficProcess(cpu=node.config.cores.vnf[0], program=program, memory_mb=128) as traffic,
     ):
         answer = await http.put("/NF-FG/g", json=graphs.chain("pass", 1))

@@ -93,6 +93,30 @@ class GraphManager:
 
     # Changing.
 
+    def draft(self, graph_id: str, document: dict[str, Any]) -> Plan:
+        """The plan that `create` or `update` would follow; nothing happens.
+
+        Raises:
+            GraphRefused, Busy: as they do.
+        """
+        old = self._store.graph(graph_id)
+        if old is None:
+            return self._plan(graph_id, self._store.free_number(), document, EMPTY_PLAN)
+        return self._plan(graph_id, old.number, document, self._held(old))
+
+    def _held(self, record: GraphRecord) -> Plan:
+        """What an update of a graph begins with.
+
+        Raises:
+            Busy: another change of this graph is under way.
+        """
+        if record.state is GraphState.FAILED:
+            return EMPTY_PLAN
+        if record.state is not GraphState.RUNNING:
+            text = f"graph {record.id} is {record.state}; try again when it is done"
+            raise Busy("graphs", text)
+        return record.plan
+
     def create(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
         """Begins to deploy a new graph; the task ends when it runs, or raises.
 
@@ -113,10 +137,7 @@ class GraphManager:
             NotFound: there is no such graph.
         """
         old = self.record(graph_id)
-        if old.state is GraphState.FAILED:
-            old = replace(old, plan=EMPTY_PLAN)
-        elif old.state is not GraphState.RUNNING:
-            raise Busy("graphs", f"graph {graph_id} is {old.state}; try again when it is done")
+        old = replace(old, plan=self._held(old))
         plan = self._plan(graph_id, old.number, document, old.plan)
         self._store.put_graph(
             GraphRecord(
@@ -249,11 +270,16 @@ class GraphManager:
         """Finishes or undoes what the last run of the node left.
 
         `adopted` tells that the switch has run on and holds what the rows say; else everything is
-        made again. LSI-0 comes first. A graph that fails is marked and does not stop the others.
+        made again. LSI-0 comes first; rules on ports that node.yaml has otherwise now go before
+        that. A graph that fails is marked and does not stop the others.
 
         Raises:
             SwitchError: LSI-0 could not be made.
         """
+        if adopted:
+            ports = self._transition.changing_ports(NODE_STEPS, node_plan)
+            for record in self._store.graphs():
+                await self._transition.detach(record.id, ports)
         await self._run(NODE_STEPS, node_plan, distrust=not adopted)
         for record in self._store.graphs():
             try:

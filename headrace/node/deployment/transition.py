@@ -6,6 +6,11 @@ and recovery after a crash: it compares the store's rows with the plan, makes wh
 different in the plan's order, then removes what the plan does not have in the opposite order. What
 is `done` and equal is not touched. Everything it calls is idempotent, so a row of state `intent` or
 `removing` is simply tried again.
+
+What exists by the same key but otherwise than wanted is removed before it is made anew, by who has
+made it: a VNF that goes from one engine to another, a port with other options. Rules on such a port
+go with it, since a switch knows them by the port's number. A rule that differs is replaced in
+place, without a gap.
 """
 
 import asyncio
@@ -13,7 +18,7 @@ from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import groupby
 
 from headrace.engines.base import Engine, VnfSpec
-from headrace.node.deployment.store import Store
+from headrace.node.deployment.store import StepRow, Store
 from headrace.node.planning.resources import (
     LinkResource,
     LsiResource,
@@ -53,20 +58,26 @@ class Transition:
             SwitchError, EngineError: a step failed; the rows tell how far it came.
         """
         rows = {row.key: row for row in self._store.steps(graph_id)}
-        wanted = {resource.key for resource in target.resources}
+        wanted = {resource.key: resource for resource in target.resources}
+        replaced = _replaced(rows.values(), wanted)
+        gone = {resource.key for resource in replaced}
         missing = [
             resource
             for resource in target.resources
             if distrust
             or resource.key not in rows
+            or resource.key in gone
             or rows[resource.key].state != "done"
             or rows[resource.key].resource != resource
             or not self._still_there(resource)
         ]
-        surplus = [row.resource for row in rows.values() if row.key not in wanted]
-        surplus = sorted(reversed(surplus), key=lambda r: -_RANK[r.kind])
-        total, done = len(missing) + len(surplus), 0
+        surplus = _last_first(row.resource for row in rows.values() if row.key not in wanted)
+        total, done = len(missing) + len(surplus) + len(replaced), 0
         progress(done, total)
+        for batch in _batches(replaced):
+            await self._remove_noted(graph_id, batch)
+            done += len(batch)
+            progress(done, total)
         for batch in _batches(missing):
             self._store.intend(graph_id, batch)
             await self._make(batch)
@@ -74,11 +85,34 @@ class Transition:
             done += len(batch)
             progress(done, total)
         for batch in _batches(surplus):
-            self._store.removing(graph_id, batch)
-            await self._remove(batch)
-            self._store.forget(graph_id, batch)
+            await self._remove_noted(graph_id, batch)
             done += len(batch)
             progress(done, total)
+
+    def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
+        """The names of ports that `run` will remove or replace."""
+        wanted = {resource.key: resource for resource in target.resources}
+        rows = [row.resource for row in self._store.steps(graph_id)]
+        return {
+            old.port.name
+            for old in rows
+            if isinstance(old, PortResource) and wanted.get(old.key) != old
+        }
+
+    async def detach(self, graph_id: str, ports: set[str]) -> None:
+        """Removes the graph's rules on these ports; its next `run` makes them again."""
+        rules = [
+            row.resource
+            for row in self._store.steps(graph_id)
+            if isinstance(row.resource, RuleResource) and _uses(row.resource.rule, ports)
+        ]
+        for batch in _batches(_last_first(rules)):
+            await self._remove_noted(graph_id, batch)
+
+    async def _remove_noted(self, graph_id: str, batch: list[Resource]) -> None:
+        self._store.removing(graph_id, batch)
+        await self._remove(batch)
+        self._store.forget(graph_id, batch)
 
     def _still_there(self, resource: Resource) -> bool:
         """A VNF may have ended since it was started; all else stays as long as the switch runs."""
@@ -113,6 +147,42 @@ class Transition:
                 await _all(self._engines[vnf.engine].stop(vnf) for vnf in _vnfs(batch))
             case RuleResource():
                 await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
+
+
+def _last_first(resources: Iterable[Resource]) -> list[Resource]:
+    """In the order of removal."""
+    return sorted(reversed(list(resources)), key=lambda r: -_RANK[r.kind])
+
+
+def _replaced(rows: Iterable[StepRow], wanted: Mapping[str, Resource]) -> list[Resource]:
+    """What must go before its successor of the same key can be made, in the order of removal."""
+    held = [row.resource for row in rows if row.key in wanted]
+    ports: set[str] = set()
+    found: list[Resource] = []
+    for old in held:
+        new = wanted[old.key]
+        if old == new or isinstance(old, RuleResource):
+            continue
+        if isinstance(old, PortResource):
+            ports.add(old.port.name)
+        elif isinstance(old, LinkResource):
+            ports |= {old.link.first_port, old.link.second_port}
+        elif _same_maker(old, new):
+            continue
+        found.append(old)
+    found += [old for old in held if isinstance(old, RuleResource) and _uses(old.rule, ports)]
+    return _last_first(found)
+
+
+def _same_maker(old: Resource, new: Resource) -> bool:
+    """Whether both are VNFs of one engine and name: then that engine replaces it."""
+    if not isinstance(old, VnfResource) or not isinstance(new, VnfResource):
+        return False
+    return (old.vnf.engine, old.vnf.name) == (new.vnf.engine, new.vnf.name)
+
+
+def _uses(rule: Rule, ports: set[str]) -> bool:
+    return not ports.isdisjoint({rule.in_port, *rule.outputs})
 
 
 async def _all(work: Iterable[Coroutine[None, None, None]]) -> None:

@@ -2,6 +2,7 @@
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
 from headrace.engines.base import VnfPort, VnfSpec
+from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
@@ -47,7 +48,7 @@ def place_vnfs(
             cores, idle = grant.cores, grant.idle
         placed.append(
             VnfSpec(
-                name=f"{node.prefix}-{names_safe(graph_id)}-{names_safe(vnf.id)}",
+                name=vnf_name(node.prefix, graph_id, vnf.id),
                 graph=graph_id,
                 vnf=vnf.id,
                 template=template.id,
@@ -84,9 +85,9 @@ def _mappable_by_machines(vnfs: list[VnfSpec]) -> list[VnfSpec]:
     return [vnf.model_copy(update={"ports": tuple(map(fit, vnf.ports))}) for vnf in vnfs]
 
 
-def names_safe(text: str) -> str:
-    """`text` with only letters, digits, `.`, `_` and `-`, fit for a file name."""
-    return "".join(c if c.isalnum() or c in "._-" else "_" for c in text)
+def vnf_name(prefix: str, graph_id: str, vnf_id: str) -> str:
+    """The name of a VNF on the machine; it begins with the node's `prefix`."""
+    return f"{prefix}-{distinct(graph_id, vnf_id)}"
 
 
 def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, PortKind]:
@@ -102,6 +103,7 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
         for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
             if kind in kinds:
                 _check_ports(vnf, number, template)
+                _check_settings(vnf, number, template)
                 return template, kind
     fitting = [
         template.id
@@ -124,6 +126,17 @@ def _check_ports(vnf: VnfModel, number: int, template: Template) -> None:
             f"VNFs[{number}].ports: template {template.id} has {wanted} ports, "
             f"the graph lists {len(vnf.ports)}",
         )
+
+
+def _check_settings(vnf: VnfModel, number: int, template: Template) -> None:
+    for key in vnf.configuration:
+        if key not in template.graph_may_set:
+            allowed = ", ".join(template.graph_may_set) or "nothing"
+            raise GraphRefused(
+                "templates",
+                f"VNFs[{number}].configuration: template {template.id} does not let a graph set "
+                f"{key!r}; a graph may set: {allowed}",
+            )
 
 
 def _vnf_port(

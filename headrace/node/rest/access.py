@@ -1,12 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How request handlers get at their node."""
+"""How request handlers get at their node, and which requests reach them at all.
+
+Until there is a login, whoever reaches the API may do everything, so only programs of this machine
+may reach it. A web browser is such a program that acts for others: a page from anywhere can make it
+send requests to 127.0.0.1. Three checks keep these out:
+
+* Host: a page whose own name resolves to 127.0.0.1 (DNS rebinding) sends that name.
+* Origin: a request that a page caused carries the page's; it must be the node's own.
+* Content-Type: forms send everything but application/json without asking the node first (CORS).
+"""
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
 
 from fastapi import Request
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.node.node import Node
+
+LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
 def node_of(request: Request) -> Node:
     """The node that the app of this request serves."""
     node: Node = request.app.state.node
     return node
+
+
+class Guard:
+    """Refuses requests that come from elsewhere; `names` are those by which the node is called."""
+
+    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+        self._app = app
+        self._names = frozenset(name.lower() for name in (*LOOPBACK_NAMES, *names))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on, or answers it with 403 or 415."""
+        if scope["type"] == "http":
+            refusal = self._refusal(scope["method"], Headers(scope=scope))
+            if refusal is not None:
+                code, text = refusal
+                await JSONResponse({"module": "rest", "message": text}, code)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or _name_of(f"//{hosts[0]}") not in self._names:
+            text = "Host: not a name of this node; add it to rest.names in node.yaml"
+            return 403, text
+        if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
+            return 403, "Origin: pages of other places may not use this node"
+        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        if method not in ("GET", "HEAD", "OPTIONS") and has_body:
+            types = headers.getlist("content-type")
+            if [kind.partition(";")[0].strip().lower() for kind in types] != ["application/json"]:
+                return 415, "Content-Type: the body of a request must be application/json"
+        return None
+
+
+def _name_of(address: str) -> str | None:
+    """The host of `//host:port`, or None if it is none."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port  # raises if it is no number
+    except ValueError:
+        return None
+    plain = parts.netloc == address.removeprefix("//") and "@" not in address
+    return parts.hostname if plain else None

@@ -21,6 +21,7 @@ from headrace.node.node import Node
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
+from headrace.node.rest.access import Guard
 from headrace.switches.base import SwitchError
 
 
@@ -60,6 +61,7 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
     app.add_middleware(TidyPath)
+    app.add_middleware(Guard, names=(node.config.rest.host, *node.config.rest.names))
 
     def answer(code: int, error: NodeError) -> JSONResponse:
         return JSONResponse({"module": error.module, "message": str(error)}, code)

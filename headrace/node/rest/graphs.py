@@ -34,7 +34,7 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 async def document_of(request: Request) -> dict[str, Any]:
-    """The JSON body, whatever content type the client says.
+    """The JSON body.
 
     Raises:
         GraphRefused: it is no JSON; says where. Or an object has a key twice, of which a parser
@@ -77,6 +77,7 @@ async def post_graph(
 ) -> dict[str, str]:
     """Deploys a graph under a new id."""
     graph_id = str(uuid.uuid4())
+    await node.check(graph_id, document)
     await _create(node, graph_id, document, wait)
     response.headers["Location"] = f"{request.base_url}NF-FG/{graph_id}"
     return {"nffg-uuid": graph_id}
@@ -94,6 +95,7 @@ async def put_graph(
     if graph_id in _RESERVED or not 0 < len(graph_id) <= 64 or not graph_id.isprintable():
         raise GraphRefused("graphs", f"{graph_id!r} cannot be the id of a graph; choose another")
     headers = {"Location": f"{request.base_url}NF-FG/{graph_id}"}
+    await node.check(graph_id, document)
     try:
         task = node.graphs.update(graph_id, document)
     except NotFound:
@@ -142,6 +144,7 @@ async def delete_rule(graph_id: str, rule_id: str, node: NodeDep) -> Response:
     if len(kept) == len(switch["flow-rules"]):
         raise NotFound("graphs", f"graph {graph_id} has no flow rule {rule_id!r}")
     switch["flow-rules"] = kept
+    await node.check(graph_id, document)
     await node.graphs.update(graph_id, document)
     return Response(status_code=204)
 

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from headrace.engines.vm import GRAPH_SETTINGS
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
 
@@ -31,7 +32,11 @@ class PortRange(_Strict):
 
 
 class Template(_Strict):
-    """A template: which engine runs which function, with what."""
+    """A template: which engine runs which function, with what.
+
+    `graph_may_set` are the keys of `configuration` that a graph may set; all else is the
+    template's. What names something of the host (a file, a device, a command) can't be among them.
+    """
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
     name: str
@@ -43,6 +48,19 @@ class Template(_Strict):
     memory_mb: Annotated[int, Field(ge=0)] = Field(0, alias="memory-mb")
     ports: PortRange = PortRange()
     configuration: dict[str, Any] = {}
+    graph_may_set: tuple[str, ...] = Field((), alias="graph-may-set")
+
+    @model_validator(mode="after")
+    def _keeps_the_host(self) -> "Template":
+        if self.engine == "vm":
+            for key in self.graph_may_set:
+                if key not in GRAPH_SETTINGS:
+                    known = ", ".join(sorted(GRAPH_SETTINGS))
+                    raise ValueError(
+                        f"graph-may-set: {key} of a virtual machine names something of the host "
+                        f"or is unknown; a graph may set: {known}"
+                    )
+        return self
 
     def wire(self) -> dict[str, Any]:
         """The template as the original datastore gives it."""
