@@ -98,11 +98,6 @@ class Port {
   /// NUMA node of the device, or -1: it has none.
   [[nodiscard]] virtual int numa_node() const { return -1; }
 
-  /// True if any number of workers may call tx() at once, each with its own number for `queue`: the
-  /// port chooses the device's queue itself, and two that get the same one wait for each other for
-  /// one burst.
-  [[nodiscard]] virtual bool tx_is_concurrent() const { return false; }
-
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
 
