@@ -4,6 +4,7 @@
 // second.
 //
 //     match_acl_bench [--kinds=planned,tuple-space] [--only=acl] [--rules=1000,10000] [--changes]
+//                     [--simd=avx2] [--no-rte-acl]
 //
 // Bursts of 32 are made outside the timed part: FlowKeys for ours, five-tuples for rte_acl. Both
 // are timed in turns of some hundred bursts, so that what the machine does else meets both; a
@@ -23,9 +24,11 @@
 #include <cstring>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "match/fields/simd.h"
 #include "match/structures/acl_rules.h"
 #include "match/structures/classifier.h"
 #include "match/structures/classifier_kind.h"
@@ -246,6 +249,7 @@ struct Options {
   std::vector<std::string> kinds{"planned"};
   std::string only{};
   std::vector<size_t> sizes{1000, 10000, 100000};
+  std::optional<Simd> simd{Simd::avx512};  ///< at most; nothing: a name that there is not
   bool changes{false};
   bool yardstick{true};
 };
@@ -406,6 +410,7 @@ Options options_of(int argc, char** argv) {
     if (argument.rfind("--kinds=", 0) == 0) options.kinds = parts_of(value);
     if (argument.rfind("--only=", 0) == 0) options.only = value;
     if (argument == "--changes") options.changes = true;
+    if (argument.rfind("--simd=", 0) == 0) options.simd = simd_named(value);
     if (argument == "--no-rte-acl") options.yardstick = false;
     if (argument.rfind("--rules=", 0) == 0) {
       options.sizes.clear();
@@ -417,6 +422,11 @@ Options options_of(int argc, char** argv) {
 
 int main_of(int argc, char** argv) {
   const Options options = options_of(argc, argv);
+  if (!options.simd.has_value()) {
+    fmt::print(stderr, "match_acl_bench: --simd= takes portable, avx2 or avx512\n");
+    return 2;
+  }
+  set_simd(*options.simd);
   const char* const eal[] = {"match_acl_bench", "--in-memory",   "--no-pci",
                              "--no-telemetry",  "--log-level=4", "--force-max-simd-bitwidth=512"};
   std::vector<char*> arguments;

@@ -34,7 +34,7 @@ struct Parting {
 /// is time lost.
 constexpr Parting kPartings[] = {{0, 32768, 12, kMostCopies, kMostCopies},
                                  {4096, SIZE_MAX, 20, kMostCopies, kMostCopies},
-                                 {0, 4096, 0, 128, 12}};
+                                 {0, 16384, 0, 128, 8}};
 
 /// Trees that are planned but not made, and the rules that fit none.
 struct Forest {
