@@ -168,7 +168,7 @@ class SwitchChannel final : public Channel {
   Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
     const std::string& name = role == Role::producer ? options_.producer : options_.consumer;
     shm::Attached attached;
-    const int error = shm::ask_for_port(options_.socket.c_str(), name.c_str(), attached);
+    const int error = shm::request_port(options_.socket.c_str(), name.c_str(), attached);
     if (error != 0) return fail("port {} at {}: {}", name, options_.socket, std::strerror(-error));
     const std::span<uint8_t> memory = shm::map_region(attached.region);
     close(attached.region);

@@ -59,7 +59,7 @@ Result<> ShmDevice::keep_up() {
 Result<> ShmDevice::attach() {
   shm::Attached attached;
   const int error =
-      shm::ask_for_port(config_.shm->socket.c_str(), config_.shm->port.c_str(), attached);
+      shm::request_port(config_.shm->socket.c_str(), config_.shm->port.c_str(), attached);
   if (may_pass(error)) {
     log::debug("port {}: not attached yet: {}", config_.name, std::strerror(-error));
     return {};
