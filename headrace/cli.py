@@ -36,7 +36,7 @@ def root(
 
 
 def mount_commands() -> None:
-    """Lets every module of headrace.commands add its commands: each has `register(app)`."""
+    """Calls `register(app)` of every module of headrace.commands, which adds its commands."""
     for module in sorted(pkgutil.iter_modules(commands.__path__), key=lambda found: found.name):
         importlib.import_module(f"headrace.commands.{module.name}").register(app)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands need to talk to a node: its address, requests, and one-line errors."""
+"""The commands' client of a node: its address, requests, and one-line errors."""
 
 import json
 import sys
@@ -39,7 +39,7 @@ class NodeClient:
             fail(f"no node serves {rundir}; start one with `headrace up`")
         if not process.alive():
             fail(
-                f"the node of {rundir} has ended without a word (see {rundir}/log/node.log); "
+                f"the node of {rundir} has exited unexpectedly (see {rundir}/log/node.log); "
                 f"`headrace up` goes on with what it left, `headrace down` ends that"
             )
         return NodeClient(url, socket)

@@ -34,6 +34,10 @@ NAMES = {
     "let_go": "detach",
     "the books": "control state",
     "short ways": "fast paths",
+    "keep_up": "update_link",
+    "without_nonsense": "remove_malformed",
+    "wants_retry": "needs_retry",
+    "note_refusal": "record_failure",
 }
 
 SUFFIXES = {".h", ".cc", ".c", ".py", ".md", ".sh", ".build", ".toml", ".yaml", ".yml", ".j2"}

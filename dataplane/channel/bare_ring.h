@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A ring of numbers between two cores and nothing more: what the machine itself allows.
+// A minimal ring of numbers between two cores: the upper bound of what the machine allows.
 //
-// One producer, one consumer, slots of 8 octets as a Headrace port's, positions on lines of their
-// own, each side with a copy of the other's position (as rte_ring has it not, and as all fast
-// queues do), and the lines of the next burst prefetched, when they are known to be the other's no
-// more. It trusts its peer, marks no owner and counts nothing: shm/ring.h with its checks, owners
-// and counters is compared with it.
+// One producer, one consumer, slots of 8 octets as in a Headrace port, positions on separate cache
+// lines, a cached copy of the other side's position on each side (which fast queues have and
+// rte_ring has not), and the lines of the next burst prefetched once the other side has released
+// them. It has no checks, owners or counters: shm/ring.h, which has them, is compared with it.
 #pragma once
 
 #include <atomic>
@@ -27,7 +26,7 @@ struct BareRing {
 class BareProducer {
  public:
   explicit BareProducer(BareRing& ring) : ring_(ring) {}
-  /// All `count` numbers or none; how many.
+  /// Puts all `count` numbers or none; returns how many.
   uint32_t put(const uint64_t* numbers, uint32_t count) {
     if (BareRing::kSlots - (head_ - tail_) < count) {
       tail_ = ring_.tail.load(std::memory_order_acquire);
@@ -56,7 +55,7 @@ class BareProducer {
 class BareConsumer {
  public:
   explicit BareConsumer(BareRing& ring) : ring_(ring) {}
-  /// Up to `room` numbers; how many.
+  /// Takes up to `room` numbers; returns how many.
   uint32_t take(uint64_t* numbers, uint32_t room) {
     if (head_ - tail_ < room) head_ = ring_.head.load(std::memory_order_acquire);
     const uint32_t count = room < head_ - tail_ ? room : head_ - tail_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace-channel: a producer and a consumer, each a process on a core of its own, and one channel
-// between them. `headrace bench channels` drives it (docs/bench.md).
+// headrace-channel: a producer and a consumer, each a process on its own core, connected by a
+// channel. Used by `headrace bench channels` (docs/bench.md).
 //
-// Says on stdout, and reads from stdin, one line of JSON at a time:
+// Reads requests from stdin and writes replies to stdout, one line of JSON each:
 //
 //   > {"forked": {"producer": 4711, "consumer": 4712}}     nothing is open yet
 //   < {"do": "open"}
@@ -10,7 +10,7 @@
 //   < {"do": "measure", "length": 60, "touch": true, "settle_s": 0.1, "seconds": 0.4}
 //   > {"packets": ..., "sent": ..., "foreign": 0, "corrupt": 0, "seconds": 0.4001}
 //
-// and ends with the end of stdin, both ends with it. What can't be done is {"error": "..."}.
+// It exits at the end of stdin, and stops both ends. A failed request gives {"error": "..."}.
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
@@ -43,7 +43,7 @@ using Json = nlohmann::json;
 
 constexpr auto kPatience = std::chrono::seconds(15);
 constexpr auto kPause = std::chrono::milliseconds(1);
-constexpr uint32_t kTurnsPerLook = 64;
+constexpr uint32_t kPollsPerCheck = 64;
 
 struct Options {
   std::string kind;
@@ -61,14 +61,14 @@ Result<std::unique_ptr<Channel>> make_channel(const Options& options) {
   return make_ethdev_channel(options.ethdev);
 }
 
-/// Turns until the order or the window changes; the counts are its status's.
+/// Polls until the command or the window changes; counts in `status`.
 void run(End& end, const ControlBlock& control, EndStatus& status, bool yield) {
   const uint32_t window = control.window.load(std::memory_order_acquire);
   const Work work{.length = control.length.load(), .touch = control.touch.load()};
-  while (control.order.load(std::memory_order_acquire) == Order::run &&
+  while (control.command.load(std::memory_order_acquire) == Command::run &&
          control.window.load(std::memory_order_relaxed) == window) {
-    for (uint32_t i = 0; i < kTurnsPerLook; ++i) {
-      const Turn done = end.turn(work);
+    for (uint32_t i = 0; i < kPollsPerCheck; ++i) {
+      const PollResult done = end.poll(work);
       if (done.packets > 0) {
         status.packets.add(done.packets);
       } else if (yield) {
@@ -80,8 +80,8 @@ void run(End& end, const ControlBlock& control, EndStatus& status, bool yield) {
   }
 }
 
-/// The whole life of an end's process; its exit status.
-int live(Channel& channel, Role role, const Options& options, ControlBlock& control) {
+/// The main function of an end's process; returns its exit status.
+int run_end(Channel& channel, Role role, const Options& options, ControlBlock& control) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   EndStatus& status = role == Role::producer ? control.producer : control.consumer;
   const auto failed = [&status](const Error& error) {
@@ -90,20 +90,20 @@ int live(Channel& channel, Role role, const Options& options, ControlBlock& cont
     return 1;
   };
   if (options.networks == "apart" && unshare(CLONE_NEWNET) != 0) {
-    return failed(Error{fmt::format("a network of its own: {}", std::strerror(errno))});
+    return failed(Error{fmt::format("network namespace: {}", std::strerror(errno))});
   }
   const uint32_t cpu = options.cpus[static_cast<size_t>(role)];
   status.state.store(State::forked, std::memory_order_release);
-  while (control.order.load() == Order::wait) std::this_thread::sleep_for(kPause);
+  while (control.command.load() == Command::wait) std::this_thread::sleep_for(kPause);
   if (auto pinned = eal::pin_this_thread(cpu); !pinned) return failed(pinned.error());
   auto end = channel.open(role, cpu);
   if (!end) return failed(end.error());
   status.state.store(State::open, std::memory_order_release);
   for (;;) {
-    switch (control.order.load(std::memory_order_acquire)) {
-      case Order::quit:
+    switch (control.command.load(std::memory_order_acquire)) {
+      case Command::quit:
         return 0;
-      case Order::run:
+      case Command::run:
         run(**end, control, status, options.yield);
         break;
       default:
@@ -112,7 +112,7 @@ int live(Channel& channel, Role role, const Options& options, ControlBlock& cont
   }
 }
 
-/// The controlling process: it forks the two ends and stops them.
+/// The controlling process, which forks the two ends and stops them.
 class Controller {
  public:
   Controller(Channel& channel, const Options& options) {
@@ -124,13 +124,13 @@ class Controller {
       const auto index = static_cast<size_t>(role);
       pids_[index] = fork();
       if (pids_[index] == 0) {
-        _exit(live(channel, role, options, *control_));
+        _exit(run_end(channel, role, options, *control_));
       }
     }
   }
   ~Controller() {
     if (control_ == nullptr) return;
-    control_->order.store(Order::quit);
+    control_->command.store(Command::quit);
     for (const pid_t pid : pids_) wait_or_kill(pid);
   }
   Controller(const Controller&) = delete;
@@ -151,7 +151,7 @@ class Controller {
   }
 
   Result<Json> open() {
-    control_->order.store(Order::pause);
+    control_->command.store(Command::pause);
     const auto deadline = Clock::now() + kPatience;
     for (EndStatus* end : {&control_->consumer, &control_->producer}) {
       while (end->state.load(std::memory_order_acquire) == State::forked) {
@@ -163,24 +163,24 @@ class Controller {
     return Json{{"open", true}};
   }
 
-  Result<Json> measure(const Json& wish) {
+  Result<Json> measure(const Json& request) {
     if (control_->consumer.state.load() != State::open) return fail("\"measure\" before \"open\"");
-    const auto length = wish.value("length", 60U);
-    const auto seconds = wish.value("seconds", 0.4);
-    const auto settle = wish.value("settle_s", 0.1);
+    const auto length = request.value("length", 60U);
+    const auto seconds = request.value("seconds", 0.4);
+    const auto settle = request.value("settle_s", 0.1);
     if (length < 60 || length > 2000) return fail("length {}: 60 to 2000", length);
     if (!(seconds > 0 && seconds <= 60 && settle >= 0 && settle <= 60)) {
       return fail("seconds {}, settle_s {}: up to 60", seconds, settle);
     }
     control_->length.store(length);
-    control_->touch.store(wish.value("touch", false));
+    control_->touch.store(request.value("touch", false));
     control_->window.fetch_add(1, std::memory_order_release);
-    control_->order.store(Order::run, std::memory_order_release);
+    control_->command.store(Command::run, std::memory_order_release);
     std::this_thread::sleep_for(std::chrono::duration<double>(settle));
     const Reading first = read();
     std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
     const Reading last = read();
-    control_->order.store(Order::pause, std::memory_order_release);
+    control_->command.store(Command::pause, std::memory_order_release);
     if (auto alive = check(Clock::time_point::max(), "run"); !alive) {
       return tl::unexpected(alive.error());
     }
@@ -206,7 +206,7 @@ class Controller {
             got.corrupt.read()};
   }
 
-  /// Whether both ends live and there is time left.
+  /// Whether both ends are running before the deadline.
   Result<> check(Clock::time_point deadline, const char* what) {
     for (pid_t& pid : pids_) {
       const pid_t ended = pid > 0 ? waitpid(pid, nullptr, WNOHANG) : pid;
@@ -238,33 +238,33 @@ class Controller {
 static_assert(static_cast<size_t>(Role::producer) == 0 && static_cast<size_t>(Role::consumer) == 1);
 
 Result<Json> answer(Controller& controller, const std::string& line) {
-  const Json wish = Json::parse(line, nullptr, false);
-  const std::string what = wish.is_object() ? wish.value("do", "") : "";
+  const Json request = Json::parse(line, nullptr, false);
+  const std::string what = request.is_object() ? request.value("do", "") : "";
   if (what == "open") return controller.open();
-  if (what == "measure") return controller.measure(wish);
-  return fail("no such wish: {}; \"open\" or \"measure\"", line.substr(0, 80));
+  if (what == "measure") return controller.measure(request);
+  return fail("unknown request: {}; \"open\" or \"measure\"", line.substr(0, 80));
 }
 
-void say(const Result<Json>& what) {
+void print_reply(const Result<Json>& what) {
   const Json line = what ? *what : Json{{"error", what.error().message}};
   std::cout << line.dump() << std::endl;
 }
 
 int serve(const Options& options) {
   if (options.networks == "together" && unshare(CLONE_NEWNET) != 0) {
-    say(fail("a network of its own: {}", std::strerror(errno)));
+    print_reply(fail("network namespace: {}", std::strerror(errno)));
     return 1;
   }
   auto channel = make_channel(options);
   if (!channel) {
-    say(tl::unexpected(channel.error()));
+    print_reply(tl::unexpected(channel.error()));
     return 1;
   }
   Controller controller(**channel, options);
   const Result<Json> forked = controller.forked();
-  say(forked);
+  print_reply(forked);
   if (!forked) return 1;
-  for (std::string line; std::getline(std::cin, line);) say(answer(controller, line));
+  for (std::string line; std::getline(std::cin, line);) print_reply(answer(controller, line));
   return 0;
 }
 
@@ -280,16 +280,16 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"ring", "shm", "ethdev"}));
   app.add_option("--producer-core", o.cpus[0], "CPU of the producer");
   app.add_option("--consumer-core", o.cpus[1], "CPU of the consumer");
-  app.add_flag("--yield", o.yield, "an end that finds nothing to do lets others have its CPU");
+  app.add_flag("--yield", o.yield, "an end without packets yields its CPU");
   app.add_option("--networks", o.networks,
-                 "here; together: both ends in a network namespace of their own; apart: in two")
+                 "here; together: both ends in one new network namespace; apart: in two")
       ->check(CLI::IsMember({"here", "together", "apart"}));
-  app.add_flag("--one-way", o.ring.one_way, "ring: numbers only go, nothing comes back");
-  app.add_option("--buffers", o.shm.buffers, "ring, shm: buffers under way");
+  app.add_flag("--one-way", o.ring.one_way, "ring: no buffers are returned");
+  app.add_option("--buffers", o.shm.buffers, "ring, shm: buffers in circulation");
   app.add_option("--socket", o.shm.socket, "shm: of the switch's group");
-  app.add_option("--producer-port", o.shm.producer, "shm: its name at the switch");
-  app.add_option("--consumer-port", o.shm.consumer, "shm: its name at the switch");
-  app.add_flag("!--no-direct", o.shm.direct, "shm: buffers are freed, none come back by a link");
+  app.add_option("--producer-port", o.shm.producer, "shm: its name in the switch");
+  app.add_option("--consumer-port", o.shm.consumer, "shm: its name in the switch");
+  app.add_flag("!--no-direct", o.shm.direct, "shm: buffers are freed, not returned by a link");
   app.add_option("--producer", o.ethdev.producer, "ethdev: the producer's device");
   app.add_option("--consumer", o.ethdev.consumer, "ethdev: the consumer's device");
   app.add_option("--memory", o.ethdev.memory_mb, "ethdev: MiB of memory of each end");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// One end of a channel under measurement, and how one is made for each kind of channel.
+// One end of a channel under measurement, and the factory for each kind of channel.
 //
-// Threads: an end is made, used and destroyed by the one thread of its own process.
+// Threads: an end is made, used and destroyed by the single thread of its process.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ namespace headrace::channel {
 
 inline constexpr uint32_t kBurst = 32;
 
-/// What is to be done with each packet.
+/// How each packet is processed.
 struct Work {
   uint32_t length{60};
   bool touch{false};
 };
 
-/// What one turn did.
-struct Turn {
+/// The result of one poll.
+struct PollResult {
   uint32_t packets{0};
   uint32_t foreign{0};
   uint32_t corrupt{0};
@@ -32,16 +32,16 @@ class End {
  public:
   virtual ~End() = default;
   /// Moves up to a burst.
-  virtual Turn turn(const Work& work) = 0;
+  virtual PollResult poll(const Work& work) = 0;
 };
 
 enum class Role : uint8_t { producer, consumer };
 
-/// A channel as it was prepared before the ends were forked.
+/// A channel as prepared before the ends are forked.
 class Channel {
  public:
   virtual ~Channel() = default;
-  /// In the end's own process. Fails with what is missing, in words.
+  /// Called in the end's process. The error says what is missing.
   virtual Result<std::unique_ptr<End>> open(Role role, uint32_t cpu) = 0;
 };
 

@@ -19,7 +19,7 @@ namespace {
 constexpr auto kTimeout = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(5);
 
-/// A device with one queue each way, and the environment that it lives in.
+/// A device with one queue each way, and its EAL.
 class Device {
  public:
   static Result<std::unique_ptr<Device>> open(const std::string& devargs,
@@ -29,7 +29,7 @@ class Device {
         eal::Eal::init({.main_cpu = cpu, .memory_mb = options.memory_mb, .log_level = "error"});
     if (!eal) return tl::unexpected(eal.error());
     device->eal_ = std::move(*eal);
-    // More than the rings of both sides and a cache hold: zero copy lends them all.
+    // More than the rings of both sides and a cache hold: with zero copy all of them are in use.
     auto pool = eal::make_mempool({.name = "channel", .buffers = 8191});
     if (!pool) return tl::unexpected(pool.error());
     device->pool_ = std::move(*pool);
@@ -51,7 +51,7 @@ class Device {
       std::this_thread::sleep_for(kPause);
       return std::chrono::steady_clock::now() < deadline;
     };
-    // A virtio-user client cannot be made before the other end has made its server.
+    // A virtio-user client can be created only after the other end has created its server.
     auto ethdev = eal::Ethdev::probe(devargs);
     while (!ethdev && ethdev.error().code == "no_peer" && wait()) {
       ethdev = eal::Ethdev::probe(devargs);
@@ -84,7 +84,7 @@ class Device {
 class Producer final : public End {
  public:
   explicit Producer(std::unique_ptr<Device> device) : device_(std::move(device)) {
-    // Packets that are not touched are sent as the buffers lie.
+    // Packets that are not touched are sent with whatever their buffers contain.
     rte_mempool_obj_iter(
         device_->pool(),
         [](rte_mempool*, void*, void* buffer, unsigned) {
@@ -94,9 +94,9 @@ class Producer final : public End {
   }
   ~Producer() override { rte_pktmbuf_free_bulk(packets_.data(), pending_); }
 
-  Turn turn(const Work& work) override {
+  PollResult poll(const Work& work) override {
     if (pending_ == 0) {
-      // Nothing while all buffers are under way.
+      // No packets while all buffers are in flight.
       if (rte_pktmbuf_alloc_bulk(device_->pool(), packets_.data(), kBurst) != 0) return {};
       pending_ = kBurst;
       for (rte_mbuf* packet : packets_) {
@@ -129,15 +129,15 @@ class Consumer final : public End {
  public:
   explicit Consumer(std::unique_ptr<Device> device) : device_(std::move(device)) {}
 
-  Turn turn(const Work& work) override {
+  PollResult poll(const Work& work) override {
     std::array<rte_mbuf*, kBurst> packets;
     const uint16_t count = rte_eth_rx_burst(device_->id(), 0, packets.data(), kBurst);
-    Turn done;
+    PollResult done;
     for (uint16_t i = 0; work.touch && i < count; ++i) {
       prefetch_to_read(rte_pktmbuf_mtod(packets[i], const uint8_t*), work.length);
     }
     for (uint16_t i = 0; i < count; ++i) {
-      // The kernel sends frames of its own (IPv6, LLDP) on its interfaces.
+      // The kernel sends other frames (IPv6, LLDP) on its interfaces.
       if (packets[i]->pkt_len != work.length || packets[i]->nb_segs != 1) {
         ++done.foreign;
       } else if (work.touch &&

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two DPDK devices that are each other's peer (virtio-user and vhost, memif, AF_PACKET on a veth
-// pair, taps on a bridge) as a channel, each in a process and an EAL of its own.
+// pair, taps on a bridge) as a channel, each in a separate process with its own EAL.
 //
-// An end is open once its device is started and its link is up: memif, for one, starts only when
-// its peer is there.
+// An end is open once its device is started and its link is up: memif, for example, starts only
+// when its peer is present.
 #pragma once
 
 #include "channel/end.h"

@@ -16,7 +16,7 @@ namespace {
 constexpr uint32_t kStride = 2048 + 128 + 64;  // as a Headrace port's buffers (shm/layout.h)
 constexpr uint32_t kBegin = 128;
 
-/// What lies in the shared memory; the buffers follow.
+/// The contents of the shared memory; the buffers follow.
 struct Shared {
   BareRing there;
   BareRing back;
@@ -31,7 +31,7 @@ class OneWayProducer final : public End {
   explicit OneWayProducer(Shared& shared) : ring_(shared.there) {
     std::iota(numbers_.begin(), numbers_.end(), 0);
   }
-  Turn turn(const Work& /*work*/) override {
+  PollResult poll(const Work& /*work*/) override {
     return {.packets = ring_.put(numbers_.data(), kBurst)};
   }
 
@@ -43,7 +43,7 @@ class OneWayProducer final : public End {
 class OneWayConsumer final : public End {
  public:
   explicit OneWayConsumer(Shared& shared) : ring_(shared.there) {}
-  Turn turn(const Work& /*work*/) override {
+  PollResult poll(const Work& /*work*/) override {
     std::array<uint64_t, kBurst> numbers;
     return {.packets = ring_.take(numbers.data(), kBurst)};
   }
@@ -52,7 +52,7 @@ class OneWayConsumer final : public End {
   BareConsumer ring_;
 };
 
-/// Sends what came back.
+/// Sends the buffers that came back.
 class Producer final : public End {
  public:
   Producer(Shared& shared, uint32_t buffers)
@@ -61,7 +61,7 @@ class Producer final : public End {
     std::iota(all.begin(), all.end(), 0);
     there_.put(all.data(), buffers);
   }
-  Turn turn(const Work& work) override {
+  PollResult poll(const Work& work) override {
     std::array<uint64_t, kBurst> numbers;
     const uint32_t count = back_.take(numbers.data(), kBurst);
     if (count == 0) return {};
@@ -73,7 +73,7 @@ class Producer final : public End {
         write_lines(packet_at(shared_, numbers[i]), work.length, ++word_);
       }
     }
-    there_.put(numbers.data(), count);  // there is a slot for each buffer
+    there_.put(numbers.data(), count);  // the ring has a slot for each buffer
     return {.packets = count};
   }
 
@@ -87,9 +87,9 @@ class Producer final : public End {
 class Consumer final : public End {
  public:
   explicit Consumer(Shared& shared) : shared_(shared), there_(shared.there), back_(shared.back) {}
-  Turn turn(const Work& work) override {
+  PollResult poll(const Work& work) override {
     std::array<uint64_t, kBurst> numbers;
-    Turn done{.packets = there_.take(numbers.data(), kBurst)};
+    PollResult done{.packets = there_.take(numbers.data(), kBurst)};
     if (done.packets == 0) return done;
     if (work.touch) {
       for (uint32_t i = 0; i < done.packets; ++i) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The bare ring as a channel: packet buffers by number there, and the same buffers back.
+// The bare ring as a channel: packet buffers are passed by number and returned by another ring.
 //
-// One way: numbers only go, nothing comes back, and there are no packets behind them; the figure of
-// a queue alone, as tables of queues have it.
+// One way: only numbers are passed, without packets, and none are returned; the rate of a queue
+// alone, as published comparisons of queues state it.
 #pragma once
 
 #include "channel/end.h"
@@ -11,7 +11,7 @@ namespace headrace::channel {
 
 struct RingOptions {
   bool one_way{false};
-  uint32_t buffers{1024};  ///< under way, there and back
+  uint32_t buffers{1024};  ///< in circulation
 };
 
 Result<std::unique_ptr<Channel>> make_ring_channel(const RingOptions& options);

@@ -23,7 +23,7 @@ using shm::VnfEnd;
 constexpr auto kPatience = std::chrono::seconds(10);
 constexpr auto kPause = std::chrono::milliseconds(2);
 
-/// Common to both ends: the port.
+/// The base of both ends: the port.
 class PortEnd : public End {
  public:
   PortEnd(VnfEnd port, int connection) : port_(port), connection_(connection) {}
@@ -34,7 +34,7 @@ class PortEnd : public End {
     port_.block().user.store(0, std::memory_order_release);
     close(connection_);
   }
-  /// Whether all buffers that are to circulate do.
+  /// Whether all buffers are in circulation.
   [[nodiscard]] virtual bool complete() const { return true; }
 
  protected:
@@ -42,7 +42,7 @@ class PortEnd : public End {
   int connection_;
 };
 
-/// Sends what came back, or, where nothing comes back, fresh buffers.
+/// Sends the buffers that came back, or, without a return link, newly allocated ones.
 class ShmProducer final : public PortEnd {
  public:
   ShmProducer(VnfEnd port, int connection, const ShmOptions& options)
@@ -53,7 +53,7 @@ class ShmProducer final : public PortEnd {
 
   [[nodiscard]] bool complete() const override { return !direct_ || missing_ == 0; }
 
-  Turn turn(const Work& work) override {
+  PollResult poll(const Work& work) override {
     if (pending_ == 0) pending_ = direct_ ? circulating(work) : fill(work);
     const uint32_t sent = port_.tx(std::span(packets_).first(pending_));
     pending_ -= sent;
@@ -80,7 +80,7 @@ class ShmProducer final : public PortEnd {
     return count;
   }
 
-  /// Into buffers that are seen for the first time; it stays for the next.
+  /// Writes the headers of buffers seen for the first time; they are kept for later packets.
   void write_headers(uint32_t count) {
     for (const Packet& packet : std::span(packets_).first(count)) {
       if (prepared_[packet.buffer] != 0) continue;
@@ -91,8 +91,8 @@ class ShmProducer final : public PortEnd {
 
   void fill(uint32_t count, const Work& work) {
     const std::span<Packet> packets = std::span(packets_).first(count);
-    // Written only where it is another: a vector that is loaded whole after one of its parts was
-    // stored waits for that store.
+    // Stored only if changed: a vector load of the whole slot that follows a store to a part of it
+    // would stall on store forwarding.
     for (Packet& packet : packets) {
       if (packet.length != work.length) packet.length = static_cast<uint16_t>(work.length);
     }
@@ -109,14 +109,14 @@ class ShmProducer final : public PortEnd {
   uint64_t word_{0};
 };
 
-/// Sends back what it got, or, where nothing goes back, frees it.
+/// Returns the received buffers, or, without a return link, frees them.
 class ShmConsumer final : public PortEnd {
  public:
   ShmConsumer(VnfEnd port, int connection, const ShmOptions& options)
       : PortEnd(port, connection), direct_(options.direct) {}
 
-  Turn turn(const Work& work) override {
-    Turn done;
+  PollResult poll(const Work& work) override {
+    PollResult done;
     if (pending_ == 0) {
       pending_ = port_.rx(packets_);
       done.packets = pending_;
@@ -134,7 +134,7 @@ class ShmConsumer final : public PortEnd {
   }
 
  private:
-  void read(const Work& work, Turn& done) {
+  void read(const Work& work, PollResult& done) {
     for (uint32_t i = 0; i < pending_; ++i) {
       prefetch_to_read(port_.data(packets_[i]), work.length);
     }
@@ -168,7 +168,7 @@ class SwitchChannel final : public Channel {
   Result<std::unique_ptr<End>> open(Role role, uint32_t /*cpu*/) override {
     const std::string& name = role == Role::producer ? options_.producer : options_.consumer;
     shm::Attached attached;
-    const int error = shm::ask_for_port(options_.socket.c_str(), name.c_str(), attached);
+    const int error = shm::request_port(options_.socket.c_str(), name.c_str(), attached);
     if (error != 0) return fail("port {} at {}: {}", name, options_.socket, std::strerror(-error));
     const std::span<uint8_t> memory = shm::map_region(attached.region);
     close(attached.region);
@@ -182,7 +182,7 @@ class SwitchChannel final : public Channel {
   }
 
  private:
-  /// Answers the switch until it has made the link: a port that is asked follows in its own calls.
+  /// Polls until the switch has made the link: a port switches over inside its own calls.
   Result<std::unique_ptr<End>> linked(std::unique_ptr<PortEnd> end, const VnfEnd& port,
                                       const std::string& name) const {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -192,7 +192,7 @@ class SwitchChannel final : public Channel {
         return fail("port {} at {}: the switch made no direct link within 10 s", name,
                     options_.socket);
       }
-      end->turn({});
+      end->poll({});
       std::this_thread::sleep_for(kPause);
     }
     return end;
@@ -204,7 +204,7 @@ class SwitchChannel final : public Channel {
 }  // namespace
 
 Result<std::unique_ptr<Channel>> make_shm_channel(const ShmOptions& options) {
-  constexpr uint32_t kRing = 1024;  // slots of a group's rings, unless told otherwise
+  constexpr uint32_t kRing = 1024;  // default slots of a group's rings
   if (options.buffers == 0 || options.buffers > kRing) {
     return fail("--buffers {}: 1 to {}", options.buffers, kRing);
   }

@@ -20,7 +20,7 @@ Json array(std::initializer_list<Json> elements) {
   return result;
 }
 
-/// What no row of the database gets, each with its place.
+/// The notes of settings that no row's status column reports, each with the row's name.
 Notes all_notes(const Desired& desired) {
   Notes all = desired.notes;
   const auto take = [&all](const std::string& place, const Notes& notes) {
@@ -108,7 +108,7 @@ void Client::connect() {
     log::info("ovsdb: connected to {}", target_);
     rpc_->request("lock", array({kLock}), [this](const Result<Json>& reply) {
       if (!reply) {
-        give_up("lock refused: " + reply.error().message);
+        drop_session("lock refused: " + reply.error().message);
         return;
       }
       const auto locked = reply->is_object() ? reply->find("locked") : reply->end();
@@ -143,7 +143,7 @@ void Client::on_failure(const std::string& why) {
   });
 }
 
-void Client::give_up(const std::string& why) {
+void Client::drop_session(const std::string& why) {
   rpc_->close();
   on_failure(why);
 }
@@ -154,10 +154,10 @@ void Client::on_notify(const std::string& method, const Json& params) {
       on_lock();
     }
   } else if (method == "stolen") {
-    give_up("the lock was stolen");
+    drop_session("the lock was stolen");
   } else if (method == "update" && params.size() == 2 && active_) {
     if (auto applied = database_.apply(params[1]); !applied) {
-      give_up(applied.error().message);
+      drop_session(applied.error().message);
       return;
     }
     on_rows_changed();
@@ -172,13 +172,13 @@ void Client::request_monitor() {
   rpc_->request("monitor", array({kSchema, kMonitorId, Database::monitor_requests()}),
                 [this](const Result<Json>& reply) {
                   if (!reply) {
-                    give_up("monitor refused: " + reply.error().message);
+                    drop_session("monitor refused: " + reply.error().message);
                     return;
                   }
                   database_.clear();
                   writer_.forget();
                   if (auto applied = database_.apply(*reply); !applied) {
-                    give_up(applied.error().message);
+                    drop_session(applied.error().message);
                     return;
                   }
                   backoff_ = kMinBackoff;
@@ -209,7 +209,7 @@ void Client::on_rows_changed() {
 bool Client::apply_rows() {
   const auto desired = read_desired(database_);
   if (!desired) {
-    give_up(desired.error().message);
+    drop_session(desired.error().message);
     return false;
   }
   log_new(all_notes(*desired));
@@ -220,11 +220,12 @@ bool Client::apply_rows() {
 }
 
 void Client::schedule_retry() {
-  if (!reconciler_.wants_retry()) {
+  if (!reconciler_.needs_retry()) {
     stop_retry();
     return;
   }
-  // What changes of the rows try in between puts no retry off: there may be many of them.
+  // A retry that is already scheduled is not postponed by updates in between, which may be
+  // frequent.
   if (retrying_) {
     return;
   }
@@ -269,7 +270,7 @@ void Client::write_back() {
       rows[key].update(columns);
     }
   }
-  writer_.forget_all_but(rows);
+  writer_.retain(rows);
   auto operations = writer_.operations(rows);
   if (!operations.empty()) {
     transact(std::move(operations));

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch's session with an OVSDB server: what `ovs-vswitchd` is to it.
+// The switch's session with an OVSDB server, in the role of `ovs-vswitchd`.
 //
-// Life: connect -> lock `ovs_vswitchd` (two daemons on one database would fight; the second waits)
-// -> monitor -> apply the rows, write back -> follow updates. A lost connection is made again with
-// back-off (100 ms to 8 s); the switch goes on forwarding meanwhile, and what changed in between is
-// applied as a difference.
+// Sequence: connect -> lock `ovs_vswitchd` (of two daemons on one database, the second waits) ->
+// monitor -> apply the rows, write back -> follow updates. A lost connection is reestablished with
+// back-off (100 ms to 8 s); meanwhile the switch continues forwarding, and changes made in between
+// are applied afterwards.
 //
-// What the switch refuses (Reconciler::wants_retry) is tried again with a back-off of its own
-// (250 ms to 16 s) until it succeeds; its error column stays meanwhile.
+// What the switch failed to apply (Reconciler::needs_retry) is retried with a separate back-off
+// (250 ms to 16 s) until it succeeds; its error column is kept meanwhile.
 //
 // Writing back: one transaction at a time, which asserts the lock, so that a daemon that lost it
-// writes nothing. Status is compared twice a second and written where it changed; statistics every
-// other_config:stats-update-interval (default and least 5000 ms).
+// writes nothing. Status is compared twice a second and written if it changed; statistics every
+// other_config:stats-update-interval (default and minimum 5000 ms).
 //
 // Thread safety: none; everything runs on the io_context's thread.
 #pragma once
@@ -28,7 +28,7 @@
 
 namespace headrace::ovsdb {
 
-/// How long to wait before trying again: `first`, then twice as long each time, up to `longest`.
+/// The delay before retrying: `first`, then twice as long each time, up to `longest`.
 struct Backoff {
   std::chrono::milliseconds first;
   std::chrono::milliseconds longest;
@@ -42,21 +42,21 @@ class Client {
   static constexpr std::chrono::milliseconds kStatusInterval{500};
 
   /// `target` is `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. `control` and `tls` (not null, for
-  /// `ssl:`) must outlive the client. `retry` is for what the switch refuses.
+  /// `ssl:`) must outlive the client. `retry` is the back-off for failed rows.
   Client(asio::io_context& context, std::string target, SwitchControl& control,
          TlsCredentials* tls = nullptr, Backoff retry = kRetry);
   ~Client();
   Client(const Client&) = delete;
   Client& operator=(const Client&) = delete;
 
-  /// Starts the session. Fails at once only for a malformed target.
+  /// Starts the session. Fails at once only if the target is malformed.
   Result<> start();
-  /// Ends the session; the server then gives up the lock.
+  /// Ends the session; the server then releases the lock.
   void stop();
-  /// Compares and writes the status now rather than at the next half second; for events such as
-  /// a link or a controller that came up.
+  /// Compares and writes the status now rather than within half a second; for events such as a link
+  /// or a controller that came up.
   void refresh_soon();
-  /// Whether the lock is held and the rows are known.
+  /// Whether the lock is held and the rows have been received.
   [[nodiscard]] bool is_active() const { return active_; }
 
  private:
@@ -66,19 +66,19 @@ class Client {
   void on_lock();
   void request_monitor();
   void on_rows_changed();
-  /// Reads the rows and applies them; false if they can't be read and the session was given up.
+  /// Reads the rows and applies them; if they are malformed, ends the session and returns false.
   bool apply_rows();
   void schedule_retry();
   void stop_retry();
-  /// Logs what was not said before.
+  /// Logs the notes that have not been logged before.
   void log_new(Notes notes);
   void write_back();
   void transact(Json operations);
   void on_transacted(const Result<Json>& reply, size_t operations);
   void schedule_status();
   void schedule_statistics();
-  /// Drops the connection for a peer that breaks the protocol, and reconnects.
-  void give_up(const std::string& why);
+  /// Closes the connection to a peer that violates the protocol, and reconnects.
+  void drop_session(const std::string& why);
 
   asio::io_context& context_;
   std::string target_;
@@ -86,7 +86,7 @@ class Client {
   Reconciler reconciler_;
   StatusWriter writer_;
   Database database_;
-  Notes logged_;  ///< what the log has been told already
+  Notes logged_;  ///< already logged
   std::shared_ptr<Rpc> rpc_;
   asio::steady_timer reconnect_timer_;
   asio::steady_timer retry_timer_;
@@ -98,9 +98,9 @@ class Client {
   std::chrono::milliseconds stats_interval_{5000};
   bool running_{false};
   bool active_{false};
-  bool retrying_{false};  ///< the retry timer runs
+  bool retrying_{false};  ///< the retry timer is running
   bool transacting_{false};
-  bool dirty_{false};  ///< status may have changed while a transaction was under way
+  bool dirty_{false};  ///< status may have changed during a transaction
   bool statistics_due_{false};
 };
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The client against a real ovsdb-server with the stock schema, driven by the real ovs-vsctl.
+// The client with a real ovsdb-server and the stock schema, configured by the real ovs-vsctl.
 #include "ovsdb/client.h"
 
 #include <gmock/gmock.h>
@@ -17,7 +17,7 @@ namespace {
 using ::testing::Contains;
 using ::testing::HasSubstr;
 
-/// A client in a thread of its own.
+/// A client in a separate thread.
 class RunningClient {
  public:
   explicit RunningClient(const std::string& target, Backoff retry = Client::kRetry)
@@ -143,7 +143,7 @@ TEST_F(ClientTest, AFailingPortTellsOvsVsctlAndSparesTheOthers) {
     return std::count(fake.calls.begin(), fake.calls.end(), "add_port br0 bad dpdk 1");
   }),
             1)
-      << "writing the error back must not count as a change of the row";
+      << "writing the error back is not a change of the row";
 }
 
 TEST_F(ClientTest, AFailingPortIsTriedAgainWithoutAChangeOfTheDatabase) {
@@ -163,7 +163,7 @@ TEST_F(ClientTest, AFailingPortIsTriedAgainWithoutAChangeOfTheDatabase) {
   client.with([](auto& fake, auto&) { return fake.failing_ports.erase("bad"); });
   EXPECT_TRUE(eventually([&] { return vsctl({"get", "Interface", "bad", "ofport"}) == "1"; }));
   EXPECT_EQ(vsctl({"get", "Interface", "bad", "error"}), "[]");
-  // A later failure finds a back-off that begins anew.
+  // After a success the back-off restarts from its first delay.
   client.with([](auto& fake, auto&) { return fake.failing_ports.insert("worse").second; });
   server_.vsctl({"add-port", "br0", "worse", "--", "set", "Interface", "worse", "type=dpdk"});
   client.with([](auto& fake, auto&) { return fake.failing_ports.erase("worse"); });

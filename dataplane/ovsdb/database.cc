@@ -7,7 +7,7 @@ Json Database::monitor_requests() {
   const auto columns = [](std::initializer_list<const char*> names) {
     return Json{{"columns", std::vector<std::string>(names.begin(), names.end())}};
   };
-  // `ofport` is read at the start only, for the number that a port had before a restart.
+  // `ofport` is read only initially: the number that a port had before a restart.
   Json ofport = columns({"ofport"});
   ofport["select"] = Json{{"modify", false}};
   Json interface = Json::array();

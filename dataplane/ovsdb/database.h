@@ -16,13 +16,12 @@ class Database {
  public:
   using Rows = std::map<Uuid, Json>;
 
-  /// What to monitor: the "monitor-requests" of RFC 7047, section 4.1.5, with the columns that
-  /// Headrace reads. Columns that it only writes are not monitored: each write would come back as
-  /// an update.
+  /// The "monitor-requests" of RFC 7047, section 4.1.5, for the columns that Headrace reads.
+  /// Columns that it only writes are not monitored: each write would come back as an update.
   static Json monitor_requests();
 
-  /// Applies "table-updates" (RFC 7047, section 4.1.6). All or nothing: fails, and changes nothing,
-  /// if they are malformed.
+  /// Applies "table-updates" (RFC 7047, section 4.1.6). If they are malformed, fails and changes
+  /// nothing.
   Result<> apply(const Json& table_updates);
 
   /// The rows of a table; empty if there are none.

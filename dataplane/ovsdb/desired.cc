@@ -12,7 +12,7 @@
 namespace headrace::ovsdb {
 namespace {
 
-/// A stable datapath id for a bridge that has none configured: 48 bits of its row's UUID, made a
+/// A stable datapath id for a bridge without a configured one: 48 bits of its row's UUID, as a
 /// locally administered unicast address, since OVS's datapath ids are MAC addresses too.
 uint64_t default_datapath_id(const Uuid& uuid) {
   const uint64_t bits = parse_unsigned(uuid.substr(24), 16).value_or(1);
@@ -28,20 +28,20 @@ Result<ControllerRow> read_controller(const Uuid& uuid, const Json& columns) {
   const auto rate = reader.optional_integer("controller_rate_limit");
   const auto burst = reader.optional_integer("controller_burst_limit");
   if (reader.optional_string("connection_mode") == "in-band") {
-    row.notes.emplace_back("connection_mode in-band is not served; clear the column");
+    row.notes.emplace_back("connection_mode in-band is not supported; clear the column");
   }
   for (const char* column : {"local_ip", "local_netmask", "local_gateway"}) {
     if (reader.optional_string(column)) {
-      row.notes.push_back(fmt::format("{} is not served; clear the column", column));
+      row.notes.push_back(fmt::format("{} is not supported; clear the column", column));
     }
   }
   if (reader.optional_integer("controller_queue_size")) {
-    row.notes.emplace_back("controller_queue_size is not served; clear the column");
+    row.notes.emplace_back("controller_queue_size is not supported; clear the column");
   }
   for (const auto& asynchronous : reader.booleans("enable_async_messages")) {
     if (!asynchronous) {
       row.notes.emplace_back(
-          "enable_async_messages false is not served; the controller can ask for it itself");
+          "enable_async_messages false is not supported; the controller can ask for it itself");
     }
   }
   note_other_config(reader.map("other_config"), {}, "", row.notes);
@@ -62,31 +62,32 @@ Result<ControllerRow> read_controller(const Uuid& uuid, const Json& columns) {
   return row;
 }
 
-/// Settings of a bridge that have no effect here.
-void note_unserved(RowReader& reader, Notes& notes) {
+/// Adds notes for settings of a bridge that have no effect.
+void note_unsupported(RowReader& reader, Notes& notes) {
   const auto type = reader.string("datapath_type");
   if (!type.empty() && type != "netdev" && type != "system") {
     notes.push_back(fmt::format("datapath_type '{}' is not known; clear the column", type));
   }
   for (const char* column : {"stp_enable", "rstp_enable", "mcast_snooping_enable"}) {
     if (reader.boolean(column)) {
-      notes.push_back(fmt::format("{} is not served; set it to false", column));
+      notes.push_back(fmt::format("{} is not supported; set it to false", column));
     }
   }
   for (const char* column : {"sflow", "netflow", "ipfix", "auto_attach"}) {
     if (!reader.uuids(column).empty()) {
-      notes.push_back(fmt::format("{} is not served; clear the column", column));
+      notes.push_back(fmt::format("{} is not supported; clear the column", column));
     }
   }
   if (!reader.integers("flood_vlans").empty()) {
-    notes.emplace_back("flood_vlans is not served; clear the column");
+    notes.emplace_back("flood_vlans is not supported; clear the column");
   }
   if (!reader.numbered_uuids("flow_tables").empty()) {
-    notes.emplace_back("flow_tables is not served, tables take what fits; clear the column");
+    notes.emplace_back("flow_tables is not supported, tables hold what fits; clear the column");
   }
 }
 
-/// The columns of a Bridge row itself. Lists of other rows are returned by reference.
+/// Reads the columns of a Bridge row, except those of the rows that it references, which are
+/// returned by reference.
 Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid>& ports,
                              std::vector<Uuid>& controllers, std::vector<Uuid>& mirrors) {
   auto& config = row.config;
@@ -97,7 +98,7 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   ports = reader.uuids("ports");
   controllers = reader.uuids("controller");
   mirrors = reader.uuids("mirrors");
-  note_unserved(reader, row.notes);
+  note_unsupported(reader, row.notes);
   if (auto status = reader.status(); !status) {
     return status;
   }
@@ -118,9 +119,10 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
   config.fail_mode = fail_mode == "secure" ? FailMode::secure : FailMode::standalone;
   if (!protocols.empty() &&
       std::find(protocols.begin(), protocols.end(), "OpenFlow13") == protocols.end()) {
-    row.notes.push_back(fmt::format(
-        "protocols {}: only OpenFlow13 is spoken, and goes on to be; add it or clear the column",
-        fmt::join(protocols, ", ")));
+    row.notes.push_back(
+        fmt::format("protocols {}: only OpenFlow13 is supported, and remains enabled; add it or "
+                    "clear the column",
+                    fmt::join(protocols, ", ")));
   }
   config.description = lookup(config.other_config, "dp-desc").value_or("");
   config.datapath_id = default_datapath_id(row.uuid);
@@ -149,7 +151,8 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
       return tl::unexpected(read.error());
     }
   }
-  // As in OVS, the bridge's own interface has it; the interface's own column goes before.
+  // As in OVS, this is the MAC of the bridge's own interface; the interface's own column takes
+  // precedence.
   for (InterfaceRow& interface : row.interfaces) {
     if (interface.spec.number == pipeline::kPortLocal && !interface.spec.mac) {
       interface.spec.mac = lookup(row.config.other_config, "hwaddr");
@@ -219,7 +222,7 @@ void read_queue_assignment(const StringMap& config, WorkerConfig& workers, Notes
 }
 
 void read_root_config(const StringMap& other_config, Desired& desired) {
-  // DPDK is always initialised; what else Open vSwitch tells it is our command line's.
+  // DPDK is always initialized; other DPDK settings of Open vSwitch are command-line options here.
   note_other_config(other_config,
                     {"pmd-cpu-mask", "pmd-maxsleep", "pmd-rxq-assign", "pmd-auto-lb",
                      "pmd-auto-lb-rebal-interval", "pmd-auto-lb-load-threshold",
@@ -245,7 +248,7 @@ void read_root_config(const StringMap& other_config, Desired& desired) {
   if (const auto text = lookup(other_config, "stats-update-interval")) {
     const auto millis = parse_unsigned(*text);
     if (millis && *millis <= INT32_MAX) {
-      // As in OVS, 5 s is the least: statistics are transactions that are sent to every monitor.
+      // As in OVS, the minimum is 5 s: statistics are transactions that are sent to every monitor.
       desired.stats_interval = std::chrono::milliseconds(std::max<uint64_t>(*millis, 5000));
     } else {
       desired.notes.push_back(

@@ -21,14 +21,14 @@ inline constexpr int64_t kOfportMax = 65279;
 
 struct InterfaceRow {
   Uuid uuid;
-  PortSpec spec;                         ///< `number` is LOCAL or 0, not chosen yet
-  std::optional<uint32_t> requested;     ///< ofport_request
-  std::optional<uint32_t> last_number;   ///< ofport as it stands, if it is a usable number
-  std::optional<std::string> complaint;  ///< why the row can't be served, found while reading it
-  Notes notes;                           ///< what of it is not served
+  PortSpec spec;                        ///< `number` is LOCAL, or 0 before one is chosen
+  std::optional<uint32_t> requested;    ///< ofport_request
+  std::optional<uint32_t> last_number;  ///< the current ofport, if it is a usable number
+  std::optional<std::string> error;     ///< why the row can't be applied, found while reading it
+  Notes notes;                          ///< unsupported settings
 };
 
-/// A Port row; what it holds for its interface is in the latter's spec.
+/// A Port row; its settings for the interface are in the interface's spec.
 struct PortRow {
   Uuid uuid;
   std::string name;
@@ -36,7 +36,7 @@ struct PortRow {
   std::vector<std::string> interfaces{};  ///< by name
 };
 
-/// A Mirror row that can be served. Ports are names of interfaces; `config` has no numbers yet.
+/// A valid Mirror row. Ports are names of interfaces; `config` has no numbers yet.
 struct MirrorRow {
   Uuid uuid;
   std::string name{};
@@ -49,7 +49,7 @@ struct MirrorRow {
 struct ControllerRow {
   Uuid uuid;
   ControllerSpec spec;
-  Notes notes{};  ///< what of the row is not served
+  Notes notes{};  ///< unsupported settings of the row
 };
 
 struct BridgeRow {
@@ -59,7 +59,7 @@ struct BridgeRow {
   std::vector<PortRow> ports;
   std::vector<ControllerRow> controllers;
   std::vector<MirrorRow> mirrors;
-  Notes notes;  ///< what of the row is not served
+  Notes notes;  ///< unsupported settings of the row
 };
 
 struct Desired {
@@ -69,11 +69,11 @@ struct Desired {
   std::optional<TlsFiles> tls;  ///< the SSL row, if there is one
   std::chrono::milliseconds stats_interval{5000};
   std::vector<BridgeRow> bridges;  ///< sorted by name
-  Notes notes;                     ///< what of the Open_vSwitch row is not served
+  Notes notes;                     ///< unsupported settings of the Open_vSwitch row
 };
 
-/// Joins and types the rows. Fails only if the server breaks its own schema; what an operator can
-/// get wrong becomes a complaint or a note on the row.
+/// Joins and types the rows. Fails only if the server violates its schema; an operator's errors
+/// become an error or a note of the row.
 Result<Desired> read_desired(const Database& database);
 
 }  // namespace headrace::ovsdb

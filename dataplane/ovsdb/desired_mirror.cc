@@ -6,7 +6,7 @@
 namespace headrace::ovsdb {
 namespace {
 
-/// The interface of a port of the bridge; none, with a note: there is no such port there.
+/// The interface of a port of the bridge; nothing, with a note, if the bridge has no such port.
 std::optional<std::string> interface_of(const BridgeRow& bridge, const Uuid& port,
                                         const std::string& column, const std::string& mirror,
                                         Notes& notes) {
@@ -17,7 +17,7 @@ std::optional<std::string> interface_of(const BridgeRow& bridge, const Uuid& por
     return std::nullopt;
   }
   if (row->interfaces.size() != 1) {
-    return std::nullopt;  // the port's own row says why it is none
+    return std::nullopt;  // the port's own row has the error
   }
   return row->interfaces.front();
 }
@@ -59,12 +59,12 @@ std::optional<MirrorRow> read_mirror(RowReader& reader, const Uuid& uuid, Bridge
     row.config.max_length = static_cast<uint32_t>(std::clamp<int64_t>(*snaplen, 14, UINT16_MAX));
   }
   if (output_ports.empty() && !output_vlan) {
-    note("it copies nothing, for it has neither output_port nor output_vlan; set one of them");
+    note("it has neither output_port nor output_vlan and copies nothing; set one of them");
     return std::nullopt;
   }
   if (!output_ports.empty()) {
     if (output_vlan) {
-      note("output_vlan has no effect beside output_port; clear one of them");
+      note("output_vlan has no effect together with output_port; clear one of them");
     }
     row.output = interface_of(bridge, output_ports.front(), "output_port", row.name, bridge.notes);
     if (!row.output) {
@@ -76,7 +76,7 @@ std::optional<MirrorRow> read_mirror(RowReader& reader, const Uuid& uuid, Bridge
   }
   row.config.output_vlan = static_cast<uint16_t>(std::clamp<int64_t>(*output_vlan, 0, 4095));
   if (*row.config.output_vlan == 0) {
-    note("output_vlan 0 is no VLAN; use 1 to 4095");
+    note("output_vlan 0 is not a VLAN; use 1 to 4095");
     return std::nullopt;
   }
   return row;

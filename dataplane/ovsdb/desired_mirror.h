@@ -8,8 +8,8 @@
 
 namespace headrace::ovsdb {
 
-/// Adds the mirrors of a bridge whose ports have been read. Fails only if the server breaks its
-/// schema; a mirror that can't be served is left out, and a note of the bridge says why.
+/// Adds the mirrors of a bridge whose ports have been read. Fails only if the server violates its
+/// schema; an invalid mirror is left out, and a note of the bridge gives the reason.
 Result<> read_mirrors(const Database& database, const std::vector<Uuid>& uuids, BridgeRow& bridge);
 
 }  // namespace headrace::ovsdb

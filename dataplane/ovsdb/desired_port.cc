@@ -16,22 +16,22 @@ namespace {
 
 using pipeline::PortVlans;
 
-/// Settings of an interface that have no effect here.
-void note_unserved(RowReader& reader, Notes& notes) {
+/// Adds notes for settings of an interface that have no effect.
+void note_unsupported(RowReader& reader, Notes& notes) {
   if (reader.integer("ingress_policing_rate") != 0 ||
       reader.integer("ingress_policing_kpkts_rate") != 0) {
     notes.emplace_back(
-        "ingress_policing_rate and ingress_policing_kpkts_rate are not served and nothing is "
+        "ingress_policing_rate and ingress_policing_kpkts_rate are not supported and nothing is "
         "limited; use an OpenFlow meter, and set them to 0");
   }
   if (lookup(reader.map("bfd"), "enable") == "true") {
-    notes.emplace_back("bfd is not served; clear the column");
+    notes.emplace_back("bfd is not supported; clear the column");
   }
   if (reader.optional_integer("cfm_mpid")) {
-    notes.emplace_back("cfm_mpid: CFM is not served; clear the column");
+    notes.emplace_back("cfm_mpid: CFM is not supported; clear the column");
   }
   if (lookup(reader.map("lldp"), "enable") == "true") {
-    notes.emplace_back("lldp is not served; clear the column");
+    notes.emplace_back("lldp is not supported; clear the column");
   }
 }
 
@@ -48,7 +48,7 @@ Result<InterfaceRow> read_interface(const Uuid& uuid, const Json& columns,
   const auto ofport = reader.optional_integer("ofport");
   const auto requested = reader.optional_integer("ofport_request");
   const auto other_config = reader.map("other_config");
-  note_unserved(reader, row.notes);
+  note_unsupported(reader, row.notes);
   if (auto status = reader.status(); !status) {
     return tl::unexpected(status.error());
   }
@@ -81,7 +81,7 @@ Result<InterfaceRow> read_interface(const Uuid& uuid, const Json& columns,
   return row;
 }
 
-/// A number of other_config; what is no number is noted and 0.
+/// A number of other_config; if it is malformed, 0 and a note.
 uint64_t read_number(const StringMap& config, const std::string& key, const std::string& where,
                      Notes& notes) {
   const auto text = lookup(config, key);
@@ -95,8 +95,8 @@ uint64_t read_number(const StringMap& config, const std::string& key, const std:
   return number.value_or(0);
 }
 
-/// A QoS row with its queues, in the words of Open vSwitch's linux-htb. Nothing for a type that is
-/// not served.
+/// A QoS row with its queues, with the keys of Open vSwitch's linux-htb. Nothing for a type that is
+/// not supported.
 Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, const Uuid& uuid,
                                                     const std::string& port, Notes& notes) {
   const auto& rows = database.table("QoS");
@@ -113,7 +113,7 @@ Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, co
   }
   if (type != "linux-htb") {
     if (type != "linux-noop") {
-      notes.push_back(fmt::format("qos: type '{}' is not served; use linux-htb", type));
+      notes.push_back(fmt::format("qos: type '{}' is not supported; use linux-htb", type));
     }
     return std::nullopt;
   }
@@ -134,7 +134,7 @@ Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, co
     }
     const std::string name = fmt::format("queue {}", id);
     if (dscp) {
-      notes.push_back(name + ": dscp is not served; set ip_dscp by a rule");
+      notes.push_back(name + ": dscp is not supported; set ip_dscp by a rule");
     }
     note_other_config(config, {"min-rate", "max-rate", "burst", "priority"}, name + ": ", notes);
     qos.queues.push_back(
@@ -147,19 +147,19 @@ Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, co
   return qos;
 }
 
-/// The VLAN columns, with Open vSwitch's rules for what is not said (bridge.c's port_configure).
+/// The VLAN columns, with Open vSwitch's defaults (bridge.c's port_configure).
 std::optional<PortVlans> read_vlans(RowReader& reader, const StringMap& other_config, Notes& notes,
-                                    std::optional<std::string>& complaint) {
+                                    std::optional<std::string>& error) {
   PortVlans vlans;
   const auto tag = reader.optional_integer("tag");
   const auto trunks = reader.integers("trunks");
   const auto mode = reader.optional_string("vlan_mode");
   if (mode == "dot1q-tunnel") {
-    complaint = "vlan_mode dot1q-tunnel is not served; push and pop the outer tag by rules";
+    error = "vlan_mode dot1q-tunnel is not supported; push and pop the outer tag by rules";
     return std::nullopt;
   }
   if (!reader.integers("cvlans").empty()) {
-    notes.emplace_back("cvlans is not served; clear the column");
+    notes.emplace_back("cvlans is not supported; clear the column");
   }
   using Mode = PortVlans::Mode;
   vlans.mode = mode == "access"            ? Mode::access
@@ -211,27 +211,27 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
   const auto interfaces = reader.uuids("interfaces");
   const auto qos_rows = reader.uuids("qos");
   const auto other_config = reader.map("other_config");
-  std::optional<std::string> complaint;
-  const auto vlans = read_vlans(reader, other_config, row.notes, complaint);
+  std::optional<std::string> error;
+  const auto vlans = read_vlans(reader, other_config, row.notes, error);
   const auto lacp = reader.optional_string("lacp");
   if (reader.optional_string("mac")) {
-    row.notes.emplace_back("mac is not served; set mac of the interface");
+    row.notes.emplace_back("mac is not supported; set mac of the interface");
   }
   if (auto status = reader.status(); !status) {
     return status;
   }
   note_other_config(other_config, {"priority-tags"}, "", row.notes);
   if (lacp && *lacp != "off") {
-    row.notes.push_back(fmt::format("lacp={} is not served; clear the column", *lacp));
+    row.notes.push_back(fmt::format("lacp={} is not supported; clear the column", *lacp));
   }
   if (interfaces.size() > 1) {
-    complaint = fmt::format(
-        "is a bond of {} interfaces, and bonds are not supported; give each interface a port of "
-        "its own",
+    error = fmt::format(
+        "is a bond of {} interfaces, and bonds are not supported; give each interface its own "
+        "port",
         interfaces.size());
   }
-  if (complaint) {
-    row.notes.push_back(*complaint);
+  if (error) {
+    row.notes.push_back(*error);
   }
   std::optional<pipeline::QosConfig> qos;
   if (!qos_rows.empty()) {
@@ -253,8 +253,8 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
     }
     interface->spec.qos = qos;
     interface->spec.vlans = vlans;
-    if (complaint) {
-      interface->complaint = fmt::format("port {}: {}", name, *complaint);
+    if (error) {
+      interface->error = fmt::format("port {}: {}", name, *error);
     }
     row.interfaces.push_back(interface->spec.name);
     bridge.interfaces.push_back(*std::move(interface));

@@ -6,10 +6,11 @@
 
 namespace headrace::ovsdb {
 
-/// Adds one Port row with its interfaces to its bridge. Fails only if the server breaks its schema.
+/// Adds one Port row with its interfaces to its bridge. Fails only if the server violates its
+/// schema.
 Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge);
 
-/// The value of a key; none: it is not there.
+/// The value of a key; nothing if it is absent.
 std::optional<std::string> lookup(const StringMap& map, const std::string& key);
 
 }  // namespace headrace::ovsdb

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A switch for tests: records every call in words, keeps what exists, and fails where told to.
+// A switch for tests: records every call as text, keeps the objects that exist, and fails as
+// configured.
 #pragma once
 
 #include <fmt/format.h>
@@ -17,7 +18,7 @@ class FakeSwitch : public SwitchControl {
  public:
   std::vector<std::string> calls;
   std::set<std::string> failing_ports;     ///< add_port fails for these
-  std::set<std::string> rebuilding_ports;  ///< update_port says that they need to be made anew
+  std::set<std::string> rebuilding_ports;  ///< update_port requires recreation for these
   std::set<std::string> connected_targets;
   std::map<std::string, LsiConfig> lsis;
   std::map<std::string, PortSpec> ports;

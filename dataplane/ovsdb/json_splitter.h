@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Cuts a byte stream into JSON texts. JSON-RPC over a stream (RFC 7047, section 4) has neither a
-// length nor a newline between its messages: a message ends where its object closes.
+// Splits a byte stream into JSON texts. JSON-RPC over a stream (RFC 7047, section 4) has neither
+// lengths nor separators between messages: a message ends where its object closes.
 #pragma once
 
 #include <cstddef>
@@ -12,18 +12,18 @@
 
 namespace headrace::ovsdb {
 
-/// Incremental and bounded: holds at most one unfinished message of at most `max_size` bytes.
-/// It only counts brackets and skips strings; whether a message is valid JSON the parser decides.
+/// Incremental and bounded: holds at most one incomplete message of at most `max_size` bytes. It
+/// only counts brackets and skips strings; the parser decides whether a message is valid JSON.
 class JsonSplitter {
  public:
-  /// A message may nest this deep; the schema of Open vSwitch needs 12.
+  /// The maximum nesting; the schema of Open vSwitch needs 12.
   static constexpr unsigned kMaxDepth = 64;
 
   explicit JsonSplitter(size_t max_size = size_t{64} << 20) : max_size_(max_size) {}
 
-  /// Takes the next bytes of the stream and appends each message that they complete to `messages`.
-  /// Fails on a byte that can't start an object, a message too large, or one nested too deep; after
-  /// a failure the stream is unusable.
+  /// Processes the next bytes of the stream and appends each completed message to `messages`. Fails
+  /// on a byte that can't start an object, a message too large, or one nested too deep; after a
+  /// failure the stream is unusable.
   Result<> feed(std::string_view bytes, std::vector<std::string>& messages);
 
  private:

@@ -12,11 +12,11 @@ std::string joined(const Notes& notes) {
   return fmt::format("{}", fmt::join(notes, "; "));
 }
 
-void note_other_config(const StringMap& config, std::vector<std::string_view> served,
+void note_other_config(const StringMap& config, std::vector<std::string_view> supported,
                        std::string_view place, Notes& notes) {
   for (const auto& [key, value] : config) {
-    if (std::find(served.begin(), served.end(), key) == served.end()) {
-      notes.push_back(fmt::format("{}other_config:{} is not served; remove it", place, key));
+    if (std::find(supported.begin(), supported.end(), key) == supported.end()) {
+      notes.push_back(fmt::format("{}other_config:{} is not supported; remove it", place, key));
     }
   }
 }

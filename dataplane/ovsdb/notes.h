@@ -10,15 +10,15 @@
 
 namespace headrace::ovsdb {
 
-/// Sentences, each naming a column, what is wrong with it and what to do instead.
+/// Sentences, each naming a column, the problem and what to do instead.
 using Notes = std::vector<std::string>;
 
 /// The notes as one text.
 std::string joined(const Notes& notes);
 
-/// Notes every key of the column `other_config` that is not among `served`. `place` stands before
-/// the column's name, e.g. "QoS ".
-void note_other_config(const StringMap& config, std::vector<std::string_view> served,
+/// Adds a note for every key of the column `other_config` that is not in `supported`. `place`
+/// precedes the column's name, e.g. "QoS ".
+void note_other_config(const StringMap& config, std::vector<std::string_view> supported,
                        std::string_view place, Notes& notes);
 
 }  // namespace headrace::ovsdb

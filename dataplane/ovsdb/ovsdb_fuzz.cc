@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer: a server that sends anything. The input is what arrives on the connection, cut in two
-// at its first byte's place; updates in it go through the rows to the reconciler.
+// libFuzzer target: arbitrary data from the server. The input is received in two parts, split at
+// the offset given by its first byte; updates in it are passed as rows to the reconciler.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: a real ovsdb-server with the stock schema in a directory of its own, and ovs-vsctl.
+// For tests: a real ovsdb-server with the stock schema in a temporary directory, and ovs-vsctl.
 #pragma once
 
 #include <sys/types.h>
@@ -9,16 +9,16 @@
 
 namespace headrace::ovsdb {
 
-/// What a program printed and how it ended.
+/// A program's output and exit status.
 struct ProgramResult {
   int exit_status;     ///< -1 if it couldn't be run or was killed
   std::string output;  ///< stdout and stderr
 };
 
-/// Runs a program (found by PATH) to its end. No shell.
+/// Runs a program (found by PATH) until it exits. No shell.
 ProgramResult run_program(const std::vector<std::string>& argv);
 
-/// Starts the server in its constructor and ends it in its destructor; the directory goes with it.
+/// Starts the server in its constructor; the destructor stops it and removes the directory.
 class OvsdbServer {
  public:
   OvsdbServer();

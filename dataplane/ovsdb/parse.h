@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The small languages inside OVSDB's strings: masks, affinities, datapath ids.
+// Parsers of the formats inside OVSDB's strings: masks, affinities, datapath ids.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace headrace::ovsdb {
 
-/// An unsigned number that fills the whole text. No sign, no blanks, no prefix.
+/// An unsigned number that is the whole text. No sign, no blanks, no prefix.
 std::optional<uint64_t> parse_unsigned(std::string_view text, int base = 10);
 
 /// other_config:datapath-id: 1 to 16 hexadecimal digits, optionally after 0x, not zero.

@@ -25,13 +25,13 @@ std::string peer_option(const PortSpec& spec) {
   return spec.type == "patch" && it != spec.options.end() ? it->second : std::string{};
 }
 
-/// Whether an interface asks for a number other than the one that its port has.
-bool wants_other_number(const InterfaceRow& row, const PortSpec& spec) {
+/// Whether an interface requests a number other than the one that its port has.
+bool requests_other_number(const InterfaceRow& row, const PortSpec& spec) {
   return row.requested && *row.requested != spec.number && spec.number != pipeline::kPortLocal;
 }
 
-/// What OVS demands of a patch port before it makes one.
-std::optional<std::string> patch_complaint(const PortSpec& spec) {
+/// The conditions that OVS requires of a patch port before it creates one.
+std::optional<std::string> patch_error(const PortSpec& spec) {
   if (spec.type != "patch") {
     return std::nullopt;
   }
@@ -48,11 +48,11 @@ std::optional<std::string> patch_complaint(const PortSpec& spec) {
 }  // namespace
 
 void Reconciler::apply(const Desired& desired) {
-  refused_ = false;
+  failed_ = false;
   root_ = desired.root;
   notes_ = desired.notes;
   apply_workers(desired.workers);
-  // Without a row, what the command line gave stays.
+  // Without a row, the settings of the command line are kept.
   if (desired.tls && desired.tls != tls_) {
     tls_ = desired.tls;
     control_.set_tls(*tls_);
@@ -94,7 +94,7 @@ void Reconciler::remove_stale(const Desired& desired) {
     const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
       const auto* row = stays ? find_interface(*bridge, port_name) : nullptr;
-      return row == nullptr || row->complaint || row->spec.type != port.spec.type;
+      return row == nullptr || row->error || row->spec.type != port.spec.type;
     });
     if (!stays) {
       if (lsi.exists) {
@@ -103,10 +103,10 @@ void Reconciler::remove_stale(const Desired& desired) {
       it = lsis_.erase(it);
       continue;
     }
-    // Now it is known which numbers are free.
+    // The free numbers are known only now.
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
       const auto* row = find_interface(*bridge, port_name);
-      return port.exists && wants_other_number(*row, port.spec) &&
+      return port.exists && requests_other_number(*row, port.spec) &&
              (row->requested != port.requested || is_number_free(lsi, *row->requested));
     });
     ++it;
@@ -135,7 +135,7 @@ void Reconciler::apply_lsi(const BridgeRow& row) {
   }
   const auto done = lsi.exists ? control_.update_lsi(row.config) : control_.create_lsi(row.config);
   if (!done) {
-    note_refusal("bridge " + row.config.name, done.error(), lsi.error, lsi.error);
+    record_failure("bridge " + row.config.name, done.error(), lsi.error, lsi.error);
     return;
   }
   lsi.exists = true;
@@ -153,7 +153,7 @@ void Reconciler::apply_ports(const BridgeRow& row) {
       numbers.insert(*had);
     }
   }
-  lsi.numbers = std::move(numbers);  // without those of rows that are gone
+  lsi.numbers = std::move(numbers);  // without those of removed rows
   const auto rank = [](const InterfaceRow& r) { return r.requested ? 0 : r.last_number ? 1 : 2; };
   std::stable_sort(order.begin(), order.end(),
                    [&](const auto& a, const auto& b) { return rank(a) < rank(b); });
@@ -179,14 +179,14 @@ void Reconciler::apply_port(const std::string& name, Lsi& lsi, const InterfaceRo
   if (peer_option(spec) != peer_option(port.spec)) {
     detach(name, port);
   }
-  if (auto complaint = patch_complaint(spec)) {
+  if (auto error = patch_error(spec)) {
     remove_port(name, port);
-    port.error = std::move(complaint);
+    port.error = std::move(error);
     return;
   }
   const auto updated = control_.update_port(name, spec);
   if (!updated) {
-    note_refusal("port " + spec.name, updated.error(), port.error, port.error);
+    record_failure("port " + spec.name, updated.error(), port.error, port.error);
     return;
   }
   if (!*updated) {
@@ -206,7 +206,7 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
   port.requested = row.requested;
   port.spec.number = 0;
   const auto error_before = std::exchange(port.error, std::nullopt);
-  port.error = row.complaint ? row.complaint : patch_complaint(row.spec);
+  port.error = row.error ? row.error : patch_error(row.spec);
   if (!lsi.exists) {
     port.error = fmt::format("bridge {}: {}", name, lsi.error.value_or("not created"));
   }
@@ -221,18 +221,18 @@ void Reconciler::create_port(const std::string& name, Lsi& lsi, Port& port,
   }
   port.spec.number = *number;
   if (auto added = control_.add_port(name, port.spec); !added) {
-    note_refusal("port " + port.spec.name, added.error(), error_before, port.error);
+    record_failure("port " + port.spec.name, added.error(), error_before, port.error);
     port.spec.number = 0;
-    lsi.last_number = last_number;  // a port that is tried again and again uses no numbers up
+    lsi.last_number = last_number;  // retries of a port don't consume numbers
     return;
   }
   port.exists = true;
 }
 
-void Reconciler::note_refusal(const std::string& what, const Error& refusal,
-                              const std::optional<std::string>& before,
-                              std::optional<std::string>& error) {
-  refused_ = true;
+void Reconciler::record_failure(const std::string& what, const Error& refusal,
+                                const std::optional<std::string>& before,
+                                std::optional<std::string>& error) {
+  failed_ = true;
   if (before != refusal.message) {
     log::error("{}: {}", what, refusal.message);
   }
@@ -244,7 +244,7 @@ void Reconciler::remove_port(const std::string& name, Port& port) {
   if (port.exists) {
     control_.remove_port(name, port.spec.name);
     port.exists = false;
-    // Rules name the number: the row's next port is to have it, be it of another type or mended.
+    // Rules refer to the number, so the row's next port gets it too, e.g. one of another type.
     lsis_.at(name).numbers[port.uuid] = std::exchange(port.spec.number, 0);
   }
 }

@@ -39,7 +39,7 @@ class ReconcilerTest : public ::testing::Test {
     return desired_.bridges.back();
   }
 
-  /// Applies and returns the calls that it made.
+  /// Applies the desired state and returns the resulting calls.
   std::vector<std::string> apply() {
     fake_.calls.clear();
     reconciler_.apply(desired_);
@@ -138,7 +138,7 @@ TEST_F(ReconcilerTest, ANumberThatIsTakenIsSaidSoAndGivenWhenItIsFree) {
   apply();
   EXPECT_EQ(fake_.ports.at("b").number, 8);
   EXPECT_EQ(column("Interface", "uuid-b", "error"),
-            "ofport_request 7 is the number of a; ask for another one");
+            "ofport_request 7 is the number of a; request another one");
   EXPECT_EQ(column("Interface", "uuid-a", "error"), empty_set());
   EXPECT_THAT(apply(), IsEmpty());
   bridge.interfaces = {second};
@@ -149,20 +149,20 @@ TEST_F(ReconcilerTest, ANumberThatIsTakenIsSaidSoAndGivenWhenItIsFree) {
 
 TEST_F(ReconcilerTest, WhatIsNotServedStandsInTheRowThatAsks) {
   auto row = interface("p", "dpdk");
-  row.notes = {"bfd is not served", "lldp is not served"};
+  row.notes = {"bfd is not supported", "lldp is not supported"};
   auto& bridge = add_bridge("br0");
   bridge.interfaces = {row};
-  bridge.ports = {{.uuid = "uuid-port", .name = "p", .notes = {"lacp is not served"}}};
-  bridge.notes = {"stp_enable is not served"};
-  desired_.notes = {"other_config:x is not served"};
+  bridge.ports = {{.uuid = "uuid-port", .name = "p", .notes = {"lacp is not supported"}}};
+  bridge.notes = {"stp_enable is not supported"};
+  desired_.notes = {"other_config:x is not supported"};
   apply();
-  EXPECT_EQ(column("Interface", "uuid-p", "error"), "bfd is not served; lldp is not served");
+  EXPECT_EQ(column("Interface", "uuid-p", "error"), "bfd is not supported; lldp is not supported");
   EXPECT_EQ(column("Interface", "uuid-p", "ofport"), 1);
   EXPECT_EQ(column("Port", "uuid-port", "status"),
-            to_map(StringMap{{"error", "lacp is not served"}}));
+            to_map(StringMap{{"error", "lacp is not supported"}}));
   EXPECT_EQ(column("Bridge", "uuid-br0", "status"),
-            to_map(StringMap{{"error", "stp_enable is not served"},
-                             {"switch_error", "other_config:x is not served"}}));
+            to_map(StringMap{{"error", "stp_enable is not supported"},
+                             {"switch_error", "other_config:x is not supported"}}));
   bridge.interfaces[0].notes.clear();
   bridge.ports[0].notes.clear();
   bridge.notes.clear();
@@ -183,11 +183,11 @@ TEST_F(ReconcilerTest, AFailureStaysWithItsPortAndIsTriedAgain) {
   EXPECT_EQ(column("Interface", "uuid-bad", "link_state"), empty_set());
   EXPECT_GT(column("Interface", "uuid-good", "ofport"), 0);
   EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2"));
-  EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2")) << "no number is used up";
-  EXPECT_TRUE(reconciler_.wants_retry());
+  EXPECT_THAT(apply(), ElementsAre("add_port br0 bad dpdk 2")) << "no number is consumed";
+  EXPECT_TRUE(reconciler_.needs_retry());
   fake_.failing_ports.clear();
   apply();
-  EXPECT_FALSE(reconciler_.wants_retry());
+  EXPECT_FALSE(reconciler_.needs_retry());
   EXPECT_GT(column("Interface", "uuid-bad", "ofport"), 0);
   EXPECT_EQ(column("Interface", "uuid-bad", "error"), empty_set());
 }
@@ -220,7 +220,7 @@ TEST_F(ReconcilerTest, APatchWithoutAPeerOrWithItselfIsAnError) {
   apply();
   EXPECT_EQ(column("Interface", "uuid-a", "error"), "a: patch type requires valid 'peer' argument");
   EXPECT_EQ(column("Interface", "uuid-b", "error"), "b: patch peer must not be self");
-  EXPECT_FALSE(reconciler_.wants_retry()) << "only their rows can mend that";
+  EXPECT_FALSE(reconciler_.needs_retry()) << "only a change of their rows can help";
 }
 
 TEST_F(ReconcilerTest, AChangeIsAnUpdateOrANewPortWithTheSameNumber) {

@@ -109,7 +109,8 @@ void Rpc::close() {
     stream_->close();
   }
   probe_.cancel();
-  // Handlers may own what owns this connection, so they are destroyed only after this call.
+  // Handlers may own the object that owns this connection, so they are destroyed only after this
+  // call.
   asio::post(context_, [self = shared_from_this()] {
     self->pending_.clear();
     self->on_connect = nullptr;
@@ -139,7 +140,7 @@ void Rpc::send(const Json& message) {
   output_.push_back(std::move(text));
   if (backlog_ > kMaxBacklog) {
     asio::post(context_, [self = shared_from_this()] {
-      self->fail_connection("the peer doesn't read: too much is waiting to be sent");
+      self->fail_connection("the peer doesn't read: the send queue is full");
     });
     return;
   }
@@ -196,21 +197,21 @@ void Rpc::start_probe() {
     if (code || self->closed_) {
       return;
     }
-    if (self->probing_ && !self->heard_) {
+    if (self->probing_ && !self->received_) {
       self->fail_connection("no reply to the inactivity probe");
       return;
     }
-    self->probing_ = !self->heard_;
+    self->probing_ = !self->received_;
     if (self->probing_) {
       self->request("echo", Json::array(), [](const Result<Json>&) {});
     }
-    self->heard_ = false;
+    self->received_ = false;
     self->start_probe();
   });
 }
 
 Result<> Rpc::receive(std::string_view bytes) {
-  heard_ = true;
+  received_ = true;
   std::vector<std::string> messages;
   auto split = splitter_.feed(bytes, messages);
   for (const auto& text : messages) {
@@ -258,11 +259,11 @@ Result<> Rpc::dispatch(const std::string& text) {
 Result<> Rpc::dispatch_reply(const Json& message) {
   const auto id = message.find("id");
   if (id == message.end() || !id->is_number_integer()) {
-    return fail("a reply has no id of ours");
+    return fail("a reply has an unknown kind of id");
   }
   const auto entry = pending_.extract(id->get<int64_t>());
   if (entry.empty()) {
-    return fail("a reply has an id that nobody waits for");
+    return fail("a reply has an id without a pending request");
   }
   const auto error = message.find("error");
   const auto result = message.find("result");

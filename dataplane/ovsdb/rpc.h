@@ -19,10 +19,10 @@
 
 namespace headrace::ovsdb {
 
-/// One connection, from connect() to its first failure; then it is done and a new one is made.
+/// One connection, from connect() to its first failure; a new object is needed to reconnect.
 ///
-/// Both ends may ask: the peer's `echo` is answered here, other methods of the peer go to
-/// `on_notify`. Probes an idle peer with `echo` and fails if it stays silent.
+/// Both ends may send requests: the peer's `echo` is answered here, its other methods are passed to
+/// `on_notify`. An idle peer is probed with `echo`; the connection fails if no answer comes.
 ///
 /// Thread safety: none; all calls and handlers run on the io_context's thread. Handlers are never
 /// called from within the call that registers them, and none is called after close().
@@ -31,30 +31,31 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   using OnConnect = std::function<void()>;
   using OnNotify = std::function<void(const std::string& method, const Json& params)>;
   using OnFailure = std::function<void(const std::string& why)>;
-  /// The "result" member, or the "error" member in words.
+  /// The "result" member, or the "error" member as text.
   using OnReply = std::function<void(Result<Json>)>;
 
-  /// Silence after which the peer is probed, and after as much again given up.
+  /// After this time without data the peer is probed, and after the same time again the connection
+  /// fails.
   static constexpr std::chrono::seconds kProbeInterval{5};
-  /// Bytes waiting to be sent beyond which the peer counts as stalled and the connection fails.
+  /// The connection fails when more bytes than this wait to be sent.
   static constexpr size_t kMaxBacklog = size_t{64} << 20;
 
-  /// `tls` (not null) is for `ssl:` targets, and outlives this.
+  /// `tls` (not null) is for `ssl:` targets, and must outlive this object.
   explicit Rpc(asio::io_context& context, TlsCredentials* tls = nullptr);
 
   OnConnect on_connect;
   OnNotify on_notify;
   OnFailure on_failure;
 
-  /// Connects to `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. Fails at once only for a malformed
-  /// target.
+  /// Connects to `unix:PATH`, `tcp:IP:PORT` or `ssl:IP:PORT`. Fails at once only if the target is
+  /// malformed.
   Result<> connect(const std::string& target);
-  /// Sends a request. The reply comes once, unless the connection fails first.
+  /// Sends a request. `on_reply` is called once, unless the connection fails first.
   void request(const std::string& method, Json params, OnReply on_reply);
-  /// Ends the connection in silence.
+  /// Closes the connection without calling handlers.
   void close();
 
-  /// Handles bytes as if received. Public for the fuzzer; sends nothing unless connected.
+  /// Processes received bytes. Public for the fuzzer; sends nothing unless connected.
   Result<> receive(std::string_view bytes);
 
  private:
@@ -76,13 +77,13 @@ class Rpc : public std::enable_shared_from_this<Rpc> {
   JsonSplitter splitter_;
   std::array<char, 65536> input_{};
   std::deque<std::string> output_;
-  size_t written_{0};  ///< octets of output_.front() that the peer took
+  size_t written_{0};  ///< octets of output_.front() already written
   size_t backlog_{0};
   int64_t next_id_{1};
   std::map<int64_t, OnReply> pending_;
   bool open_{false};
   bool closed_{false};
-  bool heard_{false};  ///< anything since the last probe
+  bool received_{false};  ///< data received since the last probe
   bool probing_{false};
 };
 

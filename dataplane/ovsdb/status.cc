@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The reconciler's other half: what the switch is becomes the status columns of the database.
+// The reconciler's status: converts the state of the switch to the status columns of the database.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ std::optional<std::string> duplex_word(const std::optional<bool>& full) {
   return *full ? "full" : "half";
 }
 
-/// The columns of an interface that doesn't exist: -1, why, and nothing else.
+/// The columns of an interface that doesn't exist: ofport -1 and the error.
 Json failed_interface(const std::string& error) {
   Json columns{{"ofport", -1}, {"error", error}, {"status", to_map(StringMap{})}};
   for (const char* column : {"admin_state", "link_state", "link_speed", "duplex", "mtu",
@@ -42,17 +42,17 @@ Notes Reconciler::notes_on(const Lsi& lsi, const Port& port) const {
         port.spec.number == pipeline::kPortLocal
             ? fmt::format("ofport_request {} has no effect at the bridge's own port; clear it",
                           *port.requested)
-            : fmt::format("ofport_request {} is the number of {}; ask for another one",
+            : fmt::format("ofport_request {} is the number of {}; request another one",
                           *port.requested,
                           holder == lsi.ports.end() ? "another port" : holder->first));
   }
   if (const auto wanted = port.spec.options.find("peer");
       port.spec.type == "patch" && port.peer.empty() && wanted != port.spec.options.end()) {
     const auto* peer = find_port(wanted->second);
-    notes.push_back(fmt::format("options:peer: {}; make {} a patch port with options:peer={}",
-                                peer == nullptr ? "there is no port " + wanted->second
-                                                : wanted->second + " does not lead back here",
-                                wanted->second, port.spec.name));
+    notes.push_back(fmt::format(
+        "options:peer: {}; make {} a patch port with options:peer={}",
+        peer == nullptr ? "no port " + wanted->second : wanted->second + " does not lead back here",
+        wanted->second, port.spec.name));
   }
   return notes;
 }
@@ -104,7 +104,7 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
   if (!notes.empty()) {
     status["error"] = joined(notes);
   }
-  // The Open_vSwitch row has no column for what is wrong with it.
+  // The Open_vSwitch row has no error column, so its notes go to the bridges.
   if (const auto of_switch = notes_on_switch(); !of_switch.empty()) {
     status["switch_error"] = joined(of_switch);
   }
@@ -124,7 +124,7 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
     };
   }
   for (const auto& mirror : lsi.mirrors) {
-    rows[{"Mirror", mirror.id}] = Json::object();  // known, so that statistics are compared
+    rows[{"Mirror", mirror.id}] = Json::object();  // listed, so that statistics are compared
   }
   const auto states =
       lsi.exists ? control_.controller_states(name) : std::map<std::string, ControllerState>{};

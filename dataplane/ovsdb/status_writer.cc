@@ -31,7 +31,7 @@ Json StatusWriter::operations(const StatusRows& rows) {
   return operations;
 }
 
-void StatusWriter::forget_all_but(const StatusRows& rows) {
+void StatusWriter::retain(const StatusRows& rows) {
   std::erase_if(written_, [&](const auto& entry) { return !rows.contains(entry.first); });
 }
 

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// The interface between OVSDB and the data path: all operations that the reconciler may call.
+// The interface between OVSDB and the data path: all operations that the reconciler calls.
 //
-// What: the reconciler (reconciler.h) compares the rows of an OVSDB server with what it has
-// applied so far, and calls these methods with the difference. The runtime implements them; tests
-// record them.
+// The reconciler (reconciler.h) compares the rows of an OVSDB server with the rows applied so far,
+// and calls these methods with the difference. The runtime implements them; tests record them.
 //
-// Why an interface of its own: the module `ovsdb` handles rows and does not depend on workers or
-// devices; the runtime does not depend on rows. All words are Open vSwitch's where it has them: a
-// bridge of the database is an LSI here, an interface of the database is a port of an LSI.
+// Why a separate interface: the module `ovsdb` handles rows and does not depend on workers or
+// devices; the runtime does not depend on rows. Terms are Open vSwitch's, except that a bridge of
+// the database is an LSI here, and an interface of the database is a port of an LSI.
 //
 // Division of work: the reconciler chooses port numbers, keeps names unique over all LSIs, pairs
-// patch ports and records what failed (it tries again when the row changes). The implementation
-// validates options, creates devices, and says what is wrong in words fit for the error column.
+// patch ports and records failures (it retries when the row changes). The implementation validates
+// options, creates devices, and returns errors fit for the error column.
 //
 // Thread safety: none; all calls come from the control thread. A call may take as long as creating
-// a device does; it must not stop forwarding on other ports.
+// a device does; it must not interrupt forwarding on other ports.
 #pragma once
 
 #include <cstdint>
@@ -35,25 +34,25 @@ namespace headrace::ovsdb {
 
 using StringMap = std::map<std::string, std::string>;
 
-/// What an LSI does with packets that no rule matches while no controller is connected.
+/// How an LSI handles packets that match no rule while no controller is connected.
 enum class FailMode : uint8_t {
   standalone,  ///< forward as a learning switch (a NORMAL rule)
   secure,      ///< drop
 };
 
-/// A bridge row: how an LSI is to be.
+/// A bridge row: the configuration of an LSI.
 struct LsiConfig {
   std::string name;
-  uint64_t datapath_id{0};  ///< other_config:datapath-id, or one made from the row's UUID
+  uint64_t datapath_id{0};  ///< other_config:datapath-id, or one derived from the row's UUID
   std::string description;  ///< other_config:dp-desc; "" = none
   FailMode fail_mode{FailMode::standalone};
   uint32_t mac_age_s{300};   ///< other_config:mac-aging-time
   bool forward_bpdu{false};  ///< other_config:forward-bpdu
-  StringMap other_config;    ///< whole, for what is not named above
+  StringMap other_config;    ///< all keys, for those not listed above
   bool operator==(const LsiConfig&) const = default;
 };
 
-/// An interface row: how a port is to be.
+/// An interface row: the configuration of a port.
 struct PortSpec {
   std::string name;                ///< unique over all LSIs
   std::string type;                ///< `dpdk`, `memif`, `internal`, ...; "" is spelt `system`
@@ -67,7 +66,7 @@ struct PortSpec {
   bool operator==(const PortSpec&) const = default;
 };
 
-/// What is true of a port now; becomes the status columns of its row.
+/// The current state of a port; written to the status columns of its row.
 struct PortState {
   bool admin_up{false};
   bool link_up{false};
@@ -77,8 +76,9 @@ struct PortState {
   std::optional<std::string> mac;
   std::optional<uint32_t> ifindex;
   uint64_t link_resets{0};
-  StringMap status;                ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
-  std::vector<std::string> notes;  ///< what of the spec can't be so at present, and what to do
+  StringMap status;  ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
+  std::vector<std::string>
+      notes;  ///< settings of the spec that can't be applied at present, and what to do
 };
 
 /// A controller row of a bridge.
@@ -87,18 +87,18 @@ struct ControllerSpec {
   uint32_t max_backoff_ms{8000};
   uint32_t inactivity_probe_ms{5000};  ///< 0 = never
   uint32_t packet_in_rate{0};          ///< controller_rate_limit, per second; 0: none
-  uint32_t packet_in_burst{0};         ///< controller_burst_limit, packets; 0: a quarter of it
+  uint32_t packet_in_burst{0};  ///< controller_burst_limit, packets; 0: a quarter of the rate
   bool operator==(const ControllerSpec&) const = default;
 };
 
-/// What is true of a controller connection; becomes the status columns of its row.
+/// The current state of a controller connection; written to the status columns of its row.
 struct ControllerState {
   bool is_connected{false};
   std::optional<std::string> role;  ///< "other", "master" or "slave"
   StringMap status;                 ///< state, last_error, sec_since_connect, sec_since_disconnect
 };
 
-/// How the switch as a whole is to poll (Open_vSwitch:other_config).
+/// Polling settings of the whole switch (Open_vSwitch:other_config).
 struct WorkerConfig {
   std::optional<std::vector<unsigned>> cpus;   ///< pmd-cpu-mask; absent = the switch's own choice
   uint32_t max_sleep_us{0};                    ///< pmd-maxsleep
@@ -110,7 +110,7 @@ struct WorkerConfig {
   bool operator==(const WorkerConfig&) const = default;
 };
 
-/// What the switch is; written to the Open_vSwitch row.
+/// The switch's properties; written to the Open_vSwitch row.
 struct SwitchInfo {
   std::string version;  ///< -> ovs_version, e.g. "headrace 0.1.0"
   std::string dpdk_version;
@@ -118,49 +118,49 @@ struct SwitchInfo {
   std::vector<std::string> port_types;  ///< -> iface_types
 };
 
-/// The switch, as the reconciler sees it; see the top of this file.
+/// The interface that the reconciler uses; see the top of this file.
 class SwitchControl {
  public:
   virtual ~SwitchControl() = default;
 
   [[nodiscard]] virtual SwitchInfo info() const = 0;
 
-  /// Applies how to poll. Called at the start and when it changes.
+  /// Applies polling settings. Called at the start and when they change.
   virtual Result<> set_workers(const WorkerConfig& config) = 0;
 
-  /// What `ssl:` and `pssl:` targets use; the files are read when a connection needs them.
+  /// Sets the files for `ssl:` and `pssl:` targets, which are read when a connection needs them.
   virtual void set_tls(const TlsFiles& files) = 0;
 
-  /// Creates an LSI without ports. Fails if the name exists or the configuration is impossible.
+  /// Creates an LSI without ports. Fails if the name exists or the configuration is invalid.
   virtual Result<> create_lsi(const LsiConfig& config) = 0;
-  /// Applies what changed of the LSI `config.name`; flows and ports stay as they are.
+  /// Applies the changes of the LSI `config.name`; flows and ports are kept.
   virtual Result<> update_lsi(const LsiConfig& config) = 0;
-  /// Destroys an LSI with all that it holds. Other LSIs are not disturbed.
+  /// Destroys an LSI with its flows and ports. Other LSIs are not affected.
   virtual void destroy_lsi(std::string_view lsi) = 0;
 
   /// Creates a port and starts forwarding on it.
   virtual Result<> add_port(std::string_view lsi, const PortSpec& spec) = 0;
-  /// Applies what changed of an existing port without taking it down. `false`: this change needs
-  /// the port made anew, and the reconciler removes and adds it. Name and type never change here.
+  /// Applies the changes of an existing port without taking it down. Returns false if the port must
+  /// be recreated; the reconciler then removes and adds it. Name and type never change here.
   virtual Result<bool> update_port(std::string_view lsi, const PortSpec& spec) = 0;
-  /// Removes a port; what is queued on it is dropped. An unknown name is no error.
+  /// Removes a port; packets queued on it are dropped. An unknown name is not an error.
   virtual void remove_port(std::string_view lsi, std::string_view port) = 0;
 
-  /// Joins two ports of type `patch` (of two LSIs or of one). Both exist; neither is joined.
+  /// Connects two ports of type `patch` (of two LSIs or of one). Both exist; neither is connected.
   virtual Result<> connect_patch(std::string_view lsi_a, std::string_view port_a,
                                  std::string_view lsi_b, std::string_view port_b) = 0;
-  /// Disconnects a patch port from its peer: what goes out of either is dropped from then on.
+  /// Disconnects a patch port from its peer: packets sent on either are dropped from then on.
   virtual void disconnect_patch(std::string_view lsi, std::string_view port) = 0;
 
-  /// The whole list of an LSI's controllers; those that stay keep their connection. A target that
-  /// can't be used shows in its ControllerState, not here.
+  /// Sets the whole list of an LSI's controllers; unchanged ones keep their connection. A target
+  /// that can't be used is reported in its ControllerState, not here.
   virtual void set_controllers(std::string_view lsi,
                                const std::vector<ControllerSpec>& controllers) = 0;
 
-  /// The whole list of an LSI's mirrors; those whose `id` stays go on counting.
+  /// Sets the whole list of an LSI's mirrors; those with an unchanged `id` keep their counters.
   virtual Result<> set_mirrors(std::string_view lsi,
                                const std::vector<pipeline::MirrorConfig>& mirrors) = 0;
-  /// What they have sent, by MirrorConfig::id.
+  /// The mirrors' counters, by MirrorConfig::id.
   [[nodiscard]] virtual std::map<std::string, pipeline::MirrorStats> mirror_statistics(
       std::string_view lsi) const = 0;
 

@@ -40,7 +40,7 @@ Json map_notation(const Map& map) {
 RowReader::RowReader(std::string_view table, std::string_view row, const Json& columns)
     : table_(table), row_(row), columns_(columns) {}
 
-void RowReader::complain(const char* column, const char* expected) {
+void RowReader::set_error(const char* column, const char* expected) {
   if (!error_) {
     error_ = fmt::format("{} {}: column {} is not {}", table_, row_, column, expected);
   }
@@ -50,12 +50,12 @@ std::vector<const Json*> RowReader::elements(const char* column) {
   std::vector<const Json*> found;
   const auto it = columns_.find(column);
   if (it == columns_.end()) {
-    complain(column, "there");
+    set_error(column, "there");
     return found;
   }
   if (const Json* members = tagged(*it, "set")) {
     if (!members->is_array()) {
-      complain(column, "a set");
+      set_error(column, "a set");
       return found;
     }
     for (const Json& member : *members) {
@@ -70,7 +70,7 @@ std::vector<const Json*> RowReader::elements(const char* column) {
 std::optional<std::string> RowReader::optional_string(const char* column) {
   auto all = strings(column);
   if (all.size() > 1) {
-    complain(column, "at most one string");
+    set_error(column, "at most one string");
   }
   return all.empty() ? std::nullopt : std::optional(std::move(all.front()));
 }
@@ -78,7 +78,7 @@ std::optional<std::string> RowReader::optional_string(const char* column) {
 std::string RowReader::string(const char* column) {
   auto value = optional_string(column);
   if (!value) {
-    complain(column, "a string");
+    set_error(column, "a string");
   }
   return std::move(value).value_or("");
 }
@@ -89,7 +89,7 @@ std::optional<int64_t> RowReader::optional_integer(const char* column) {
     return std::nullopt;
   }
   if (all.size() > 1 || !all.front()->is_number_integer()) {
-    complain(column, "at most one integer");
+    set_error(column, "at most one integer");
     return std::nullopt;
   }
   return all.front()->get<int64_t>();
@@ -98,7 +98,7 @@ std::optional<int64_t> RowReader::optional_integer(const char* column) {
 int64_t RowReader::integer(const char* column) {
   const auto value = optional_integer(column);
   if (!value) {
-    complain(column, "an integer");
+    set_error(column, "an integer");
   }
   return value.value_or(0);
 }
@@ -107,7 +107,7 @@ std::vector<bool> RowReader::booleans(const char* column) {
   std::vector<bool> found;
   for (const Json* element : elements(column)) {
     if (!element->is_boolean()) {
-      complain(column, "of booleans");
+      set_error(column, "of booleans");
       return {};
     }
     found.push_back(element->get<bool>());
@@ -118,7 +118,7 @@ std::vector<bool> RowReader::booleans(const char* column) {
 bool RowReader::boolean(const char* column) {
   const auto all = booleans(column);
   if (all.size() != 1) {
-    complain(column, "a boolean");
+    set_error(column, "a boolean");
     return false;
   }
   return all.front();
@@ -128,7 +128,7 @@ std::vector<int64_t> RowReader::integers(const char* column) {
   std::vector<int64_t> found;
   for (const Json* element : elements(column)) {
     if (!element->is_number_integer()) {
-      complain(column, "of integers");
+      set_error(column, "of integers");
       return {};
     }
     found.push_back(element->get<int64_t>());
@@ -140,7 +140,7 @@ std::vector<std::string> RowReader::strings(const char* column) {
   std::vector<std::string> found;
   for (const Json* element : elements(column)) {
     if (!element->is_string()) {
-      complain(column, "of strings");
+      set_error(column, "of strings");
       return {};
     }
     found.push_back(element->get<std::string>());
@@ -153,7 +153,7 @@ std::vector<Uuid> RowReader::uuids(const char* column) {
   for (const Json* element : elements(column)) {
     const Json* uuid = tagged(*element, "uuid");
     if (uuid == nullptr || !uuid->is_string() || !is_uuid(uuid->get_ref<const std::string&>())) {
-      complain(column, "of UUIDs");
+      set_error(column, "of UUIDs");
       return {};
     }
     found.push_back(uuid->get<std::string>());
@@ -166,12 +166,12 @@ StringMap RowReader::map(const char* column) {
   const auto it = columns_.find(column);
   const Json* pairs = it == columns_.end() ? nullptr : tagged(*it, "map");
   if (pairs == nullptr || !pairs->is_array()) {
-    complain(column, "a map");
+    set_error(column, "a map");
     return found;
   }
   for (const Json& pair : *pairs) {
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string()) {
-      complain(column, "a map of strings");
+      set_error(column, "a map of strings");
       return {};
     }
     found.emplace(pair[0].get<std::string>(), pair[1].get<std::string>());
@@ -184,14 +184,14 @@ std::map<int64_t, Uuid> RowReader::numbered_uuids(const char* column) {
   const auto it = columns_.find(column);
   const Json* pairs = it == columns_.end() ? nullptr : tagged(*it, "map");
   if (pairs == nullptr || !pairs->is_array()) {
-    complain(column, "a map");
+    set_error(column, "a map");
     return found;
   }
   for (const Json& pair : *pairs) {
     const bool is_pair = pair.is_array() && pair.size() == 2 && pair[0].is_number_integer();
     const Json* uuid = is_pair ? tagged(pair[1], "uuid") : nullptr;
     if (uuid == nullptr || !uuid->is_string()) {
-      complain(column, "a map from integers to rows");
+      set_error(column, "a map from integers to rows");
       return {};
     }
     found.emplace(pair[0].get<int64_t>(), uuid->get<std::string>());

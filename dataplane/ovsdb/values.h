@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// OVSDB's JSON notation for values (RFC 7047, section 5.1) to and from C++ types.
+// Conversion between OVSDB's JSON notation of values (RFC 7047, section 5.1) and C++ types.
 //
-// An atom stands for itself; a set is an atom when it has one element and ["set", [...]] else; a
-// map is ["map", [[k, v], ...]]; a reference to a row is ["uuid", "..."].
+// A set of one element is written as the atom, others as ["set", [...]]; a map is ["map", [[k, v],
+// ...]]; a reference to a row is ["uuid", "..."].
 #pragma once
 
 #include <cstdint>
@@ -23,11 +23,11 @@ using Json = nlohmann::json;
 /// A row's identity, in its 36-character notation.
 using Uuid = std::string;
 
-/// Reads the columns of one row. The first value of a wrong shape is remembered and every getter
-/// then returns an empty value, so that a reader needs one check at its end.
+/// Reads the columns of one row. After the first value of a wrong type every getter returns an
+/// empty value, so that one check of status() at the end suffices.
 class RowReader {
  public:
-  /// `columns` must outlive the reader; `table` and `row` are for the error's words.
+  /// `columns` must outlive the reader; `table` and `row` are for error messages.
   RowReader(std::string_view table, std::string_view row, const Json& columns);
 
   /// A mandatory string, integer or boolean.
@@ -46,12 +46,12 @@ class RowReader {
   /// A map from integers to rows.
   std::map<int64_t, Uuid> numbered_uuids(const char* column);
 
-  /// Whether every value so far had its shape.
+  /// Fails if any value had a wrong type.
   [[nodiscard]] Result<> status() const;
 
  private:
   std::vector<const Json*> elements(const char* column);
-  void complain(const char* column, const char* expected);
+  void set_error(const char* column, const char* expected);
 
   std::string_view table_;
   std::string_view row_;

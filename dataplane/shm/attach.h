@@ -21,7 +21,7 @@ struct AttachRequest {
 static_assert(sizeof(AttachRequest) == 56);
 
 struct AttachReply {
-  int32_t status{0};  ///< 0, or a negative errno; then no descriptor comes with it
+  int32_t status{0};  ///< 0, or a negative errno, without a descriptor
   uint32_t port{0};
 };
 static_assert(sizeof(AttachReply) == 8);

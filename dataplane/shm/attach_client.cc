@@ -15,7 +15,7 @@
 namespace headrace::shm {
 namespace {
 
-/// Connects to a Unix stream socket; the descriptor, or a negative errno.
+/// Connects to a Unix stream socket; returns the descriptor, or a negative errno.
 int connect_to(const char* path) {
   sockaddr_un address{};
   address.sun_family = AF_UNIX;
@@ -31,8 +31,8 @@ int connect_to(const char* path) {
   return fd;
 }
 
-/// Asks for a port; 0, or a negative errno.
-int ask(int connection, const char* name, Attached& attached) {
+/// Requests a port; returns 0, or a negative errno.
+int request(int connection, const char* name, Attached& attached) {
   AttachRequest request;
   request.process = static_cast<uint32_t>(getpid());
   if (std::strlen(name) >= kNameSize) return -ENOENT;
@@ -57,10 +57,10 @@ int ask(int connection, const char* name, Attached& attached) {
 
 }  // namespace
 
-int ask_for_port(const char* path, const char* name, Attached& attached) {
+int request_port(const char* path, const char* name, Attached& attached) {
   const int connection = connect_to(path);
   if (connection < 0) return connection;
-  if (const int error = ask(connection, name, attached); error != 0) {
+  if (const int error = request(connection, name, attached); error != 0) {
     close(connection);
     return error;
   }

@@ -9,11 +9,11 @@
 namespace headrace::shm {
 namespace {
 
-void tell(LinkWords& receiver, Reading reading) {
+void set_rx_wanted(LinkWords& receiver, Reading reading) {
   receiver.rx_wanted.store(static_cast<uint32_t>(reading), std::memory_order_release);
 }
 
-bool answers(const LinkWords& receiver, Reading reading) {
+bool is_reading(const LinkWords& receiver, Reading reading) {
   return receiver.rx_now.load(std::memory_order_acquire) == static_cast<uint32_t>(reading);
 }
 
@@ -23,8 +23,8 @@ std::string_view name(LinkState state) {
   switch (state) {
     case LinkState::off:
       return "off";
-    case LinkState::asking:
-      return "asking";
+    case LinkState::requested:
+      return "requested";
     case LinkState::draining:
       return "draining";
     case LinkState::opening:
@@ -45,9 +45,9 @@ void DirectLinks::want(uint32_t from, std::optional<uint32_t> to) {
 
 DirectTraffic DirectLinks::take_traffic(uint32_t to) {
   const auto& ring = *static_cast<const RingHeader*>(ends_.region().direct(to));
-  // Each is read once. Both positions only grow, so the head is at least what the tail was before
-  // it was read, and at most a ring ahead of what the tail is after: else a VNF has written
-  // garbage.
+  // Each is read once. Both positions only increase, so the head is at least the tail read before
+  // it, and at most the capacity ahead of the tail read after it; otherwise a VNF has written
+  // invalid positions.
   const uint32_t tail_before = ring.tail.load(std::memory_order_acquire);
   const uint32_t head = ring.head.load(std::memory_order_acquire);
   const uint64_t octets = ring.octets.load(std::memory_order_relaxed);
@@ -61,8 +61,8 @@ DirectTraffic DirectLinks::take_traffic(uint32_t to) {
     read = {head, octets};
     return {};
   }
-  // The producer writes octets before the head that includes them, so they may be ahead of it:
-  // what they are ahead is counted the next time.
+  // The producer writes octets before the head that includes them, so octets may be ahead of the
+  // head; the difference is counted the next time.
   const int64_t room = ends_.region().buffer_stride();
   const int64_t counted = std::min(grown, packets * room);
   read = {head, read.octets + static_cast<uint64_t>(counted)};
@@ -81,38 +81,38 @@ bool DirectLinks::step(uint32_t from) {
     link.recalled = false;
     sender_to_[link.to] = 1 + from;
     words(from).tx_wanted.store(wanted, std::memory_order_release);
-    set(link, LinkState::asking);
+    set(link, LinkState::requested);
     return true;
   }
   LinkWords& sender = words(from);
   LinkWords& receiver = words(link.to);
   switch (state) {
-    case LinkState::asking:
-      // The sender can be recalled only after it has answered: it may be about to send.
+    case LinkState::requested:
+      // The sender can be recalled only after it has answered: it may be about to switch over.
       if (sender.tx_now.load(std::memory_order_acquire) == 1 + link.to) {
         set(link, LinkState::draining);
       }
       return true;
     case LinkState::draining:
-      return true;  // polled() moves on
+      return true;  // polled() changes the state
     case LinkState::opening:
     case LinkState::on:
-      if (!link.recalled && (wanted != 1 + link.to || (gone_ >> link.to & 1) != 0)) {
+      if (!link.recalled && (wanted != 1 + link.to || (exited_ >> link.to & 1) != 0)) {
         sender.tx_wanted.store(0, std::memory_order_release);
         link.recalled = true;
       }
       if (state == LinkState::opening) {
-        if (answers(receiver, Reading::open)) set(link, LinkState::on);
+        if (is_reading(receiver, Reading::open)) set(link, LinkState::on);
         return false;
       }
       if (!link.recalled || sender.tx_now.load(std::memory_order_acquire) != 0) return false;
-      // From here on the receiver reads what comes by the switch only when its direct ring is
-      // empty, so there is no need to wait for it.
-      tell(receiver, Reading::closed);
+      // From now on the receiver reads to_vnf only when its direct ring is empty, so there is no
+      // need to wait for it.
+      set_rx_wanted(receiver, Reading::closed);
       set(link, LinkState::emptying);
       return true;
     case LinkState::emptying:
-      if (answers(receiver, Reading::closed)) finish(link);
+      if (is_reading(receiver, Reading::closed)) finish(link);
       return true;
     case LinkState::off:
       break;
@@ -130,7 +130,7 @@ void DirectLinks::polled(uint32_t from, uint32_t packets, bool full) {
 void DirectLinks::open(Link& link) {
   LinkWords& receiver = words(link.to);
   receiver.rx_after.store(ends_.sent_position(link.to), std::memory_order_relaxed);
-  tell(receiver, Reading::open);
+  set_rx_wanted(receiver, Reading::open);
   set(link, LinkState::opening);
 }
 
@@ -139,29 +139,30 @@ void DirectLinks::finish(Link& link) {
   set(link, LinkState::off);
 }
 
-// --- the dead ----------------------------------------------------------------------------------
+// --- exited VNFs
+// ----------------------------------------------------------------------------------
 
 bool DirectLinks::detach(uint32_t port) {
-  gone_ |= uint64_t{1} << port;
-  part_sender(port);
-  if (!part_receiver(port)) return false;
-  gone_ &= ~(uint64_t{1} << port);
+  exited_ |= uint64_t{1} << port;
+  detach_sender(port);
+  if (!detach_receiver(port)) return false;
+  exited_ &= ~(uint64_t{1} << port);
   return true;
 }
 
-void DirectLinks::part_sender(uint32_t from) {
+void DirectLinks::detach_sender(uint32_t from) {
   Link& link = links_[from];
   const LinkState state = link.state.load(std::memory_order_relaxed);
   if (state == LinkState::off) return;
-  // It answers no more; the next VNF begins by the switch.
+  // It answers no more; the next VNF starts by sending to the switch.
   words(from).tx_wanted.store(0, std::memory_order_relaxed);
   words(from).tx_now.store(0, std::memory_order_release);
   link.recalled = true;
-  if (state == LinkState::asking || state == LinkState::draining) open(link);
+  if (state == LinkState::requested || state == LinkState::draining) open(link);
   abandoned_ |= uint64_t{1} << from;
 }
 
-bool DirectLinks::part_receiver(uint32_t to) {
+bool DirectLinks::detach_receiver(uint32_t to) {
   if (sender_to_[to] == 0) return true;
   const uint32_t from = sender_to_[to] - 1;
   Link& link = links_[from];
@@ -176,7 +177,7 @@ bool DirectLinks::part_receiver(uint32_t to) {
     default:
       return false;
   }
-  tell(words(to), Reading::closed);
+  set_rx_wanted(words(to), Reading::closed);
   words(to).rx_now.store(static_cast<uint32_t>(Reading::closed), std::memory_order_release);
   finish(link);
   return true;
@@ -187,7 +188,7 @@ void DirectLinks::step_each_abandoned() {
     const auto from = static_cast<uint32_t>(std::countr_zero(links));
     step(from);
     const LinkState state = links_[from].state.load(std::memory_order_relaxed);
-    if (state == LinkState::off || state == LinkState::asking) {
+    if (state == LinkState::off || state == LinkState::requested) {
       abandoned_ &= ~(uint64_t{1} << from);
     }
   }
@@ -202,7 +203,7 @@ void DirectLinks::drop_all() {
     set(links_[port], LinkState::off);
   }
   sender_to_.fill(0);
-  gone_ = abandoned_ = 0;
+  exited_ = abandoned_ = 0;
 }
 
 }  // namespace headrace::shm

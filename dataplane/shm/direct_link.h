@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch's part in a region's direct links: the steps of vnf_end.h's protocol.
+// The switch's side of a region's direct links: the steps of vnf_end.h's protocol.
 //
 // A port sends to at most one other port directly, and receives from at most one. The control
 // thread sets which links are wanted; the worker advances each link when its VNFs have answered and
 // never blocks on them. A VNF that makes no calls leaves its link in an intermediate state, in
 // which no packet is lost.
 //
-// Validation: an answer counts only in the state that waits for it, and the switch never reads back
-// what it wrote into the region. A VNF that writes wrong answers reorders or loses packets of its
-// own group only. Traffic is counted from positions and octets of the receiver's direct ring, which
-// VNFs of the group can write: impossible positions count nothing, and a packet counts at most the
-// octets of a buffer. So wrong values can falsify the counts of that group's links only.
+// Validation: an answer is accepted only in the state that waits for it, and the switch never reads
+// back what it wrote into the region. A VNF that writes wrong answers can reorder or lose packets
+// of its own group only. Traffic is counted from positions and octets of the receiver's direct
+// ring, which VNFs of the group can write: impossible positions are not counted, and a packet
+// counts at most the octets of a buffer. So wrong values can falsify the counters of that group's
+// links only.
 //
 // Termination: the link of a sender that has exited ends at once, and the receiver reads what was
 // sent. The ring of a receiver that has exited is reclaimed when its sender has stopped using it or
@@ -31,16 +32,16 @@
 namespace headrace::shm {
 
 enum class LinkState : uint8_t {
-  off,       ///< the port's packets go through the switch
-  asking,    ///< tx_wanted is set; the sender has not switched over
-  draining,  ///< it does; what it sent to the switch before is still being forwarded
-  opening,   ///< rx_wanted is set; the receiver has not switched over
+  off,        ///< the port's packets go through the switch
+  requested,  ///< tx_wanted is set; the sender has not switched over
+  draining,   ///< it has; packets that it sent to the switch before are still being forwarded
+  opening,    ///< rx_wanted is set; the receiver has not switched over
   on,
   emptying  ///< the sender sends to the switch again; the receiver still reads the direct ring
 };
 [[nodiscard]] std::string_view name(LinkState state);
 
-/// What went through a direct ring.
+/// Traffic that passed a direct ring.
 struct DirectTraffic {
   uint64_t packets{0};
   uint64_t octets{0};
@@ -51,30 +52,32 @@ class DirectLinks {
   /// `ends` must outlive it.
   explicit DirectLinks(SwitchEnd& ends) : ends_(ends) {}
 
-  /// Where `from` is to send directly; nothing: to the switch. Another port than before only while
-  /// state() is off.
+  /// Sets the port to which `from` is to send directly; nothing: to the switch. May be changed to
+  /// another port only while state() is off.
   void want(uint32_t from, std::optional<uint32_t> to);
   [[nodiscard]] LinkState state(uint32_t from) const {
     return links_[from].state.load(std::memory_order_acquire);
   }
-  /// What arrived by the direct ring of `to` since the last call.
+  /// The traffic on the direct ring of `to` since the last call.
   DirectTraffic take_traffic(uint32_t to);
 
-  /// Moves the link from `from` on. False while the switch must not poll `from`: its packets there
-  /// come after those that the receiver has still to read from the direct ring.
+  /// Advances the link from `from`. False while the switch must not poll `from`: its packets there
+  /// must follow those that the receiver has yet to read from the direct ring.
   bool step(uint32_t from);
-  /// Tells what each poll of `from`, after step(), brought: nothing, some, or a `full` burst. After
-  /// a full one the worker may poll again before it sends on what it has; else it sends on first.
-  /// So all has been sent on once a poll finds nothing and the one before it was not full.
+  /// Reports the result of each poll of `from` after step(): no packets, some, or a `full` burst.
+  /// After a full burst the worker may poll again before it forwards the packets; otherwise it
+  /// forwards them first. So all packets have been forwarded once a poll returns nothing and the
+  /// one before it was not full.
   void polled(uint32_t from, uint32_t packets, bool full);
-  /// Advances links whose sender has exited; by the worker or, without one, the control thread.
+  /// Advances links whose sender has exited; called by the worker or, without one, the control
+  /// thread.
   void step_abandoned() {
     if (abandoned_ != 0) step_each_abandoned();
   }
-  /// The port's VNF has exited. False while its rings cannot be reclaimed yet: call again each
-  /// round.
+  /// Detaches the port of an exited VNF. False while its rings cannot be reclaimed yet: call again
+  /// each round.
   bool detach(uint32_t port);
-  /// No VNF of the region is left: ends all links at once.
+  /// Ends all links at once, when no VNF uses the region.
   void drop_all();
 
  private:
@@ -85,7 +88,7 @@ class DirectLinks {
     bool recalled{false};  ///< tx_wanted is cleared; the sender has not switched back
     bool was_full{false};  ///< the last poll
   };
-  /// Positions of a direct ring when its traffic was counted last.
+  /// Positions of a direct ring when its traffic was last counted.
   struct Read {
     uint32_t head{0};
     uint64_t octets{0};
@@ -95,16 +98,16 @@ class DirectLinks {
   void set(Link& link, LinkState state) { link.state.store(state, std::memory_order_release); }
   void open(Link& link);
   void finish(Link& link);
-  void part_sender(uint32_t from);
-  bool part_receiver(uint32_t to);
+  void detach_sender(uint32_t from);
+  bool detach_receiver(uint32_t to);
   void step_each_abandoned();
 
   SwitchEnd& ends_;
   std::array<Link, kMaxPorts> links_;
   std::array<uint32_t, kMaxPorts> sender_to_{};  ///< 0, or 1 + the port that sends directly
-  uint64_t gone_{0};                             ///< ports, by bit, whose VNF is gone
-  uint64_t abandoned_{0};                        ///< links, by sender, whose sender is gone
-  std::array<Read, kMaxPorts> read_;             ///< the control thread's
+  uint64_t exited_{0};                           ///< ports, by bit, whose VNF has exited
+  uint64_t abandoned_{0};                        ///< links, by sender, whose sender has exited
+  std::array<Read, kMaxPorts> read_;             ///< used by the control thread
 };
 
 }  // namespace headrace::shm

@@ -45,7 +45,7 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
       }
       if (count == 0) std::this_thread::yield();
     }
-    // An idle sender still answers: it calls tx with nothing to send.
+    // An idle sender still answers: it calls tx with no packets.
     while (received.load() < kPackets && first_wrong.load() == 0) {
       vnf_[kA].tx({});
       std::this_thread::yield();
@@ -71,7 +71,7 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   });
   DirectLinks links(ends_);
   DirectTraffic direct;
-  std::vector<Packet> waiting;  // received from A, not yet taken by B
+  std::vector<Packet> waiting;  // received from A, not yet accepted by B
   uint64_t through_switch = 0;
   uint64_t octets_through_switch = 0;
   uint32_t times_on = 0;
@@ -115,13 +115,13 @@ TEST_F(SharedRegion, LosesAndReordersNothingWhileALinkComesAndGoes) {
   EXPECT_EQ(octets_through_switch + direct.octets, octets);
 }
 
-/// A pair of ports whose VNFs answer when told to, on one thread.
+/// A pair of ports whose VNFs answer only when the test calls answer(), on one thread.
 class LinkedPair : public SharedRegion {
  protected:
   static constexpr uint32_t kA = 0;
   static constexpr uint32_t kB = 1;
 
-  /// What a worker does in a round, for both ports; what A sent goes on to B.
+  /// One round of a worker for both ports; A's packets are forwarded to B.
   void round() {
     links_.step_abandoned();
     for (uint32_t port : {kA, kB}) {
@@ -154,7 +154,7 @@ class LinkedPair : public SharedRegion {
     }
     ASSERT_EQ(vnf_[kA].tx(std::span(buffers).first(count)), count);
   }
-  /// What B has got, by first octets; freed.
+  /// The packets that B has received, by first octets; freed.
   std::vector<uint8_t> got() {
     std::vector<uint8_t> octets;
     std::array<Packet, 32> packets{};
@@ -164,7 +164,7 @@ class LinkedPair : public SharedRegion {
     }
     return octets;
   }
-  /// Until every VNF's part is done or nothing moves.
+  /// Runs rounds until the VNF is detached or nothing changes.
   bool detach(uint32_t port) {
     for (int i = 0; i < 8; ++i) {
       if (links_.detach(port)) {
@@ -183,7 +183,8 @@ TEST_F(LinkedPair, WaitsForAFullBurstToBeSentOnBeforeTheReceiverReadsDirectly) {
   links_.want(kA, kB);
   links_.step(kA);
   answer(kA);
-  // A round that polls twice: the second poll finds nothing, but the first one's is still here.
+  // A round that polls twice: the second poll returns nothing, but the first one's packets are not
+  // forwarded yet.
   links_.polled(kA, 32, true);
   links_.step(kA);
   ASSERT_EQ(links_.state(kA), LinkState::draining);
@@ -203,7 +204,7 @@ TEST_F(LinkedPair, AStoppedReceiverHoldsUpNobodyWhenTheLinkIsTakenBack) {
   send(4, 3);  // by the switch
   for (int i = 0; i < 4; ++i) round();
   EXPECT_EQ(links_.state(kA), LinkState::emptying) << "B has not answered";
-  EXPECT_EQ(static_cast<RingHeader*>(region_.from_vnf(kA))->tail.load(), 3u) << "A goes on";
+  EXPECT_EQ(static_cast<RingHeader*>(region_.from_vnf(kA))->tail.load(), 3u) << "A is not blocked";
   EXPECT_EQ(got(), (std::vector<uint8_t>{1, 2, 3, 4, 5, 6}));
   round();
   EXPECT_EQ(links_.state(kA), LinkState::off);
@@ -222,7 +223,7 @@ TEST_F(LinkedPair, WhatADeadSenderSentArrives) {
   links_.want(kA, std::nullopt);
   round();
   EXPECT_EQ(links_.state(kA), LinkState::off);
-  // The next VNF is linked as the first was.
+  // The next VNF is linked like the first.
   ASSERT_EQ(vnf_[kA].bind(mapping_.octets(), kA), 0);
   round();
   link();
@@ -281,7 +282,7 @@ TEST_F(LinkedPair, CountsNothingByImpossiblePositions) {
   ring->head.store(1 << 20);
   ring->octets.store(1ull << 60);
   EXPECT_EQ(links_.take_traffic(kB).packets, 0u);
-  // Ten more, of any number of octets: as many as fit in ten buffers.
+  // Ten more, with an absurd number of octets: counted as ten buffers' worth.
   ring->head.store((1 << 20) + 10);
   ring->tail.store((1 << 20) + 10);
   ring->octets.store((1ull << 60) + (1ull << 40));

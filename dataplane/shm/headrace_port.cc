@@ -56,7 +56,7 @@ extern "C" {
 
 int hrp_attach(const char* socket_path, const char* name, hrp_port** port) {
   Attached attached;
-  int error = headrace::shm::ask_for_port(socket_path, name, attached);
+  int error = headrace::shm::request_port(socket_path, name, attached);
   if (error != 0) return error;
   struct stat status {};
   fstat(attached.region, &status);

@@ -1,24 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * A whole VNF in C with libheadrace-port and nothing else: passes packets between two Headrace
- * ports, without copying any. An example, and what the tests run inside a virtual machine.
+ * A complete VNF in C that uses only libheadrace-port: forwards packets between two Headrace ports
+ * without copying. An example, which the tests also run inside a virtual machine.
  *
  *     headrace-port-pass SOCKET PORT PORT            as a process
  *     headrace-port-pass --memory FILE PORT PORT     in a VM: FILE is the ivshmem device's BAR 2,
  *                                                    /sys/bus/pci/devices/0000:00:04.0/resource2
  *
- * Ends with SIGTERM or SIGINT, and prints what it passed on as one line of JSON.
+ * On SIGTERM or SIGINT it prints its counters as one line of JSON and exits.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <headrace_port.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <headrace_port.h>
 
 enum { BURST = 32, IDLE_ROUNDS = 256, IDLE_US = 50 };
 
@@ -36,7 +35,7 @@ static void end(int signal_number) {
   ending = 1;
 }
 
-/* Maps the whole file; NULL if it can't be. */
+/* Maps the whole file; NULL on failure. */
 static void* map_file(const char* path, size_t* size) {
   struct stat status;
   const int fd = open(path, O_RDWR | O_CLOEXEC);
@@ -50,13 +49,13 @@ static void* map_file(const char* path, size_t* size) {
   return memory == MAP_FAILED ? NULL : memory;
 }
 
-/* Moves up to a burst; how many. A full ring makes it wait: nothing is dropped here. */
+/* Forwards up to a burst and returns its size. Waits while the ring is full: drops nothing. */
 static uint32_t move(struct direction* way) {
   hrp_packet packets[BURST];
   const uint32_t count = hrp_rx(way->from, packets, BURST);
   for (uint32_t i = 0; i < count; ++i) way->octets += packets[i].length;
   for (uint32_t sent = 0; sent < count;) {
-    /* Both ports are of one region, so a packet is the same at both. */
+    /* Both ports are of one region, so the descriptor is valid for both. */
     const uint32_t now = hrp_forward(way->from, way->to, packets + sent, count - sent);
     sent += now;
     if (now != 0) continue;

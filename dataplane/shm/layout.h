@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What lies where in a region of shared memory: the ABI between the switch and VNFs.
+// The layout of a region of shared memory: the ABI between the switch and VNFs.
 //
-// All places are octet offsets from the region's start; there are no pointers. All numbers are
+// All references are octet offsets from the region's start; there are no pointers. All numbers are
 // little-endian, and a region's size and offsets never change. The switch writes the header once
-// and does not read it again: it holds its own copies of all offsets and sizes. A VNF may write to
+// and does not read it again: it keeps its own copies of all offsets and sizes. A VNF may write to
 // the whole region at any time, so the switch copies and bounds-checks every number that it reads
 // from it (ring positions, buffer numbers, lengths) before use.
 //
@@ -14,18 +14,19 @@
 //   to_vnf    switch -> VNF   packets
 //   from_vnf  VNF -> switch   packets
 //   fill      switch -> VNF   empty buffers, to send from
-//   completion  VNF -> switch   buffers that the VNF is done with
+//   completion  VNF -> switch   buffers that the VNF has finished with
 //   direct    VNF -> VNF      packets of a direct link; in the receiver's block (direct_link.h)
 //
 // A slot describes a packet completely: buffer, offset, length. So an end that only forwards or
-// counts packets touches none of their cache lines, and nothing has to be read twice. Eight slots
-// share a cache line. fill and completion hold buffers' numbers alone.
+// counts packets touches none of their cache lines. Eight slots share a cache line. Slots of fill
+// and completion are buffer numbers.
 //
-// Buffers lie an odd number of lines apart, so that their first lines use all sets of a cache.
+// The distance of buffers is an odd number of lines, so that their first lines use all sets of a
+// cache.
 //
 // marks: one octet per buffer, 1 while this port's VNF owns it. The VNF sets it before it takes the
-// buffer out of a ring and clears it after it has put the buffer into one. So whenever the VNF is
-// killed, each buffer that it owned is marked or in a ring, and can be reclaimed.
+// buffer out of a ring and clears it after it has put the buffer into one. So at whatever point the
+// VNF is killed, each buffer that it owned is marked or in a ring, and can be reclaimed.
 #pragma once
 
 #include <atomic>
@@ -36,27 +37,27 @@
 namespace headrace::shm {
 
 inline constexpr uint64_t kMagic = 0x3154524f50415248;  // "HRAPORT1"
-/// Of this layout; a VNF and a switch of different ones refuse each other.
+/// Of this layout; a VNF and a switch with different versions reject each other.
 inline constexpr uint16_t kLayoutVersion = 3;
 inline constexpr uint32_t kMaxPorts = 64;
 inline constexpr uint32_t kNameSize = 40;
 inline constexpr uint32_t kHeadroom = 128;
 inline constexpr uint32_t kLine = 64;
-/// Octets of a buffer at most: what the fields of a Packet can express.
+/// The maximum size of a buffer: what the fields of a Packet can express.
 inline constexpr uint32_t kMaxStride = 65536 - kLine;
 static_assert(kMaxStride % (2 * kLine) == kLine);
 
-/// A counter or position that both sides see. Lock-free, so it means the same in any address space.
+/// A counter or position shared by both sides. Lock-free, so it is valid in any address space.
 using Shared32 = std::atomic<uint32_t>;
 using Shared64 = std::atomic<uint64_t>;
 static_assert(Shared32::is_always_lock_free && sizeof(Shared32) == 4);
 static_assert(Shared64::is_always_lock_free && sizeof(Shared64) == 8);
 
-/// A packet, as a slot of a ring has it.
+/// A packet, as the slot of a ring describes it.
 struct Packet {
   uint32_t buffer;
-  uint16_t begin;   ///< where it begins, from the start of its buffer
-  uint16_t length;  ///< its octets
+  uint16_t begin;   ///< offset of its first octet in the buffer
+  uint16_t length;  ///< in octets
 };
 static_assert(sizeof(Packet) == 8 && offsetof(Packet, begin) == 4 && offsetof(Packet, length) == 6);
 static_assert(std::is_trivially_copyable_v<Packet>);
@@ -97,20 +98,20 @@ constexpr uint64_t number_ring_octets(uint32_t capacity) {
   return ring_octets<uint32_t>(capacity);
 }
 
-/// How a port's packets go; see direct_link.h for the writer of each word.
+/// How a port's packets are routed; see direct_link.h for the writer of each word.
 struct LinkWords {
   alignas(64) Shared32 tx_wanted;  ///< switch: 0, or 1 + the port whose direct ring to send to
   Shared32 rx_wanted;              ///< switch: direct ring closed (0), opening (1) or open (2)
   Shared32 rx_after;               ///< switch: to_vnf position to reach before reading direct
-  alignas(64) Shared32 tx_now;     ///< VNF: what of tx_wanted it acts on
-  Shared32 rx_now;                 ///< VNF: what of rx_wanted it acts on
+  alignas(64) Shared32 tx_now;     ///< VNF: the value of tx_wanted in effect
+  Shared32 rx_now;                 ///< VNF: the value of rx_wanted in effect
 };
 static_assert(sizeof(LinkWords) == 128);
 
 struct PortBlock {
   char name[kNameSize];
   Shared32 user;       ///< VNF: process number while attached, else 0
-  Shared32 heartbeat;  ///< VNF: counts up now and then while it calls
+  Shared32 heartbeat;  ///< VNF: incremented occasionally by its calls
   uint64_t to_vnf_at;
   uint64_t from_vnf_at;
   uint64_t fill_at;

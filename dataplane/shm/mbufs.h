@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// An mbuf for each buffer of a region: how DPDK code works on shared packets.
+// An mbuf for each buffer of a region: makes shared packets usable by DPDK code.
 //
-// Each buffer has one mbuf for ever, in the process's own memory, whose data are the buffer's
-// octets (an external-buffer pool). So a packet is worked on, cloned and freed as any other, and no
-// peer can reach an mbuf's words. An mbuf and its buffer's number map to each other.
+// Each buffer has a permanent mbuf in the process's own memory, whose data are the buffer's octets
+// (an external-buffer pool). So a packet is processed, cloned and freed like any other, and no peer
+// can write to an mbuf. An mbuf and its buffer's number map to each other.
 //
-// The switch's pool (port/shm_group.h) holds the mbufs of free buffers. A VNF's
-// (vnf/shm_memory.h) holds those that the VNF's function has freed and that wait to be given back.
+// The switch's pool (port/shm_group.h) holds the mbufs of free buffers. A VNF's (vnf/shm_memory.h)
+// holds those that the VNF's function has freed and that are to be returned to the switch.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -29,7 +29,8 @@ struct BufferArea {
 
 class MbufSet {
  public:
-  /// All mbufs are in the pool. `cache`: mbufs that a thread may cache. Fails if memory is short.
+  /// Initially all mbufs are in the pool. `cache`: mbufs that a thread may cache. Fails if memory
+  /// is short.
   static Result<MbufSet> make(const std::string& name, const BufferArea& area, uint32_t cache);
   MbufSet() = default;
   ~MbufSet() { rte_mempool_free(pool_); }
@@ -48,7 +49,8 @@ class MbufSet {
   [[nodiscard]] static uint32_t buffer_of(rte_mbuf* packet) {
     return *reinterpret_cast<uint32_t*>(packet + 1);
   }
-  /// True if the packet may go on by its number: it is one of ours, whole and not shared.
+  /// Whether the packet can be passed on by its number: it is one of ours, in one segment and not
+  /// shared.
   [[nodiscard]] bool can_pass(rte_mbuf* packet) const {
     return packet->pool == pool_ && packet->nb_segs == 1 && rte_mbuf_refcnt_read(packet) == 1 &&
            !RTE_MBUF_CLONED(packet);

@@ -23,7 +23,8 @@ constexpr uint64_t align(uint64_t value, uint64_t to) {
   return (value + to - 1) / to * to;
 }
 
-/// A sealed memory file of `size` octets, mapped whole; nothing if the kernel refuses.
+/// A sealed memory file of `size` octets, mapped completely; nothing if the kernel fails to provide
+/// it.
 std::span<uint8_t> make_file(const std::string& name, size_t size, unsigned flags, int& fd) {
   fd = memfd_create(name.c_str(), MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (fd < 0) return {};
@@ -66,7 +67,7 @@ Result<Mapping> Mapping::create(const std::string& name, size_t size, bool hugep
     made.octets_ = make_file(name, align(size, 4096), 0, made.fd_);
   }
   if (made.octets_.empty()) {
-    return fail("shared region {}: {} octets could not be had: {}; ask for fewer buffers", name,
+    return fail("shared region {}: {} octets could not be allocated: {}; use fewer buffers", name,
                 size, std::strerror(errno));
   }
   return made;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region of shared memory, as the switch that creates it holds it.
+// A region of shared memory, created by the switch.
 //
 // The switch creates a region for a trust group, lays it out (layout.h) and stores offsets and
 // sizes here, in its own memory, where VNFs cannot change them. The file is sealed against
@@ -33,10 +33,10 @@ class Mapping {
   Mapping(const Mapping&) = delete;
   Mapping& operator=(const Mapping&) = delete;
 
-  /// An anonymous, sealed file of `size` octets (rounded up to whole pages): huge pages if there
-  /// are enough and they are wanted, else usual ones; uses_hugepages() says which.
+  /// An anonymous, sealed file of `size` octets (rounded up to whole pages): of huge pages if
+  /// requested and available, otherwise of normal pages; see uses_hugepages().
   static Result<Mapping> create(const std::string& name, size_t size, bool hugepages);
-  /// A file that a peer gave; takes over `fd`.
+  /// Maps a file received from a peer; takes ownership of `fd`.
   static Result<Mapping> open(int fd);
 
   [[nodiscard]] std::span<uint8_t> octets() const { return octets_; }
@@ -56,12 +56,13 @@ struct RegionConfig {
   uint32_t buffer_room{2048 + kHeadroom};  ///< octets of a packet and its headroom
   uint32_t ring_capacity{1024};            ///< a power of two
   bool hugepages{true};
-  bool power_of_two{false};  ///< the file's size, as of a PCI BAR (ivshmem); the end stays unused
+  bool power_of_two{
+      false};  ///< round the file's size up, as a PCI BAR requires (ivshmem); the end stays unused
 };
 
 class Region {
  public:
-  /// Creates and lays out a region; fails with what is wrong in `config` or the kernel's word.
+  /// Creates and lays out a region; the error says what is wrong in `config`, or is the kernel's.
   static Result<Region> create(const RegionConfig& config);
 
   [[nodiscard]] const RegionConfig& config() const { return config_; }
@@ -74,13 +75,13 @@ class Region {
   [[nodiscard]] uint8_t* octets(uint32_t buffer) const;
   [[nodiscard]] std::span<uint8_t> held(uint32_t port) const;
 
-  /// Gives a port its name, shorter than kNameSize; "" takes it away. Any thread.
+  /// Sets a port's name, shorter than kNameSize; "" removes it. Any thread.
   void name_port(uint32_t port, std::string_view name);
-  /// Writes the header, the ports' names and the places of their rings again: what VNFs have
-  /// scribbled there is gone. VNFs read these only when they attach. Any thread.
+  /// Writes the header, the ports' names and the offsets of their rings again, in case VNFs have
+  /// overwritten them. VNFs read these only when they attach. Any thread.
   void restore();
 
-  /// The rings' places, from the switch's own memory.
+  /// The rings' addresses, computed from the switch's own memory.
   [[nodiscard]] void* to_vnf(uint32_t port) const { return ring(port, 0); }
   [[nodiscard]] void* from_vnf(uint32_t port) const { return ring(port, 1); }
   [[nodiscard]] void* direct(uint32_t port) const { return ring(port, 2); }
@@ -94,7 +95,7 @@ class Region {
   void write_name(uint32_t port);
   void write_places(uint32_t port);
 
-  /// A name in words that may be read and written at once: the last to write it also restores it.
+  /// A name in words that may be read and written concurrently: the last writer also restores it.
   using Name = std::array<std::atomic<uint64_t>, kNameSize / sizeof(uint64_t)>;
 
   RegionConfig config_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writes garbage into a live region, direct rings and link words included, while two honest VNFs
-// use it and the switch runs its rounds. Whatever is written, the switch takes only packets that
-// are inside their buffers and the VNFs' to send, does not wait, and has all buffers back when the
-// VNFs are gone.
+// libFuzzer target: writes garbage into a region, direct rings and link words included, while two
+// correct VNFs use it and the switch runs its rounds. Whatever is written, the switch must accept
+// only packets that are inside their buffers and owned by the VNFs, must not block, and must
+// recover all buffers when the VNFs have exited.
 //
 // The input is a list of steps of 8 octets: what, where, and the number to write there.
 #include <sys/types.h>
@@ -35,7 +35,7 @@ void check(bool right) {
   if (!right) std::abort();
 }
 
-/// Says at once if a buffer is given back twice or taken while it is not there.
+/// Aborts if a buffer is returned twice or taken while it is in use.
 class CheckedPool final : public BufferPool {
  public:
   CheckedPool() : free_(kBuffers), is_free_(kBuffers, true) {
@@ -72,9 +72,9 @@ struct Step {
 };
 static_assert(sizeof(Step) == 8);
 
-class Live {
+class FuzzedRegion {
  public:
-  Live()
+  FuzzedRegion()
       : region_(*Region::create({.name = "fuzz",
                                  .n_ports = kPorts,
                                  .n_buffers = kBuffers,
@@ -112,10 +112,10 @@ class Live {
         links_.want(kA, step.number % 2 == 0 ? std::optional(kB) : std::nullopt);
         break;
       case 6:
-        honest(port, step.number % 33);
+        run_vnf(port, step.number % 33);
         break;
       case 7:
-        if (step.number % 4 == 0) die(port);
+        if (step.number % 4 == 0) detach_vnf(port);
         break;
     }
     round();
@@ -139,8 +139,8 @@ class Live {
                 sizeof step.number);
   }
 
-  /// What a VNF that knows nothing of the garbage does; it bounds its own work, as positions lie.
-  void honest(uint32_t port, uint32_t count) {
+  /// The calls of a correct VNF; its work is bounded, since positions may be garbage.
+  void run_vnf(uint32_t port, uint32_t count) {
     std::array<Packet, 32> packets{};
     VnfEnd& end = vnf_[port];
     if (!bound_[port]) return;
@@ -156,8 +156,8 @@ class Live {
     end.free(made.subspan(end.tx(made)));
   }
 
-  /// The VNF of a port is gone; the next one attaches when the switch lets it.
-  void die(uint32_t port) {
+  /// The VNF of a port exits; the next one attaches when the switch allows it.
+  void detach_vnf(uint32_t port) {
     if (!links_.detach(port)) return;
     ends_.reclaim(port);
     vnf_[port] = VnfEnd();
@@ -196,7 +196,7 @@ class Live {
 }  // namespace headrace::shm
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
-  headrace::shm::Live live;
+  headrace::shm::FuzzedRegion live;
   for (size_t at = 0; at + sizeof(headrace::shm::Step) <= size && at < 4096; at += 8) {
     headrace::shm::Step step;
     std::memcpy(&step, data + at, sizeof step);

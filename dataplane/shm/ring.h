@@ -2,18 +2,18 @@
 // One end of a ring in shared memory: single producer, single consumer.
 //
 // Why not rte_ring: it holds pointers, and its header holds sizes that a hostile peer could change.
-// Here each end holds capacity, its own position and a cached copy of the peer's position in its
+// Here each end keeps capacity, its own position and a cached copy of the peer's position in its
 // own memory. The peer may write to the shared part at any time, so its position is read once and
-// bounds-checked: one that is more than the capacity ahead marks the ring as broken, and no packet
-// moves any more.
+// bounds-checked: a position more than the capacity ahead marks the ring as broken, and no further
+// packets are passed.
 //
 // Speed: an end reads the peer's position only when the cached copy does not suffice, so a burst
-// transfers one cache line of positions at most, and those of its slots. The slots of the next
+// transfers at most one cache line of positions, and those of its slots. The slots of the next
 // burst are prefetched after this one: by the producer if they are known to be free, by the
-// consumer if they are known to be filled. Prefetched earlier, a line would be moved between the
-// cores while the other end still writes it.
+// consumer if they are known to be filled. If prefetched earlier, a line would be transferred while
+// the other end still writes it.
 //
-// Threads: one thread an end. Slots are published by the release store of a position.
+// Threads: one thread per end. Slots are published by the release store of a position.
 #pragma once
 
 #include <algorithm>
@@ -35,9 +35,9 @@ class RingEnd {
         slots_(reinterpret_cast<Slot*>(header_ + 1)),
         mask_(capacity - 1) {}
 
-  /// True once the peer's position was out of bounds.
+  /// Whether the peer's position was out of bounds at any time.
   [[nodiscard]] bool broken() const { return broken_; }
-  /// Slots filled, or emptied, so far; wrapping.
+  /// Slots filled, or emptied, so far; wraps.
   [[nodiscard]] uint32_t position() const { return own_; }
 
  protected:
@@ -49,7 +49,7 @@ class RingEnd {
   Slot* slots_{nullptr};
   uint32_t mask_{0};
   uint32_t own_{0};   ///< this end's position
-  uint32_t peer_{0};  ///< the other's, when last seen
+  uint32_t peer_{0};  ///< the peer's position, as last read
   bool broken_{false};
 };
 
@@ -69,7 +69,7 @@ class Producer : public RingEnd<Slot> {
     broken_ = own_ - peer_ > End::capacity();
   }
 
-  /// Puts a prefix of `items`; its length.
+  /// Puts a prefix of `items`; returns its length.
   uint32_t put(std::span<const Slot> items) {
     return put(items, [](std::span<const Slot>) { return uint64_t{0}; });
   }
@@ -126,8 +126,8 @@ class Consumer : public RingEnd<Slot> {
     broken_ = peer_ - own_ > End::capacity();
   }
 
-  /// Copies up to items.size() slots out without releasing them to the producer; how many.
-  /// release() ends it.
+  /// Copies up to items.size() slots without releasing them to the producer; returns how many.
+  /// release() releases them.
   uint32_t peek(std::span<Slot> items) {
     const auto room = static_cast<uint32_t>(items.size());
     if (broken_) return 0;

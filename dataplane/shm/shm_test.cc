@@ -73,7 +73,7 @@ TEST_F(SharedRegion, RefusesPacketsOutsideTheirBuffer) {
 }
 
 TEST_F(SharedRegion, GivesAVnfNoPacketThatIsOutsideItsBuffer) {
-  // A broken VNF of the group writes what the next one reads: as if into its to_vnf.
+  // A faulty VNF of the group writes what the next one reads: simulated by writing to its to_vnf.
   for (int i = 0; i < 4; ++i) send_to(1, 1, 60);
   auto* slots = reinterpret_cast<Packet*>(static_cast<RingHeader*>(region_.to_vnf(1)) + 1);
   slots[0].length = 65535;
@@ -85,7 +85,7 @@ TEST_F(SharedRegion, GivesAVnfNoPacketThatIsOutsideItsBuffer) {
   EXPECT_EQ(vnf_[1].malformed(), 3u);
   vnf_[1].free(std::span<const Packet>(got).first(1));
   ends_.refill(1, 0);
-  EXPECT_EQ(pool_.size(), kBuffers - 1) << "only the one whose number was lost is missed";
+  EXPECT_EQ(pool_.size(), kBuffers - 1) << "only the buffer whose number was lost is missing";
 }
 
 TEST_F(SharedRegion, NamesAndPlacesAreRightAgainAfterAReclaim) {
@@ -98,7 +98,8 @@ TEST_F(SharedRegion, NamesAndPlacesAreRightAgainAfterAReclaim) {
   ends_.reclaim(1);
   ASSERT_EQ(VnfEnd::find(mapping_.octets(), "vnf1:0", port), 0);
   EXPECT_EQ(port, 1u);
-  ASSERT_EQ(VnfEnd::find(mapping_.octets(), "vnf2:0", port), 0) << "the garbage was everybody's";
+  ASSERT_EQ(VnfEnd::find(mapping_.octets(), "vnf2:0", port), 0)
+      << "the overwritten name was visible to all VNFs";
   EXPECT_EQ(port, 2u);
   EXPECT_EQ(VnfEnd().bind(mapping_.octets(), 1), 0);
   region_.name_port(1, "");
@@ -123,7 +124,7 @@ TEST_F(SharedRegion, TakesBackAllThatADeadVnfHad) {
   vnf_[1].tx(std::span(buffers).first(5));                       // waits for the switch
   vnf_[1].free(std::span<const Packet>(buffers).subspan(5, 5));  // returned, not yet seen
   for (int i = 0; i < 7; ++i) send_to(1, 1, 60);                 // waits for the VNF
-  ends_.refill(2, 10);                                           // another VNF's are left alone
+  ends_.refill(2, 10);                                           // another VNF's are not reclaimed
   ASSERT_EQ(vnf_[2].alloc(std::span(buffers).first(3)), 3u);
   ends_.reclaim(1);
   EXPECT_EQ(pool_.size(), kBuffers - 10);
@@ -149,7 +150,7 @@ TEST_F(SharedRegion, RandomGarbageNeverLeaksOrCrashes) {
       ends_.refill(port, 8);
     }
   }
-  // With every VNF dead, what none of their marks or rings claims for another comes back in turn.
+  // When every VNF has exited, repeated reclaims recover all buffers.
   for (uint32_t port = 0; port < 4; ++port) {
     std::ranges::fill(region_.held(port), uint8_t{1});
   }
@@ -168,7 +169,7 @@ TEST_F(SharedRegion, FindsBuffersThatADeadVnfWipedOutOfItsMarks) {
     ends_.reclaim(1);
     vnf_[1].bind(mapping_.octets(), 1);
   }
-  // The first twenty are back, the second are missed; port 2's are its own.
+  // The first twenty are reclaimed, the second are missing; port 2 keeps its buffers.
   EXPECT_EQ(pool_.size(), kBuffers - 20 - 15);
   ends_.reclaim(1);
   EXPECT_EQ(pool_.size(), kBuffers - 15);

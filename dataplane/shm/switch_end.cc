@@ -16,7 +16,7 @@ uint32_t buffer_of(uint32_t number) {
   return number;
 }
 
-/// Calls `visit` for the buffer of each slot that waits in a ring, as a VNF may have written it.
+/// Calls `visit` for the buffer of each filled slot of a ring, which a VNF may have written.
 template <typename Slot, typename Visit>
 void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
   const auto* header = static_cast<const RingHeader*>(at);
@@ -29,7 +29,7 @@ void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
   }
 }
 
-/// Empties a ring whose producer may live on: its positions only ever grow.
+/// Empties a ring whose producer may still be running: its positions must only increase.
 void empty_ring(void* at) {
   auto* header = static_cast<RingHeader*>(at);
   header->tail.store(header->head.load(std::memory_order_acquire), std::memory_order_release);
@@ -97,7 +97,7 @@ uint32_t SwitchEnd::receive(uint32_t number, std::span<Packet> packets) {
 uint32_t SwitchEnd::send(uint32_t number, std::span<const Packet> packets) {
   Port& port = ports_[number];
   if (packets.empty() || port.to_vnf.broken()) return 0;
-  // Out before the VNF can see them; those that found no slot come back.
+  // Recorded before the VNF can see them; those that found no slot are restored below.
   for (const Packet& packet : packets) out_[packet.buffer] = 1;
   const uint32_t count = port.to_vnf.put(packets);
   if (port.to_vnf.broken()) ++port.offences.ring;

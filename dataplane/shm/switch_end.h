@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The switch's end of a region's ports: buffers, their owners, and the checks of what VNFs write.
+// The switch's end of a region's ports: buffers, their owners, and the validation of what VNFs
+// write.
 //
 // Ownership: for each buffer the switch records, in its own memory, whether the switch owns it or
 // the group's VNFs do. A buffer number from a VNF is accepted only if it is below n_buffers and
@@ -9,9 +10,9 @@
 //
 // A VNF that has exited: reclaim() recovers the buffers that its port held (its marks, layout.h)
 // and those in the port's rings, unless another port marks them or another ring holds them, then
-// empties the rings. Buffers whose marks a faulty VNF erased are found in no mark and no ring. They
-// are recovered when two reclaims in a row find them so (at one of them a running VNF may be moving
-// the buffer), or when the last VNF of the group exits.
+// empties the rings. Buffers whose marks a faulty VNF erased have no mark and are in no ring. They
+// are recovered when two consecutive reclaims find them so (during one of them a running VNF may be
+// moving the buffer), or when the last VNF of the group exits.
 //
 // Threads: one worker uses a region's ports at a time, or the control thread while no worker does.
 #pragma once
@@ -26,18 +27,18 @@
 
 namespace headrace::shm {
 
-/// What was wrong with what a VNF wrote.
+/// Counters of invalid values written by VNFs.
 struct Offences {
-  uint64_t number{0};  ///< a buffer number out of range or not the VNF's to send
+  uint64_t number{0};  ///< a buffer number out of range or not owned by the VNFs
   uint64_t length{0};  ///< a packet that is not inside its buffer
-  uint64_t ring{0};    ///< ring positions that can't be; the ring is not read any more
+  uint64_t ring{0};    ///< impossible ring positions; the ring is not read any more
 };
 
-/// The buffers that the switch owns and does not use. All of a region's are in it at the start.
+/// The buffers that the switch owns and does not use. Initially all of a region's.
 class BufferPool {
  public:
   virtual ~BufferPool() = default;
-  /// Fills a prefix of `buffers`; its length.
+  /// Takes a prefix of `buffers`; returns its length.
   virtual uint32_t take(std::span<uint32_t> buffers) = 0;
   virtual void give(std::span<const uint32_t> buffers) = 0;
 };
@@ -49,24 +50,25 @@ class SwitchEnd {
 
   [[nodiscard]] Region& region() const { return *region_; }
 
-  /// Packets that the port's VNF sent: a prefix of `packets`; how many. The switch owns them now,
-  /// and they are checked: the octets [begin, begin + length) are inside their buffer.
+  /// Receives packets that the port's VNF sent into a prefix of `packets`; returns its length. The
+  /// switch owns them now, and they are validated: the octets [begin, begin + length) are inside
+  /// their buffer.
   uint32_t receive(uint32_t port, std::span<Packet> packets);
-  /// Hands packets to the port's VNF: a prefix; its length.
+  /// Passes a prefix of the packets to the port's VNF; returns its length.
   uint32_t send(uint32_t port, std::span<const Packet> packets);
-  /// Takes back completed buffers and refills the VNF's ring of empty ones to `level`.
+  /// Collects completed buffers and refills the VNF's ring of empty ones to `level`.
   void refill(uint32_t port, uint32_t level);
-  /// True once the port's VNF has taken an empty buffer.
+  /// Whether the port's VNF has taken an empty buffer.
   [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
-  /// Takes back all that a VNF held, or that waits for it, and resets the port's rings.
+  /// Recovers all buffers that a VNF held or that wait for it, and resets the port's rings.
   void reclaim(uint32_t port);
-  /// Takes back all buffers that are out: no VNF uses the region.
+  /// Recovers all buffers; no VNF may use the region.
   void reclaim_all();
 
   [[nodiscard]] const Offences& offences(uint32_t port) const { return ports_[port].offences; }
-  /// True if the buffer is out with the VNFs.
+  /// Whether the VNFs own the buffer.
   [[nodiscard]] bool is_out(uint32_t buffer) const { return out_[buffer] != 0; }
-  /// Numbers handed to the port's VNF so far, wrapping: for LinkWords::rx_after.
+  /// Slots sent to the port's VNF so far, wrapping: for LinkWords::rx_after.
   [[nodiscard]] uint32_t sent_position(uint32_t port) const {
     return ports_[port].to_vnf.position();
   }
@@ -91,7 +93,8 @@ class SwitchEnd {
   std::vector<Port> ports_;
   std::vector<uint8_t> out_;
   std::vector<uint8_t> claimed_;  ///< reclaim()'s scratch; preallocated: a worker may call it
-  std::vector<uint8_t> missed_;   ///< the VNFs', but in no mark and no ring at the last reclaim
+  std::vector<uint8_t>
+      missed_;  ///< owned by VNFs, but without mark and in no ring at the last reclaim
 };
 
 }  // namespace headrace::shm

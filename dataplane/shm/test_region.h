@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region with both of its ends, for tests.
+// For tests: a region with both of its ends.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -42,7 +42,7 @@ class StackPool : public BufferPool {
   std::vector<uint32_t> free_;
 };
 
-/// A region of four ports and, for each, a VNF's end through a mapping of its own.
+/// A region of four ports and, for each, a VNF's end through a separate mapping.
 class SharedRegion : public testing::Test {
  protected:
   SharedRegion()

@@ -11,14 +11,14 @@ namespace {
 
 constexpr uint32_t kNumbers = 64;
 
-/// While a direct link is read, one rx() in so many looks first for what comes by the switch.
-constexpr uint32_t kSwitchTurn = 8;
+/// While a direct link is read, one rx() in this number polls to_vnf first.
+constexpr uint32_t kSwitchPollInterval = 8;
 
 const RegionHeader& header_of(std::span<uint8_t> memory) {
   return *reinterpret_cast<const RegionHeader*>(memory.data());
 }
 
-/// Whether `memory` is a region that this code knows; 0 or a negative errno.
+/// Whether `memory` is a valid region of this version; 0 or a negative errno.
 int check(std::span<uint8_t> memory) {
   if (memory.size() < sizeof(RegionHeader)) return -EINVAL;
   const RegionHeader& header = header_of(memory);
@@ -35,7 +35,7 @@ int check(std::span<uint8_t> memory) {
   return 0;
 }
 
-/// True if a port's rings and marks are inside the region.
+/// Whether a port's rings and marks are inside the region.
 bool fits(const RegionHeader& header, const PortBlock& block) {
   const auto inside = [&header](uint64_t at, uint64_t octets) {
     return at <= header.size && octets <= header.size - at;
@@ -92,7 +92,7 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   fill_.resume();
   completion_.resume();
   rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
-  follow_tx(block_->link.tx_now.load(std::memory_order_relaxed));
+  update_tx(block_->link.tx_now.load(std::memory_order_relaxed));
   return 0;
 }
 
@@ -106,7 +106,7 @@ uint32_t VnfEnd::take(PacketConsumer& ring, std::span<Packet> packets) {
 
 uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count) {
   if (count == 0) return 0;
-  // Local, as a store to the marks might change members for all that the compiler knows.
+  // A local copy: otherwise the compiler must assume that a store to the marks changes members.
   uint8_t* const held = held_;
   const uint32_t n_buffers = n_buffers_;
   const uint32_t stride = stride_;
@@ -119,12 +119,12 @@ uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t 
     }
     held[packet.buffer] = 1;
   }
-  const uint32_t good = bad ? without_nonsense(packets.first(count)) : count;
+  const uint32_t good = bad ? remove_malformed(packets.first(count)) : count;
   ring.release(count);
   return good;
 }
 
-uint32_t VnfEnd::without_nonsense(std::span<Packet> packets) {
+uint32_t VnfEnd::remove_malformed(std::span<Packet> packets) {
   uint32_t good = 0;
   for (const Packet& packet : packets) {
     if (packet.buffer >= n_buffers_) {
@@ -142,38 +142,39 @@ uint32_t VnfEnd::without_nonsense(std::span<Packet> packets) {
 }
 
 uint32_t VnfEnd::rx(std::span<Packet> packets) {
-  // Also for a VNF that has nothing to send: the switch waits for its answer.
+  // Also without packets: the switch waits for the answer.
   const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
-  if (tx_wanted != tx_now_) follow_tx(tx_wanted);
-  if (rx_now_ == Reading::closed) follow_rx();
-  if (packets.empty()) return 0;  // an empty answer would look like an empty ring
+  if (tx_wanted != tx_now_) update_tx(tx_wanted);
+  if (rx_now_ == Reading::closed) update_rx();
+  if (packets.empty()) return 0;  // otherwise 0 would be taken for an empty ring
   if (rx_now_ == Reading::closed) return take(to_vnf_, packets);
   const auto is_open = [this] {
     return Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::open;
   };
-  // Once the link is to be closed, what comes by the switch may come after what the direct ring
-  // holds: also what came there since it was found empty. So whether it is still open is looked at
-  // behind what was peeked at.
+  // Once the link is to be closed, packets in to_vnf may follow packets in the direct ring, even
+  // ones that arrived there after it was found empty. So the state is read after the slots were
+  // peeked at.
   const auto take_while_open = [&] {
     const uint32_t count = to_vnf_.peek(packets);
     return is_open() ? keep(to_vnf_, packets, count) : 0;
   };
   const bool open = is_open();
-  // What others send to this port by the switch has its turn too, however much comes directly.
-  if (open && ++rx_calls_ % kSwitchTurn == 0) {
+  // Packets from other ports through the switch are polled regularly, however busy the direct ring
+  // is.
+  if (open && ++rx_calls_ % kSwitchPollInterval == 0) {
     if (const uint32_t kept = take_while_open(); kept > 0) return kept;
   }
   if (const uint32_t count = direct_in_.peek(packets); count > 0) {
     return keep(direct_in_, packets, count);
   }
   if (open) return take_while_open();
-  // Empty after the sender went over to the switch: what it sends now comes by to_vnf.
+  // Empty after the sender has switched over: its packets now arrive in to_vnf.
   rx_now_ = Reading::closed;
   block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
   return take(to_vnf_, packets);
 }
 
-void VnfEnd::follow_rx() {
+void VnfEnd::update_rx() {
   if (Reading{block_->link.rx_wanted.load(std::memory_order_acquire)} == Reading::closed) return;
   const uint32_t after = block_->link.rx_after.load(std::memory_order_relaxed);
   if (static_cast<int32_t>(to_vnf_.position() - after) < 0) return;
@@ -182,7 +183,7 @@ void VnfEnd::follow_rx() {
   block_->link.rx_now.store(static_cast<uint32_t>(rx_now_), std::memory_order_release);
 }
 
-void VnfEnd::follow_tx(uint32_t wanted) {
+void VnfEnd::update_tx(uint32_t wanted) {
   if (wanted > n_ports_) return;
   if (wanted != 0) {
     direct_out_ = PacketProducer(memory_.data() + direct_at_[wanted - 1], ring_capacity_);
@@ -194,7 +195,7 @@ void VnfEnd::follow_tx(uint32_t wanted) {
 
 uint32_t VnfEnd::tx(std::span<const Packet> packets, VnfEnd& owner) {
   const uint32_t wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
-  if (wanted != tx_now_) follow_tx(wanted);
+  if (wanted != tx_now_) update_tx(wanted);
   if (packets.empty()) return 0;
   uint32_t count = 0;
   if (tx_now_ == 0) {
@@ -238,7 +239,7 @@ void VnfEnd::free(std::span<const Packet> packets) {
 }
 
 void VnfEnd::free(std::span<const uint32_t> buffers) {
-  // There is a slot for every buffer of the region.
+  // The ring has a slot for every buffer of the region.
   const uint32_t count = completion_.put(buffers);
   for (const uint32_t buffer : buffers.first(count)) held_[buffer] = 0;
 }

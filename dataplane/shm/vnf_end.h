@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
-// A VNF's end of a port: what libheadrace-port's C calls do.
+// A VNF's end of a port: the implementation of libheadrace-port's C calls.
 //
-// Direct links: the switch writes its requests into words of the port's block and the VNF its
-// answers into others. The VNF acts on a request inside its own calls only, so no lock is needed:
+// Direct links: the switch writes its requests into words of the port's block, the VNF its answers
+// into others. The VNF processes requests only inside its own calls, so no lock is needed:
 //
 //   make A -> B    switch  A.tx_wanted = 1 + B
 //                  A       in hrp_tx: from now on into B's direct ring; A.tx_now = 1 + B
-//                  switch  sees it; forwards what is left in A's from_vnf; notes B's to_vnf
-//                  position
-//                          in B.rx_after; B.rx_wanted = open
-//                  B       in hrp_rx: empties to_vnf up to rx_after, then reads direct; B.rx_now =
-//                  open
-//   break A -> B   switch  A.tx_wanted = 0, and leaves A's from_vnf alone
+//                  switch  reads it; forwards what is left in A's from_vnf; stores B's to_vnf
+//                          position in B.rx_after; B.rx_wanted = open
+//                  B       in hrp_rx: empties to_vnf up to rx_after, then reads direct;
+//                          B.rx_now = open
+//   break A -> B   switch  A.tx_wanted = 0, and stops polling A's from_vnf
 //                  A       in hrp_tx: A.tx_now = 0; from now on into from_vnf
-//                  switch  sees it; B.rx_wanted = closed; polls A's from_vnf again
+//                  switch  reads it; B.rx_wanted = closed; polls A's from_vnf again
 //                  B       in hrp_rx: empties direct before it reads to_vnf; B.rx_now = closed
 //
-// So every packet of A reaches B in order and none is lost: a ring is read only after the one that
+// So every packet of A reaches B in order and none is lost: a ring is read only after the ring that
 // was filled before it is empty.
 #pragma once
 
@@ -36,20 +35,21 @@ class VnfEnd {
   /// The port named `name` of the region at `memory`. 0, or a negative errno (headrace_port.h).
   static int find(std::span<uint8_t> memory, const char* name, uint32_t& port);
 
-  /// Continues on a port's rings where they stand. 0, or -EINVAL if `memory` is no region of ours,
-  /// -ENOENT if it has no such port.
+  /// Continues at the current positions of a port's rings. 0, or -EINVAL if `memory` is not a valid
+  /// region, -ENOENT if it has no such port.
   int bind(std::span<uint8_t> memory, uint32_t port);
 
-  /// What came: a prefix of `packets`; how many. They are checked: inside a buffer each.
+  /// Receives packets into a prefix of `packets`; returns its length. Each is inside its buffer.
   uint32_t rx(std::span<Packet> packets);
   uint32_t tx(std::span<const Packet> packets) { return tx(packets, *this); }
-  /// The same for packets that `owner`, an end of the same region, holds.
+  /// Sends packets that `owner`, an end of the same region, holds; returns the length of the prefix
+  /// sent.
   uint32_t tx(std::span<const Packet> packets, VnfEnd& owner);
-  /// Empty buffers, as packets of no octets that begin after the headroom.
+  /// Allocates empty buffers, as packets of no octets that begin after the headroom.
   uint32_t alloc(std::span<Packet> packets);
   void free(std::span<const Packet> packets);
   void free(std::span<const uint32_t> buffers);
-  /// Frees all that this end still owns.
+  /// Frees all buffers that this end still owns.
   void free_all();
 
   [[nodiscard]] uint8_t* data(const Packet& packet) const {
@@ -57,7 +57,7 @@ class VnfEnd {
   }
   /// Octets of a buffer.
   [[nodiscard]] uint32_t room() const { return stride_; }
-  /// Packets that were not inside a buffer, and were not given to the caller.
+  /// Packets that were not inside a buffer, and were not returned to the caller.
   [[nodiscard]] uint64_t malformed() const { return malformed_; }
   [[nodiscard]] bool is_direct() const { return tx_now_ != 0; }
   [[nodiscard]] PortBlock& block() const { return *block_; }
@@ -67,14 +67,14 @@ class VnfEnd {
 
  private:
   [[nodiscard]] PortBlock& block_of(uint32_t port) const;
-  void follow_tx(uint32_t wanted);
-  void follow_rx();
+  void update_tx(uint32_t wanted);
+  void update_rx();
   uint32_t take(PacketConsumer& ring, std::span<Packet> packets);
-  /// Makes `count` packets that were peeked at this end's own; how many of them are packets.
+  /// Marks `count` packets that were peeked at as this end's; returns how many are valid.
   uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count);
-  /// Marks and returns those inside a buffer: a faulty VNF of the group may send others. How
-  /// many.
-  uint32_t without_nonsense(std::span<Packet> packets);
+  /// Marks the packets and removes those outside their buffer, which a faulty VNF of the group may
+  /// send. Returns how many are left.
+  uint32_t remove_malformed(std::span<Packet> packets);
   void unmark(std::span<const Packet> packets);
 
   std::span<uint8_t> memory_;
@@ -84,7 +84,7 @@ class VnfEnd {
   uint32_t stride_{0};
   uint32_t n_buffers_{0};
   uint32_t n_ports_{0};
-  std::array<uint64_t, kMaxPorts> direct_at_{};  ///< as checked by bind()
+  std::array<uint64_t, kMaxPorts> direct_at_{};  ///< validated by bind()
   uint32_t ring_capacity_{0};
   PacketConsumer to_vnf_;
   PacketProducer from_vnf_;

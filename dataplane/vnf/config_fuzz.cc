@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: the octets as a configuration in YAML (which JSON nearly is), read for every
+// libFuzzer target: the input as a YAML configuration (almost all JSON is YAML), read for every
 // function as `headrace-vnf --check` does.
 #include <string>
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads a JSON configuration and reports all its mistakes by JSON path.
+// Reads a JSON configuration and reports all errors with their JSON paths.
 //
-// A reader is a view on one JSON object. Getters return a usable value in any case and note what
-// was wrong in the shared list, so that the operator sees all mistakes at once:
+// A reader is a view of one JSON object. Getters always return a usable value and add errors to the
+// shared list, so that the operator sees all of them at once:
 //   function.routes[2].prefix: '10.0.0.0/33' is not an IPv4 prefix
-// A member that no getter read is a mistake too; finish() notes those.
+// A member that no getter read is an error too; finish() adds those.
 #pragma once
 
 #include <cstdint>
@@ -22,36 +22,36 @@ namespace headrace::vnf {
 
 using Json = nlohmann::json;
 
-/// What was wrong, one message per mistake, each starting with the path.
+/// One message per error, each starting with the path.
 using ConfigErrors = std::vector<std::string>;
 
 class ConfigReader {
  public:
-  /// A view on `value`, which must outlive the reader. Notes a mistake unless it is an object.
+  /// A view of `value`, which must outlive the reader. Adds an error unless it is an object.
   ConfigReader(const Json& value, std::string path, ConfigErrors& errors);
 
   [[nodiscard]] bool has(const char* key) const { return object().contains(key); }
   [[nodiscard]] const std::string& path() const { return path_; }
 
   /// Without a default the member is mandatory. Ranges are inclusive.
-  std::string string(const char* key, std::optional<std::string> otherwise = std::nullopt);
+  std::string string(const char* key, std::optional<std::string> fallback = std::nullopt);
   uint64_t integer(const char* key, uint64_t least, uint64_t most,
-                   std::optional<uint64_t> otherwise = std::nullopt);
+                   std::optional<uint64_t> fallback = std::nullopt);
   double number(const char* key, double least, double most,
-                std::optional<double> otherwise = std::nullopt);
-  bool boolean(const char* key, bool otherwise);
+                std::optional<double> fallback = std::nullopt);
+  bool boolean(const char* key, bool fallback);
   /// The index of the word in `words`.
   size_t choice(const char* key, std::initializer_list<std::string_view> words,
-                std::optional<size_t> otherwise = std::nullopt);
+                std::optional<size_t> fallback = std::nullopt);
   MacAddress mac(const char* key);
   std::optional<MacAddress> optional_mac(const char* key);
   Ipv4Address ipv4(const char* key);
   std::optional<Ipv4Address> optional_ipv4(const char* key);
   /// `otherwise` is used when the member is absent.
-  Ipv4Prefix ipv4_prefix(const char* key, std::optional<Ipv4Prefix> otherwise = std::nullopt);
+  Ipv4Prefix ipv4_prefix(const char* key, std::optional<Ipv4Prefix> fallback = std::nullopt);
   /// A list of strings; empty if absent.
   std::vector<std::string> strings(const char* key);
-  /// A nested object; an empty one, without a note, if absent.
+  /// A nested object; an empty one, without an error, if absent.
   ConfigReader optional_child(const char* key);
   ConfigReader child(const char* key);
   /// A list of objects; empty if absent.
@@ -59,11 +59,11 @@ class ConfigReader {
   /// The raw member, or null.
   const Json* raw(const char* key);
 
-  /// Notes a mistake of this object's member that only the caller can see.
-  void complain(const char* key, const std::string& what);
-  /// Whether any mistake has been noted so far, here or elsewhere.
+  /// Adds an error about this object's member that only the caller can detect.
+  void add_error(const char* key, const std::string& what);
+  /// Whether the list has any error, of this reader or another.
   [[nodiscard]] bool failed() const { return !errors_->empty(); }
-  /// Notes members that were not read. Call once all getters were.
+  /// Adds an error for each member that was not read. Call after all getters.
   void finish();
 
  private:
@@ -74,7 +74,7 @@ class ConfigReader {
   const Json* value_;
   std::string path_;
   ConfigErrors* errors_;
-  std::set<std::string, std::less<>> asked_;
+  std::set<std::string, std::less<>> read_;
 };
 
 }  // namespace headrace::vnf

@@ -42,7 +42,7 @@ TEST(ConfigReader, NamesEveryMistakeByItsPath) {
                                   "extra: unknown member"));
 }
 
-ConfigErrors program_mistakes(const char* text) {
+ConfigErrors program_errors(const char* text) {
   const Json json = Json::parse(text);
   ConfigErrors errors;
   ConfigReader reader(json, "", errors);
@@ -70,11 +70,11 @@ TEST(ProgramConfig, ReadsAWholeFile) {
 }
 
 TEST(ProgramConfig, RefusesWhatCannotRun) {
-  EXPECT_THAT(program_mistakes("{}"), ElementsAre("ports: a function needs at least one port"));
-  EXPECT_THAT(program_mistakes(R"({"ports": [{"name": "a"}]})"),
+  EXPECT_THAT(program_errors("{}"), ElementsAre("ports: a function needs at least one port"));
+  EXPECT_THAT(program_errors(R"({"ports": [{"name": "a"}]})"),
               ElementsAre("ports[0].devargs: give one of `devargs` (a DPDK device), `interface` (a "
                           "kernel's) and `shm` (a Headrace port)"));
-  EXPECT_THAT(program_mistakes(R"({"ports": [{"name": "a", "devargs": "net_null0"},
+  EXPECT_THAT(program_errors(R"({"ports": [{"name": "a", "devargs": "net_null0"},
                                              {"name": "a", "devargs": "net_null1"}]})"),
               ElementsAre("ports[1].name: two ports have this name"));
 }

@@ -2,8 +2,8 @@
 // A port of the function: a DPDK device (eth_device.h), a memif (memif_device.h) or a port of a
 // Headrace switch by shared memory (shm_device.h).
 //
-// Some have no peer when they are made; keep_up() tries again, and rx() and tx() move nothing until
-// it has one.
+// Some have no peer when they are made: update_link() tries to connect again, and until then rx()
+// and tx() return 0.
 //
 // Thread safety: rx(), tx() by the worker; all else by the control thread.
 #pragma once
@@ -23,22 +23,23 @@ namespace headrace::vnf {
 
 class Device {
  public:
-  /// Fails with what the device or its configuration lacks, in words.
-  /// `io` runs the control thread, and must outlive the device.
+  /// `io` runs the control thread, and must outlive the device. The error says what the device or
+  /// its configuration lacks.
   static Result<std::unique_ptr<Device>> open(const PortConfig& config, rte_mempool* pool,
                                               asio::io_context& io);
   virtual ~Device() = default;
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Fills a prefix of `packets`, at most kBurst; its length. The caller owns them.
+  /// Receives into a prefix of `packets`, at most kBurst, and returns its length. The caller owns
+  /// them.
   virtual uint16_t rx(std::span<rte_mbuf*> packets) noexcept = 0;
-  /// Sends a prefix and returns its length.
+  /// Sends a prefix and returns its length; the caller keeps the rest.
   virtual uint16_t tx(std::span<rte_mbuf*> packets) noexcept = 0;
 
-  /// Finds a peer if there is none yet, and notes whether there is one. Call a few times per
-  /// second. Fails when the peer went for good: a new process may find it again, this one won't.
-  virtual Result<> keep_up() = 0;
+  /// Connects to the peer if there is none yet, and updates the link's state. Call a few times per
+  /// second. Fails if the connection can't be restored in this process; restart it then.
+  virtual Result<> update_link() = 0;
 
   [[nodiscard]] const std::string& name() const { return config_.name; }
   [[nodiscard]] const MacAddress& mac() const { return mac_; }
@@ -47,9 +48,9 @@ class Device {
 
  protected:
   explicit Device(PortConfig config) : config_(std::move(config)) {}
-  /// Packets that the device itself could not take in.
+  /// Packets that the device itself dropped on reception.
   [[nodiscard]] virtual uint64_t missed() const = 0;
-  /// Logs a change.
+  /// Sets the link's state, and logs a change.
   void note_link(bool up);
 
   PortConfig config_;

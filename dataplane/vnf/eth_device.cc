@@ -15,7 +15,7 @@ Result<std::unique_ptr<Device>> EthDevice::open(const PortConfig& config, rte_me
   if (auto configured = device->configure(pool); !configured) {
     return fail("port {}: {}", config.name, configured.error().message);
   }
-  if (auto kept = device->keep_up(); !kept) return tl::unexpected(kept.error());
+  if (auto kept = device->update_link(); !kept) return tl::unexpected(kept.error());
   return device;
 }
 
@@ -26,8 +26,8 @@ Result<> EthDevice::configure(rte_mempool* pool) {
   if (!configured) return configured;
   if (Result<> set_up = ethdev_->set_up_queues(pool); !set_up) return set_up;
   if (config_.mac) {
-    // A device without an address (a ring, a file) is no error: the function uses it, not the
-    // device.
+    // A device without a configurable address (a ring, a file) is no error: only the function uses
+    // the address.
     if (const Result<bool> set = ethdev_->set_mac(*config_.mac); !set) {
       return tl::unexpected(set.error());
     }
@@ -46,7 +46,7 @@ Result<> EthDevice::start() {
   return {};
 }
 
-Result<> EthDevice::keep_up() {
+Result<> EthDevice::update_link() {
   if (!started_.load(std::memory_order_relaxed)) {
     if (auto started = start(); !started) {
       log::debug("port {}: not started yet: {}", config_.name, started.error().message);
@@ -74,7 +74,7 @@ uint16_t EthDevice::tx(std::span<rte_mbuf*> packets) noexcept {
     tx_dropped_.add(packets.size());
     return 0;
   }
-  // Lengths are summed first: a sent packet is no longer ours.
+  // Sum up the lengths first: a sent packet is no longer ours.
   std::array<uint32_t, Output::kBufferSize> lengths;
   for (size_t i = 0; i < packets.size(); ++i) lengths[i] = packets[i]->pkt_len;
   const uint16_t sent =

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A DPDK device (eal/ethdev.h) as a port of the function, with one queue each way.
 //
-// Some devices start only once their peer is there: keep_up() tries again.
+// Some devices can start only once their peer is present: update_link() tries again.
 #pragma once
 
 #include <atomic>
@@ -19,9 +19,9 @@ class EthDevice final : public Device {
 
   uint16_t rx(std::span<rte_mbuf*> packets) noexcept override;
   uint16_t tx(std::span<rte_mbuf*> packets) noexcept override;
-  /// Starts the device if it has not started; reads the link, which in some drivers accepts a
-  /// reconnecting peer. Never fails.
-  Result<> keep_up() override;
+  /// Starts the device if it has not started; reads the link's state, with which some drivers
+  /// accept a reconnecting peer. Never fails.
+  Result<> update_link() override;
 
  private:
   EthDevice(const PortConfig& config, std::unique_ptr<eal::Ethdev> ethdev)

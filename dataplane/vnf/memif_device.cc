@@ -9,7 +9,7 @@
 namespace headrace::vnf {
 namespace {
 
-/// The same at every start: of the socket, the interface's id and the role.
+/// Derived from the socket, the interface's id and the role, so the same at every start.
 MacAddress mac_of(const port::memif::EndpointConfig& config) {
   return packet::mac_from_name(config.socket + "#" + std::to_string(config.id) +
                                (config.role == port::memif::Role::server ? "s" : "c"));
@@ -24,7 +24,7 @@ MemifDevice::MemifDevice(const PortConfig& config, port::memif::EndpointConfig e
   mac_ = config.mac.value_or(mac_of(wanted_));
 }
 
-Result<> MemifDevice::keep_up() {
+Result<> MemifDevice::update_link() {
   if (!memif_) {
     auto opened = port::memif::Standalone::open(io_, wanted_);
     if (!opened) return fail("port {}: {}", config_.name, opened.error().message);
@@ -48,7 +48,7 @@ uint16_t MemifDevice::rx(std::span<rte_mbuf*> packets) noexcept {
 }
 
 uint16_t MemifDevice::tx(std::span<rte_mbuf*> packets) noexcept {
-  // Lengths are summed first: a sent packet is no longer ours.
+  // Sum up the lengths first: a sent packet is no longer ours.
   std::array<uint32_t, Output::kBufferSize> lengths;
   for (size_t i = 0; i < packets.size(); ++i) lengths[i] = packets[i]->pkt_len;
   auto* const memif = opened_.load(std::memory_order_acquire);

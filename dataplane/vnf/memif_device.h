@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port by memif, by our own end-point: it waits for its peer and finds one that was restarted
-// again, as often as that happens (port/memif/standalone.h).
+// A memif port on our own end-point (port/memif/standalone.h): it waits for its peer, and
+// reconnects whenever the peer restarts.
 #pragma once
 
 #include <asio/io_context.hpp>
@@ -14,13 +14,13 @@ namespace headrace::vnf {
 
 class MemifDevice final : public Device {
  public:
-  /// Its socket is made, or connected to, by the first keep_up(), in the thread of `io`.
+  /// The first update_link() makes its socket or connects to it, in the thread of `io`.
   MemifDevice(const PortConfig& config, port::memif::EndpointConfig endpoint, rte_mempool* pool,
               asio::io_context& io);
 
   uint16_t rx(std::span<rte_mbuf*> packets) noexcept override;
   uint16_t tx(std::span<rte_mbuf*> packets) noexcept override;
-  Result<> keep_up() override;
+  Result<> update_link() override;
 
  private:
   [[nodiscard]] uint64_t missed() const override;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where a function's packets go: out of a port, or dropped for a named reason.
+// A function's output: packets are sent on a port, or dropped for a named reason.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -14,11 +14,11 @@
 
 namespace headrace::vnf {
 
-/// Why a packet went no further. Each has its counter; names are in kDropReasonNames.
+/// Why a packet was dropped. Each has its counter; names are in kDropReasonNames.
 enum class DropReason : uint8_t {
-  tx_queue_full,    ///< the peer takes no more
+  tx_queue_full,    ///< the port's transmit queue
   malformed,        ///< shorter than its headers say, bad version, length or checksum
-  not_for_us,       ///< another's MAC address, or a protocol that the function doesn't serve
+  not_for_us,       ///< addressed to another MAC, or a protocol that the function doesn't support
   ttl_expired,      ///< IPv4 TTL or IPv6 hop limit ran out
   no_route,         ///< no prefix covers the destination
   no_neighbor,      ///< the next hop's MAC address isn't known (yet)
@@ -27,12 +27,12 @@ enum class DropReason : uint8_t {
   queue_full,       ///< a scheduler's queue
   no_translation,   ///< no NAT state for a packet from outside
   ports_exhausted,  ///< NAT has no port left for a new flow
-  table_full,       ///< no room for new state
+  table_full,       ///< the function's state table
   no_buffer,        ///< the packet pool is empty
   crypto_failed,    ///< authentication or decryption failed
-  replayed,         ///< an ESP sequence number that was seen or is older than the window
-  unsupported,      ///< fragments where ports are needed, and other things not served
-  discarded,        ///< the function's purpose (a sink)
+  replayed,         ///< an ESP sequence number seen before or older than the window
+  unsupported,      ///< fragments where ports are needed, and other unsupported packets
+  discarded,        ///< intentionally (a sink)
   count_
 };
 
@@ -44,10 +44,10 @@ inline constexpr std::array<std::string_view, kDropReasons> kDropReasonNames = {
     "ports_exhausted", "table_full", "no_buffer",  "crypto_failed", "replayed",
     "unsupported",     "discarded"};
 
-/// Per-port transmit buffers. The worker flushes them at the end of each polling round; a full one
-/// flushes itself.
+/// Per-port transmit buffers. The worker flushes them at the end of each polling round; send()
+/// flushes a full one.
 ///
-/// Thread safety: one thread sends; counters may be read by any.
+/// Thread safety: one thread sends; any thread may read the counters.
 class Output {
  public:
   /// Packets that a port's buffer holds before it is flushed.
@@ -77,10 +77,11 @@ class Output {
     drops_[static_cast<size_t>(reason)].add(packets.size());
     rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(packets.size()));
   }
-  /// Counts a packet that was never made, because no buffer was free.
+  /// Counts a packet that could not be made because no buffer was free.
   void count_drop(DropReason reason) noexcept { drops_[static_cast<size_t>(reason)].add(1); }
 
-  /// Transmits what waits for `port`; what the port doesn't take is dropped as tx_queue_full.
+  /// Transmits the buffered packets of `port`; those that the port doesn't take are dropped as
+  /// tx_queue_full.
   void flush(uint16_t port) noexcept {
     Buffer& buffer = buffers_[port];
     if (buffer.size == 0) return;

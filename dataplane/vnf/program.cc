@@ -31,13 +31,14 @@ Result<> all_of(const std::string& path, const ConfigErrors& errors) {
   return fail("{}:\n  {}", path, fmt::join(errors, "\n  "));
 }
 
-/// The file as a program and a function made from it, or every mistake in it.
+/// The file's configuration and the function made from it.
 struct Loaded {
   ProgramConfig program;
   std::unique_ptr<Function> function;
 };
 
-/// `context.ports` may be empty: then the ports are those of the file, without known addresses.
+/// If `context.ports` is empty, the ports are those of the file, without known addresses. Fails
+/// with all errors of the file.
 Result<Loaded> load(const ProgramOptions& options, FunctionContext context) {
   auto json = read_config_file(options.config_path);
   if (!json) return tl::unexpected(json.error());
@@ -58,7 +59,7 @@ Result<Loaded> load(const ProgramOptions& options, FunctionContext context) {
   return loaded;
 }
 
-/// Buffers for every descriptor, the transmit buffers, the cache, and what functions keep back.
+/// Enough for every descriptor, the transmit buffers, the cache, and packets that functions hold.
 uint32_t buffers_for(const ProgramConfig& config) {
   uint32_t buffers = 2048;
   for (const auto& port : config.ports) {
@@ -67,13 +68,13 @@ uint32_t buffers_for(const ProgramConfig& config) {
   return std::bit_ceil(buffers) - 1;
 }
 
-/// Opens the devices in a thread of its own: virtio-user as server waits in its probe until the
-/// peer connects, and meanwhile the program must answer and end when told to.
+/// Opens the devices in a separate thread: the probe of a virtio-user server blocks until the peer
+/// connects, and meanwhile the program must serve requests and signals.
 class Opener {
  public:
   ~Opener() { interrupt(); }
 
-  /// Calls `done` in the opener's thread with the devices or what failed.
+  /// Calls `done` in the opener's thread with the devices or the error.
   void start(std::vector<PortConfig> ports, rte_mempool* pool, asio::io_context& io,
              std::function<void(Result<std::vector<std::unique_ptr<Device>>>)> done) {
     struct sigaction wake {};
@@ -86,7 +87,7 @@ class Opener {
     });
   }
 
-  /// Ends the thread, also if it waits for a peer.
+  /// Ends the thread, even while it waits for a peer.
   void interrupt() {
     interrupted_.store(true);
     while (thread_.joinable()) {
@@ -122,9 +123,9 @@ class Program {
   explicit Program(const ProgramOptions& options) : options_(options) {}
   ~Program() { opener_.interrupt(); }
 
-  /// All but the devices, which follow while it runs.
+  /// Opens everything but the devices, which are opened while it runs.
   Result<> open();
-  /// Runs until told to stop; fails if a device can't be opened.
+  /// Runs until stopped; fails if a device can't be opened.
   Result<> run();
 
  private:
@@ -144,7 +145,7 @@ class Program {
   asio::steady_timer timer_{io_};
   Result<> outcome_;
   bool stopping_{false};
-  std::unique_ptr<eal::Eal> eal_;  // the order of these members is that of their making
+  std::unique_ptr<eal::Eal> eal_;  // members are destroyed in reverse order
   eal::Mempool pool_;
   std::vector<std::unique_ptr<Device>> devices_;
   std::unique_ptr<Worker> worker_;
@@ -186,7 +187,7 @@ Result<> Program::open() {
   watch_signals();
   if (auto served = serve(); !served) return served;
   opener_.start(config_.ports, pool_.get(), io_, [this](auto opened) {
-    // The handler is copied, so what can only be moved goes by a shared pointer.
+    // The handler must be copyable; a shared pointer makes the devices so.
     auto shared = std::make_shared<decltype(opened)>(std::move(opened));
     asio::post(io_, [this, shared] {
       if (!*shared) {
@@ -273,7 +274,7 @@ Result<> Program::reload() {
 
 void Program::watch_devices() {
   for (const auto& device : devices_) {
-    if (auto kept = device->keep_up(); !kept) {
+    if (auto kept = device->update_link(); !kept) {
       stop(kept);
       return;
     }

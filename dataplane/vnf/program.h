@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// headrace-vnf as an object: what main() runs after it has read its command line.
+// headrace-vnf as an object, run by main() after parsing the command line.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ struct ProgramOptions {
   std::string ctl_path;  ///< "" = no control socket
 };
 
-/// Whether the configuration file is in order; fails with every mistake, one per line.
+/// Checks the configuration file; fails with all of its errors, one per line.
 Result<> check_config(const ProgramOptions& options);
 
 /// Runs until SIGTERM, SIGINT or the method `shutdown`. Control methods: `counters`, `cycles`,

@@ -25,16 +25,16 @@ PortConfig read_port(ConfigReader& config, size_t index) {
                              .memory = shm.string("memory", ""),
                              .port = shm.string("port")};
     if (port.shm->socket.empty() == port.shm->memory.empty()) {
-      shm.complain("socket",
-                   "give either `socket` (the switch's) or `memory` (in a VM: the file of the "
-                   "ivshmem device's BAR 2)");
+      shm.add_error("socket",
+                    "give either `socket` (the switch's) or `memory` (in a VM: the file of the "
+                    "ivshmem device's BAR 2)");
     }
     shm.finish();
   }
   if ((devargs.empty() ? 0 : 1) + (interface.empty() ? 0 : 1) + (has_shm ? 1 : 0) != 1) {
-    config.complain("devargs",
-                    "give one of `devargs` (a DPDK device), `interface` (a kernel's) and `shm` (a "
-                    "Headrace port)");
+    config.add_error("devargs",
+                     "give one of `devargs` (a DPDK device), `interface` (a kernel's) and `shm` (a "
+                     "Headrace port)");
   }
   port.devargs =
       interface.empty() ? devargs : fmt::format("net_af_packet_vnf{},iface={}", index, interface);
@@ -60,10 +60,10 @@ ProgramConfig read_program(ConfigReader& config) {
   for (auto& entry : config.children("ports")) {
     program.ports.push_back(read_port(entry, index++));
     if (!names.insert(program.ports.back().name).second) {
-      entry.complain("name", "two ports have this name");
+      entry.add_error("name", "two ports have this name");
     }
   }
-  if (program.ports.empty()) config.complain("ports", "a function needs at least one port");
+  if (program.ports.empty()) config.add_error("ports", "a function needs at least one port");
   if (const Json* function = config.raw("function")) program.function = *function;
   config.finish();
   return program;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration file of headrace-vnf: all but what the function itself understands. JSON, or
-// the same in YAML if the file's name ends in .yaml or .yml.
+// The configuration file of headrace-vnf, except for the function's own part. JSON, or YAML if the
+// file's name ends in .yaml or .yml.
 //
 //   {"eal": {"file_prefix": "vnf1", "memory_mb": 128, "hugepages": "auto" | "off",
 //            "plugins": []},
@@ -27,23 +27,23 @@ namespace headrace::vnf {
 
 /// What the worker does after a round that found no packet.
 enum class Idle : uint8_t {
-  poll,   ///< the next round at once: the CPU is its own
-  yield,  ///< lets others run that want this CPU
-  sleep,  ///< sleeps, after a while without packets
+  poll,   ///< starts the next round at once, on a dedicated CPU
+  yield,  ///< yields the CPU to other threads
+  sleep,  ///< sleeps, after a number of rounds without packets
 };
 
-/// A port of a Headrace switch, by shared memory (shm/headrace_port.h).
+/// A port of a Headrace switch in shared memory (shm/headrace_port.h).
 struct ShmPortConfig {
-  std::string socket;  ///< the group's; or, in a VM,
-  std::string memory;  ///< the file of the ivshmem device's BAR 2, which is the group's region
-  std::string port;    ///< its name at the switch
+  std::string socket;  ///< of the group; in a VM `memory` instead
+  std::string memory;  ///< the file of the ivshmem device's BAR 2, the group's region
+  std::string port;    ///< its name in the switch
   bool operator==(const ShmPortConfig&) const = default;
 };
 
 struct PortConfig {
   std::string name;
   std::string devargs;  ///< as rte_dev_probe() takes them; made from `interface` if that is given
-  std::optional<ShmPortConfig> shm;  ///< then there are no devargs
+  std::optional<ShmPortConfig> shm;  ///< excludes devargs
   std::optional<MacAddress> mac;
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
@@ -51,7 +51,7 @@ struct PortConfig {
 };
 
 struct ProgramConfig {
-  std::string file_prefix;  ///< "" = one of its own
+  std::string file_prefix;  ///< "" = a unique one
   uint32_t memory_mb{128};
   bool allow_hugepages{true};
   std::vector<std::string> plugins;  ///< further DPDK drivers to load, by path
@@ -62,10 +62,10 @@ struct ProgramConfig {
   Json function = Json::object();
 };
 
-/// Reads the whole file's object; mistakes go to the reader.
+/// Reads the whole file's object; errors are added to the reader.
 ProgramConfig read_program(ConfigReader& config);
 
-/// Parses a file of JSON or, by its name, of YAML. Fails with the file's name and the place of a
+/// Parses a file as YAML or JSON, by its suffix. Fails with the file's name and the place of a
 /// syntax error.
 Result<Json> read_config_file(const std::string& path);
 

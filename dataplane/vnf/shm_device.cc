@@ -17,11 +17,11 @@ namespace headrace::vnf {
 namespace {
 
 /// Packets per call at most.
-constexpr size_t kMost = Output::kBufferSize;
+constexpr size_t kMaxBurst = Output::kBufferSize;
 
-/// Errors that a later attempt may not meet: the switch is not there yet, or has not made the port,
-/// or still takes back what the last user of the port held.
-bool may_pass(int error) {
+/// Whether a later attempt may succeed: the switch has not started, has not made the port, or is
+/// still reclaiming the buffers of the port's last user.
+bool is_transient(int error) {
   return error == -ENOENT || error == -ECONNREFUSED || error == -EBUSY || error == -EPIPE;
 }
 
@@ -30,7 +30,7 @@ bool may_pass(int error) {
 Result<std::unique_ptr<Device>> ShmDevice::open(const PortConfig& config) {
   std::unique_ptr<ShmDevice> device(new ShmDevice(config));
   device->mac_ = config.mac.value_or(MacAddress{});
-  if (auto kept = device->keep_up(); !kept) return tl::unexpected(kept.error());
+  if (auto kept = device->update_link(); !kept) return tl::unexpected(kept.error());
   return device;
 }
 
@@ -43,7 +43,7 @@ ShmDevice::~ShmDevice() {
   if (connection_ >= 0) close(connection_);
 }
 
-Result<> ShmDevice::keep_up() {
+Result<> ShmDevice::update_link() {
   const bool by_memory = !config_.shm->memory.empty();
   if (attached_.load(std::memory_order_relaxed)) {
     if (by_memory) return {};
@@ -59,8 +59,8 @@ Result<> ShmDevice::keep_up() {
 Result<> ShmDevice::attach() {
   shm::Attached attached;
   const int error =
-      shm::ask_for_port(config_.shm->socket.c_str(), config_.shm->port.c_str(), attached);
-  if (may_pass(error)) {
+      shm::request_port(config_.shm->socket.c_str(), config_.shm->port.c_str(), attached);
+  if (is_transient(error)) {
     log::debug("port {}: not attached yet: {}", config_.name, std::strerror(-error));
     return {};
   }
@@ -69,7 +69,7 @@ Result<> ShmDevice::attach() {
                 std::strerror(-error));
   }
   connection_ = attached.connection;
-  auto used = use(attached.region, attached.port);
+  auto used = use_port(attached.region, attached.port);
   close(attached.region);
   return used;
 }
@@ -78,12 +78,12 @@ Result<> ShmDevice::attach_memory() {
   const std::string& path = config_.shm->memory;
   const int region = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
   if (region < 0) return fail("port {}: {}: {}", config_.name, path, std::strerror(errno));
-  auto used = use(region, std::nullopt);
+  auto used = use_port(region, std::nullopt);
   close(region);
   return used;
 }
 
-Result<> ShmDevice::use(int region, std::optional<uint32_t> port) {
+Result<> ShmDevice::use_port(int region, std::optional<uint32_t> port) {
   auto memory = ShmMemory::of(region);
   if (!memory) return tl::unexpected(memory.error());
   memory_ = std::move(*memory);
@@ -105,7 +105,7 @@ Result<> ShmDevice::use(int region, std::optional<uint32_t> port) {
 uint16_t ShmDevice::rx(std::span<rte_mbuf*> packets) noexcept {
   if (!attached_.load(std::memory_order_acquire)) return 0;
   memory_->collect();
-  std::array<shm::Packet, kMost> came;
+  std::array<shm::Packet, kMaxBurst> came;
   const size_t room = std::min(packets.size(), came.size());
   const uint32_t count = end_.rx(std::span(came).first(room));
   for (uint32_t i = 0; i < count; ++i) prefetch_to_write(memory_->mbufs().mbuf(came[i].buffer));
@@ -141,7 +141,7 @@ shm::Packet ShmDevice::copy(rte_mbuf* packet) noexcept {
   return made;
 }
 
-shm::Packet ShmDevice::described(rte_mbuf* packet) noexcept {
+shm::Packet ShmDevice::to_descriptor(rte_mbuf* packet) noexcept {
   if (!memory_->mbufs().can_pass(packet)) return copy(packet);
   return {.buffer = shm::MbufSet::buffer_of(packet),
           .begin = packet->data_off,
@@ -153,16 +153,16 @@ uint16_t ShmDevice::tx(std::span<rte_mbuf*> packets) noexcept {
     tx_dropped_.add(packets.size());
     return 0;
   }
-  std::array<shm::Packet, kMost> going;
+  std::array<shm::Packet, kMaxBurst> going;
   const size_t room = std::min(packets.size(), going.size());
   uint32_t count = 0;
   while (count < room) {
-    going[count] = described(packets[count]);
+    going[count] = to_descriptor(packets[count]);
     if (going[count].buffer == kNone.buffer) break;
     ++count;
   }
-  // A run of packets of one owner at a time; nearly always there is one run. With no packet at all
-  // the call still answers the switch's wishes for direct links.
+  // A batch of packets with the same owning port at a time; nearly always there is one. The call is
+  // made without packets too, since it answers the switch's requests for direct links.
   uint32_t sent = 0;
   do {
     shm::VnfEnd* owner = count > 0 ? memory_->owner(going[sent].buffer) : &end_;

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// A region of shared memory as a VNF holds it: the mapping and an mbuf for each buffer, shared by
-// all of the VNF's ports in the region, so that a packet goes from one port to another by number.
+// A region of shared memory mapped by a VNF, with an mbuf for each buffer, shared by all of the
+// VNF's ports in the region, so that a packet is passed from one port to another by number.
 //
-// Which port a packet came in by is noted here: its marks are that port's (shm/layout.h), and it is
-// that port that gives the buffer up when the packet leaves by another or is freed.
+// Records which port received each packet: the buffer's marks name that port (shm/layout.h), which
+// must release the buffer when the packet is sent on another port or freed.
 //
-// What the function frees goes to the mbuf pool as usual; collect() gives it back to the switch.
+// Packets that the function frees go to the mbuf pool as usual; collect() returns them to the
+// switch.
 //
-// Thread safety: made by the control thread; the rest is the worker's.
+// Thread safety: made by the control thread; all else is called by the worker only.
 #pragma once
 
 #include <memory>
@@ -23,7 +24,8 @@ namespace headrace::vnf {
 
 class ShmMemory {
  public:
-  /// The region behind `region`, mapped; what this process has mapped already is shared.
+  /// The region of the file `region`, mapped; a region that this process has mapped already is
+  /// shared.
   static Result<std::shared_ptr<ShmMemory>> of(int region);
   ~ShmMemory();
   ShmMemory(const ShmMemory&) = delete;
@@ -34,14 +36,14 @@ class ShmMemory {
   /// The port that holds the buffer.
   [[nodiscard]] shm::VnfEnd* owner(uint32_t buffer) const { return owners_[buffer]; }
   void set_owner(uint32_t buffer, shm::VnfEnd& owner) { owners_[buffer] = &owner; }
-  /// Gives back what the function has freed.
+  /// Returns the buffers that the function has freed to the switch.
   void collect() noexcept {
-    if (rte_mempool_avail_count(mbufs_.pool()) > 0) give_back();
+    if (rte_mempool_avail_count(mbufs_.pool()) > 0) return_buffers();
   }
 
  private:
   ShmMemory() = default;
-  void give_back() noexcept;
+  void return_buffers() noexcept;
 
   std::span<uint8_t> octets_;
   shm::MbufSet mbufs_;

@@ -14,10 +14,10 @@
 namespace headrace::vnf {
 namespace {
 
-/// Empty rounds before Idle::sleep sleeps: a burst's gaps shouldn't cost a sleep each.
+/// Empty rounds before Idle::sleep sleeps, so that short gaps between bursts cost no sleep.
 constexpr unsigned kRoundsBeforeSleep = 256;
 
-/// CPU time of a thread, in ns; 0 if it is gone.
+/// CPU time of a thread, in ns; 0 if it has ended.
 uint64_t cpu_time(pthread_t thread) {
   clockid_t clock{};
   timespec time{};
@@ -83,7 +83,7 @@ void Worker::replace(std::unique_ptr<Function> function) {
 void Worker::take_replacement() {
   Function* next = replacement_.load(std::memory_order_acquire);
   if (next == nullptr) return;
-  next->inherit(*current_);
+  next->migrate_state(*current_);
   current_ = next;
   replacement_.store(nullptr, std::memory_order_release);
 }
@@ -102,7 +102,7 @@ uint64_t Worker::round(uint64_t now) {
   return handled;
 }
 
-void Worker::rest() {
+void Worker::wait_idle() {
   switch (options_.idle) {
     case Idle::poll:
       break;
@@ -131,7 +131,7 @@ void Worker::run() {
       continue;
     }
     idle_cycles_.add(done - now);
-    rest();
+    wait_idle();
     now = rte_rdtsc();
     yielded_cycles_.add(now - done);
   }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The thread that polls the ports and runs the function.
 //
-// A round: a burst from each port goes through the function; its tick(); transmit buffers are
-// flushed. Rounds that handled packets are busy, others idle; what follows an idle round (nothing,
-// a yield, a sleep) is counted apart, since other threads had the CPU meanwhile.
+// A round: the function processes a burst from each port; its tick() runs; transmit buffers are
+// flushed. Rounds that handled packets are busy, others idle. The time after an idle round (none, a
+// yield, a sleep) is counted separately, since other threads had the CPU meanwhile.
 //
-// Thread safety: the control thread owns the object; the thread inside touches only what is atomic
-// or its own.
+// Thread safety: only the control thread calls methods; the thread inside accesses only atomics and
+// its own members.
 #pragma once
 
 #include <atomic>
@@ -37,7 +37,7 @@ class Worker {
   /// `devices` must outlive the worker.
   Worker(std::span<const std::unique_ptr<Device>> devices, std::unique_ptr<Function> function,
          Options options);
-  /// Stops.
+  /// Stops the thread.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;
@@ -45,12 +45,13 @@ class Worker {
   /// Starts the thread. Fails if it can't run on its CPU.
   Result<> start();
   void stop();
-  /// Replaces the function between two rounds; returns when that is done. The new one inherits.
+  /// Replaces the function between two rounds and returns when that is done. The new one takes over
+  /// the state.
   void replace(std::unique_ptr<Function> function);
 
   /// {"busy_cycles", "idle_cycles", "yielded_cycles", "packets", "polls", "tsc_hz", "cpu_ns"}.
-  /// Cycles are TSC cycles; cpu_ns is the CPU time of the thread, which is free of what other
-  /// threads did on a shared CPU.
+  /// Cycles are TSC cycles; cpu_ns is the CPU time of the thread, which excludes other threads on a
+  /// shared CPU.
   [[nodiscard]] Json cycles() const;
   /// {"drops": {reason: packets}, "function": {...}}; reasons that never occurred are left out.
   [[nodiscard]] Json counters() const;
@@ -60,14 +61,14 @@ class Worker {
 
   void run();
   uint64_t round(uint64_t now);
-  void rest();
+  void wait_idle();
   void take_replacement();
 
   std::span<const std::unique_ptr<Device>> devices_;
   Options options_;
   std::unique_ptr<DeviceOutput> output_;
-  std::unique_ptr<Function> function_;  ///< the control thread's
-  Function* current_;                   ///< the worker's
+  std::unique_ptr<Function> function_;  ///< accessed by the control thread
+  Function* current_;                   ///< accessed by the worker
   std::atomic<Function*> replacement_{nullptr};
   std::atomic<bool> stopping_{false};
   std::thread thread_;

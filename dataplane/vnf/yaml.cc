@@ -14,10 +14,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// What a document may nest: far more than any configuration of ours, far less than the stack.
-constexpr int kDeepest = 64;
+/// The maximum nesting of a document: more than any valid configuration, less than the stack
+/// allows.
+constexpr int kMaxDepth = 64;
 
-/// A mistake at a place of the text, counted from 1.
+/// An error at a place in the text, counted from 1.
 auto fail_at(const YAML::Mark& mark, std::string_view what) {
   return fail("line {}, column {}: {}", mark.line + 1, mark.column + 1, what);
 }
@@ -57,7 +58,7 @@ Json plain(const std::string& text) {
   return text;
 }
 
-/// RFC 3629, section 4. The parser lets other octets pass, and no JSON can hold them.
+/// RFC 3629, section 4. The parser accepts other octets, which JSON can't represent.
 bool is_utf8(std::string_view text) {
   const auto octet = [text](size_t i) { return static_cast<uint8_t>(text[i]); };
   for (size_t i = 0; i < text.size();) {
@@ -78,7 +79,7 @@ bool is_utf8(std::string_view text) {
 }
 
 Result<Json> convert(const YAML::Node& node, int depth) {
-  if (depth > kDeepest) return fail_at(node.Mark(), "nested too deeply");
+  if (depth > kMaxDepth) return fail_at(node.Mark(), "nested too deeply");
   switch (node.Type()) {
     case YAML::NodeType::Undefined:
     case YAML::NodeType::Null:

@@ -15,7 +15,7 @@ Json good(const std::string& text) {
   return json ? *json : Json();
 }
 
-std::string mistake(const std::string& text) {
+std::string error_of(const std::string& text) {
   const auto json = json_of_yaml(text);
   EXPECT_FALSE(json) << *json;
   return json ? "" : json.error().message;
@@ -41,16 +41,16 @@ TEST(Yaml, GivesTheJsonThatItMeans) {
 }
 
 TEST(Yaml, TellsThePlaceOfAMistake) {
-  EXPECT_THAT(mistake("a: 1\nb: [1, 2\n"), HasSubstr("line "));
-  EXPECT_THAT(mistake("a: 1\n  b: 2\n"), HasSubstr("line 2, column "));
-  EXPECT_EQ(mistake("a: 1\nb: 2\na: 3\n"), "line 3, column 1: 'a' is there already");
-  EXPECT_EQ(mistake("[1, 2]: 3\n"), "line 1, column 1: a key that is no scalar");
-  EXPECT_EQ(mistake("a: 1\nb: x\xff"), "line 2, column 4: not UTF-8");
-  EXPECT_EQ(mistake("a: 1\n\"x\xc0\x80\": 1"), "line 2, column 1: not UTF-8");
-  EXPECT_EQ(mistake("a: \"\xed\xa0\x80\""), "line 1, column 4: not UTF-8");
+  EXPECT_THAT(error_of("a: 1\nb: [1, 2\n"), HasSubstr("line "));
+  EXPECT_THAT(error_of("a: 1\n  b: 2\n"), HasSubstr("line 2, column "));
+  EXPECT_EQ(error_of("a: 1\nb: 2\na: 3\n"), "line 3, column 1: 'a' is there already");
+  EXPECT_EQ(error_of("[1, 2]: 3\n"), "line 1, column 1: a key that is no scalar");
+  EXPECT_EQ(error_of("a: 1\nb: x\xff"), "line 2, column 4: not UTF-8");
+  EXPECT_EQ(error_of("a: 1\n\"x\xc0\x80\": 1"), "line 2, column 1: not UTF-8");
+  EXPECT_EQ(error_of("a: \"\xed\xa0\x80\""), "line 1, column 4: not UTF-8");
   EXPECT_EQ(good("a: \xc3\xa4\xe2\x82\xac\xf0\x9f\x92\xa7")["a"].dump(),
             "\"\xc3\xa4\xe2\x82\xac\xf0\x9f\x92\xa7\"");
-  EXPECT_THAT(mistake(std::string(100, '[') + std::string(100, ']')), HasSubstr("deep"));
+  EXPECT_THAT(error_of(std::string(100, '[') + std::string(100, ']')), HasSubstr("deep"));
 }
 
 }  // namespace

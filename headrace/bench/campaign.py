@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a campaign: rounds over blocks over turns, everything stored as it happens.
+"""Runs a campaign: rounds of blocks of turns; every result is stored as soon as it is taken.
 
-`Campaign` knows nothing of nodes: a `Bed` deploys a block for a subject and hands back a `Device`.
-The real bed is `testbed.py`, the simulated one is below. What fails is a skipped row with its
-reason and never ends the campaign; only cancellation (Ctrl-C) does, and then what was measured so
-far stays in the store.
+`Campaign` does not depend on nodes: a `Bed` deploys a block for a subject and returns a `Device`.
+The real bed is `testbed.py`, the simulated one is below. A failure becomes a skipped row with its
+reason and never ends the campaign; only cancellation (Ctrl-C) does, and then all results so far are
+in the store.
 """
 
 import time
@@ -30,11 +30,11 @@ class Bed(Protocol):
         """Deploys a block's graph for one subject.
 
         Raises:
-            DeviceError: it could not be deployed; the message is the skipped rows' reason.
+            DeviceError: deployment failed; the message is the skipped rows' reason.
         """
 
     async def device(self, case: Case) -> Device:
-        """The device of a case whose block is deployed; everything else is parked.
+        """The device of a case whose block is deployed; all other processes are stopped.
 
         Raises:
             DeviceError: traffic for the case could not be set up.
@@ -45,35 +45,35 @@ class Bed(Protocol):
 
 
 class Progress(Protocol):
-    """Who is told how the campaign goes (the console, a test)."""
+    """Receives the campaign's progress (the console, a test)."""
 
     def planned(self, blocks: Sequence[Block], round_s: float, budget_s: float) -> None:
         """The work and its expected length."""
 
     def working(self, what: str, clock: Clock) -> None:
-        """What is being done now."""
+        """The current step."""
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
         """New samples of a case."""
 
     def skipped(self, skip: Skip) -> None:
-        """Something that could not be measured."""
+        """A case that could not be measured."""
 
 
 class Silent:
-    """A progress that nobody watches."""
+    """Ignores all progress."""
 
     def planned(self, blocks: Sequence[Block], round_s: float, budget_s: float) -> None:
-        """Says nothing."""
+        """Ignored."""
 
     def working(self, what: str, clock: Clock) -> None:
-        """Says nothing."""
+        """Ignored."""
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
-        """Says nothing."""
+        """Ignored."""
 
     def skipped(self, skip: Skip) -> None:
-        """Says nothing."""
+        """Ignored."""
 
 
 @dataclass
@@ -102,10 +102,10 @@ class Campaign:
     """One campaign.
 
     Args:
-        store: where everything goes.
+        store: where results are stored.
         campaign: id of the campaign in the store.
         bed: where cases are deployed.
-        progress: who is told.
+        progress: receives the progress.
         timing: durations of trials.
         seed: of all random choices.
     """
@@ -130,7 +130,7 @@ class Campaign:
         self._reasons: dict[Case, str] = {}
 
     async def run(self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000) -> int:
-        """Works through rounds until the time or their number is used up.
+        """Runs rounds until the time budget or their number is reached.
 
         Every case that ends without one sample gets a skipped row. Returns the rounds begun.
         """
@@ -149,7 +149,7 @@ class Campaign:
         return number
 
     async def _round(self, blocks: Sequence[Block], clock: Clock, number: int) -> bool:
-        """One round; returns whether it ended for want of time."""
+        """One round; returns whether the time budget ended it."""
         for block in blocks:
             if number > 0 and not clock.has_time_for(clock.block_s(block)):
                 continue

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Do two campaigns differ? Ratios of the same metric of the same case, with intervals.
 
-Two campaigns were not taken side by side, so a slow phase of the machine can pass for a change.
-The verdict is therefore only as good as the samples: it needs three rounds on both sides, and the
-whole interval on one side of 1.
+The two campaigns did not run side by side, so a slow phase of the machine can look like a change.
+So a verdict needs three rounds on both sides and an interval entirely on one side of 1.
 """
 
 from dataclasses import dataclass
@@ -27,7 +26,7 @@ class Change:
 
 
 def compare(store: Store, old: int, new: int) -> list[Change]:
-    """Everything that both campaigns measured."""
+    """All metrics that both campaigns measured."""
     before = {(row.case, row.metric, row.point): row for row in rows_of(store, old)}
     changes = []
     for row in rows_of(store, new):

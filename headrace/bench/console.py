@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person sees while a campaign runs: a table that grows, progress and time left below it.
+"""Console output of a campaign: a growing table, with progress and remaining time below it.
 
-On a terminal the progress line stays at the bottom; elsewhere (a pipe, CI) each row carries the
-time left itself, so that a log reads the same way.
+On a terminal the progress line stays at the bottom; elsewhere (a pipe, CI) each row includes the
+remaining time.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ WIDTH = 132
 
 
 class ConsoleProgress:
-    """Prints a campaign as it goes; use as a context manager."""
+    """Prints a campaign's progress; use as a context manager."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -50,11 +50,11 @@ class ConsoleProgress:
         self._bar.stop()
 
     def say(self, text: str) -> None:
-        """A line of its own."""
+        """Prints one line."""
         self._console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def planned(self, blocks: Sequence[Block], round_s: float, budget_s: float) -> None:
-        """Says how much there is to do, and prints the table's head."""
+        """Prints the amount of work and the table's header."""
         cases = sum(len(block.jobs) for block in blocks)
         self.say(
             f"{cases} cases on {len(blocks)} graphs; one round takes about {seconds(round_s)}, "
@@ -64,7 +64,7 @@ class ConsoleProgress:
         self._task = self._bar.add_task("", total=1.0, left=seconds(budget_s))
 
     def working(self, what: str, clock: Clock) -> None:
-        """Moves the progress line."""
+        """Updates the progress line."""
         self._clock = clock
         if self._task is not None:
             self._bar.update(
@@ -72,12 +72,12 @@ class ConsoleProgress:
             )
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
-        """One row of the table as it goes."""
+        """Prints one row of the table."""
         left = seconds(self._clock.left_s) if self._clock else ""
         self.say(f"{left:>6}  {case.scenario:<13} {case.name:<44} {describe(samples)}")
 
     def skipped(self, skip: Skip) -> None:
-        """A row that could not be measured."""
+        """Prints a row that could not be measured."""
         self.say(f"{'skip':>6}  {skip.scenario:<13} {skip.what:<44} {skip.reason}")
 
 
@@ -114,6 +114,6 @@ def _point(point: str) -> str:
 
 
 def make_console(stderr: bool = False) -> Console:
-    """A console; where there is no terminal (a pipe, CI) it is wide enough for the tables."""
+    """A console; without a terminal (a pipe, CI) it is wide enough for the tables."""
     console = Console(stderr=stderr)
     return console if console.is_terminal else Console(stderr=stderr, width=WIDTH)

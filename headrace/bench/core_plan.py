@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who runs on which core, and whether the machine has enough of them for an honest figure.
+"""Assigns cores to programs, and determines whether there are enough for a valid figure.
 
-A switch's worker, the generator and every VNF each want a core of their own. Where there are fewer,
-the worker keeps its own and the others share; then the figure says how well they share as much as
-how fast the switch is, and it is marked as oversubscribed.
+A switch's worker, the generator and every VNF each need a dedicated core. If there are fewer, the
+worker keeps its core and the others share; the figure then depends on the sharing as much as on the
+switch, and is marked as oversubscribed.
 """
 
 import os
@@ -22,11 +22,11 @@ class CorePlan:
     control: list[int]
 
     def demand(self, vnfs: int) -> int:
-        """Cores that a graph with `vnfs` VNFs wants: worker, generator, control, each VNF one."""
+        """Cores needed for a graph with `vnfs` VNFs: worker, generator, control, one per VNF."""
         return 3 + vnfs
 
     def oversubscribed(self, vnfs: int) -> str | None:
-        """Why a graph with `vnfs` VNFs does not have a core for each, or None if it has."""
+        """The reason if a graph with `vnfs` VNFs has too few cores, or None."""
         lacking = self.demand(vnfs) - len(self.usable)
         if lacking <= 0:
             return None
@@ -44,12 +44,12 @@ class CorePlan:
 def plan_cores(usable: list[int] | None = None) -> CorePlan:
     """Plans the cores of this machine (or those given): the last is the switch's.
 
-    With three cores and more the generator has one of its own, with four and more the VNFs share
-    the rest without it and control.
+    With three or more cores the generator has its own, with four or more the VNFs share those that
+    are left besides control's.
     """
     cores = sorted(os.sched_getaffinity(0)) if usable is None else sorted(usable)
     if not cores:
-        raise ValueError("no core to plan with")
+        raise ValueError("no usable core")
     first, last = cores[0], cores[-1]
     generator = cores[1] if len(cores) >= 3 else first
     vnf = [core for core in cores if core not in {first, last, generator}] or [first]

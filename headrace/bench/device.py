@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every measured thing looks like to the bench: something that runs one trial at one load.
+"""The bench's interface to a device under test: runs one trial at one load.
 
 The real device is a graph on a node with a generator attached (`attached.py`), the simulated one
-(`simulated.py`) a capacity with a loss law; search, plan, statistics, store and report cannot tell
-them apart, which is how they are tested.
+(`simulated.py`) a capacity with a loss law; search, plan, statistics, store and report work on
+either, and are tested with the simulated one.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ class TrialRequest:
 
     Attributes:
         round: number of the round, for the record.
-        purpose: what it is for; `cost` has the switch's busy cycles read around it.
+        purpose: its reason; for `cost` the switch's busy cycles are read before and after it.
         duration_s: seconds of sending.
         load_pps: packets per second over all streams; None as fast as the generator can.
     """
@@ -34,7 +34,7 @@ class Device(Protocol):
 
     @property
     def case(self) -> Case:
-        """What is deployed."""
+        """The deployed case."""
 
     @property
     def ceiling_pps(self) -> float:

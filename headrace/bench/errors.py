@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a bench, in words."""
+"""The errors of a bench."""
 
 
 class ScenarioError(Exception):
-    """A scenario is not there or not valid; names the file, the place in it and the remedy."""
+    """A scenario is missing or invalid; the message names the file, the place and the remedy."""
 
 
 class DeviceError(Exception):

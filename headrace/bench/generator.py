@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the generator can do with nothing behind it: `headrace bench generator`.
+"""`headrace bench generator`: the generator's own limits and precision, in loopback.
 
-One worker sends and receives over a ring of its own (net_ring), every packet with sequence number
-and time stamp: its ceiling by frame size, and at a moderate load how much later than meant packets
-are handed to the device. Whatever a trial measures is at most that fast and that exact. Then the
-same with a worker on each of two cores, and with one that sends into memif to one that receives.
+One worker sends and receives over a ring (net_ring), every packet with sequence number and time
+stamp: its ceiling by frame size, and at a moderate load how long after their intended time packets
+are passed to the device. No trial can be faster or more precise. Then the same with a worker on
+each of two cores, and with one that sends by memif to another that receives.
 
-A figure of a core that others had, too, would be theirs: the kernel says for each trial which share
-of the time the worker ran, and a trial with less than `ON_CORE` is taken again, at most so often
-that three are tried for each that is wanted. What a hypervisor takes, nobody here can see; a median
-bears a little of it.
+Trials disturbed by other programs don't count: the kernel reports for each trial the share of the
+time for which the worker ran, and a trial with less than `ON_CORE` is repeated, at most three
+attempts for each sample. Time taken by a hypervisor is not visible here; the median tolerates some
+of it.
 """
 
 import os
@@ -41,17 +41,17 @@ Say = Callable[[str], None]
 
 
 def on_core(workers: Sequence[WorkerHealth]) -> float:
-    """The share of the time for which the worker worst off had its core."""
+    """The lowest of the workers' shares of time on their cores."""
     return min(each.on_core_share or 0.0 for each in workers)
 
 
 def alone(workers: Sequence[WorkerHealth]) -> bool:
-    """Whether all workers had their cores."""
+    """Whether all workers ran undisturbed."""
     return on_core(workers) >= ON_CORE
 
 
 async def measure(repeats: int, seconds: float, say: Say) -> tuple[list[Row], dict[str, Any]]:
-    """The generator's figures; TrafficError if it can't."""
+    """Measures the generator; TrafficError if that fails."""
     priority = raise_priority()
     cpus = sorted(os.sched_getaffinity(0))
     one: list[Calibration] = []
@@ -101,7 +101,7 @@ async def measure(repeats: int, seconds: float, say: Say) -> tuple[list[Row], di
 
 
 async def join_by_memif(traffic: TrafficProcess, folder: Path) -> None:
-    """Ports a and b, of a worker each, and a stream from a to b."""
+    """Adds ports a and b, one per worker, and a stream from a to b."""
     socket = f"socket={folder}/memif.sock,socket-abstract=no,id=0"
     await traffic.add_port("a", f"net_memif0,role=server,{socket}")
     await traffic.add_port("b", f"net_memif1,role=client,{socket}", wait_link_s=10)
@@ -123,13 +123,13 @@ def said(what: str, last: Calibration) -> str:
 
 
 def taken_alone(found: Sequence[Calibration]) -> list[list[CalibrationSize]]:
-    """For each size the samples that count."""
+    """The undisturbed samples for each size."""
     sizes = range(len(found[0].ceilings)) if found else ()
     return [[each.ceilings[i] for each in found if alone(each.ceilings[i].workers)] for i in sizes]
 
 
 def enough(found: Sequence[Calibration], repeats: int) -> bool:
-    """Whether each figure has `repeats` samples, or no more are tried."""
+    """Whether each figure has `repeats` samples, or the attempts are used up."""
     if len(found) >= TRIES * repeats:
         return True
     paced = sum(alone(each.workers) for each in found)
@@ -137,7 +137,7 @@ def enough(found: Sequence[Calibration], repeats: int) -> bool:
 
 
 def not_alone(shares: Sequence[float]) -> str:
-    """Why there is no figure."""
+    """The reason for a missing figure."""
     return (
         f"another program had the core in all of {len(shares)} trials (the worker had "
         f"{max(shares):.0%} of its time at best); end it, or measure on an idle machine"
@@ -145,7 +145,7 @@ def not_alone(shares: Sequence[float]) -> str:
 
 
 def rows_of(found: Sequence[Calibration], repeats: int) -> list[Row]:
-    """The rows of some calibrations of the same sizes on one core, `repeats` samples each."""
+    """The rows of calibrations of the same sizes on one core, `repeats` samples each."""
     rows = []
     for i, samples in enumerate(taken_alone(found)):
         size = found[0].ceilings[i].size
@@ -182,7 +182,7 @@ def rows_of(found: Sequence[Calibration], repeats: int) -> list[Row]:
 
 
 def two_cores_row(found: Sequence[Calibration], repeats: int) -> Row:
-    """What a worker on each of two cores sends and receives together."""
+    """The total rate of two workers on two cores."""
     [samples] = taken_alone(found)
     if not samples:
         shares = [on_core(each.ceilings[0].workers) for each in found]
@@ -192,7 +192,7 @@ def two_cores_row(found: Sequence[Calibration], repeats: int) -> Row:
 
 
 def memif_row(found: Sequence[TrialResult], repeats: int) -> Row:
-    """What one worker sends into memif, as the other receives it."""
+    """The rate from one worker to another by memif."""
     samples = [each for each in found if alone(each.generator.workers)][:repeats]
     if not samples:
         return skipped(INTO_MEMIF, "Mpps", not_alone([on_core(f.generator.workers) for f in found]))

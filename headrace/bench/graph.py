@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Builds the NF-FG (the node's JSON service graph) of a shape, and the streams that exercise it.
+"""Builds the NF-FG (the node's JSON service graph) of a shape, and the streams for it.
 
-Both directions are in the graph, as in a service that carries answers too; the bench sends one.
-Parallel VNFs are told apart by the destination MAC of the frames, one address for each VNF: the
-generator sends one stream to each (`vnf_mac`), so that spreading the traffic costs the switch one
-exact match and no hash.
+The graph has both directions, as in a service with replies; the bench sends in one. Parallel VNFs
+are selected by the destination MAC, one address for each VNF: the generator sends one stream to
+each (`vnf_mac`), so that distributing the traffic costs the switch one exact match and no hash.
 """
 
 from typing import Any
@@ -103,13 +102,13 @@ def build(
         shape: p2p, chain or parallel.
         vnfs: number of VNFs (0 for p2p).
         template: name of the template that every VNF is made from.
-        entry_interface: physical port that traffic comes in by.
-        exit_interface: physical port that traffic leaves by.
+        entry_interface: physical port on which traffic enters.
+        exit_interface: physical port on which traffic leaves.
         prefixes: p2p only: that many rules at the entry, one for each /24 of destinations, instead
             of one by port.
 
     Raises:
-        ValueError: the number of VNFs does not suit the shape.
+        ValueError: the shape can't have this number of VNFs.
     """
     if (shape == "p2p") != (vnfs == 0) or vnfs < 0:
         raise ValueError(f"{shape} with {vnfs} VNFs is no graph")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be known to repeat a campaign or to doubt it: machine, versions, plan, definitions."""
+"""What is needed to reproduce a campaign: machine, versions, plan, definitions."""
 
 import json
 import os
@@ -25,9 +25,9 @@ DEFINITIONS: dict[str, str] = {
     "frame size": "counts the frame check sequence: 64 is a buffer of 60 bytes",
     "imix-csit": "64, 570 and 1518 bytes in the ratio 28:16:4 (7:4:1), mean 353.8 bytes",
     "rate": "frames per second that came back, in one direction, summed over all streams",
-    "loss": "(lost + unsent) / (sent + unsent): what the generator could not send counts as lost",
+    "loss": "(lost + unsent) / (sent + unsent): packets that could not be sent count as lost",
     "mrr": "rate received while the generator sends as fast as it can (an overload, not a search)",
-    "generator-limited": "the generator could not send what was asked, or the switch's worker was "
+    "generator-limited": "the generator could not send the load, or the switch's worker was "
     "less than 90 % busy under overload: the switch may be faster than the figure",
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
     "a generator that falls behind does not hide waiting (no coordinated omission)",
@@ -41,7 +41,7 @@ DEFINITIONS: dict[str, str] = {
     "ratio": "median of ratios of samples taken in the same round, one after the other; 95 % by "
     "Student's t on logarithms from 3 rounds",
 }
-"""What the words in a table mean; printed in every report."""
+"""Definitions of the terms in tables; printed in every report."""
 
 
 def _file(path: str) -> str:
@@ -57,7 +57,7 @@ def _field(pattern: str, text: str) -> str:
 
 
 def _debian_versions() -> dict[str, str]:
-    """Versions of the Debian packages that matter; those that are not installed are left out."""
+    """Versions of the relevant Debian packages that are installed."""
     try:
         listed = subprocess.run(  # noqa: S603
             ["/usr/bin/dpkg-query", "-W", "-f=${Package}=${Version}\n", *DEBIAN],
@@ -73,7 +73,7 @@ def _debian_versions() -> dict[str, str]:
 
 
 def machine() -> dict[str, Any]:
-    """The machine: processor, cores, memory, kernel, what helps or harms steady figures."""
+    """The machine: processor, cores, memory, kernel, settings that affect variance."""
     cpuinfo, meminfo = _file("/proc/cpuinfo"), _file("/proc/meminfo")
     hypervisor = "hypervisor" in cpuinfo
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Talks to a node by its REST API, as any client would. Nothing here imports the node."""
+"""A client of a node's REST API. Does not import the node."""
 
 import asyncio
 import json
@@ -20,7 +20,7 @@ class _Reply(BaseModel):
 
 
 class Attach(_Reply):
-    """How a peer reaches a port: vdev arguments of a DPDK program, or a kernel interface."""
+    """How a peer attaches to a port: by vdev arguments of a DPDK program, or a kernel interface."""
 
     devargs: str | None = None
     iface: str | None = None
@@ -72,7 +72,7 @@ class NodeClient:
 
     Args:
         base_url: such as `http://127.0.0.1:8080`.
-        transport: of httpx; tests bring their own.
+        transport: of httpx; tests replace it.
     """
 
     def __init__(self, base_url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
@@ -104,15 +104,15 @@ class NodeClient:
         return answer.json() if answer.content else None
 
     async def info(self) -> dict[str, Any]:
-        """What the node is: capabilities, versions."""
+        """The node's capabilities and versions."""
         answer: dict[str, Any] = await self._call("GET", "/node")
         return answer
 
     async def wait_up(self, timeout_s: float) -> dict[str, Any]:
-        """The node's information, as soon as it answers.
+        """Waits until the node answers; returns its information.
 
         Raises:
-            DeviceError: it does not within `timeout_s`.
+            DeviceError: no answer within `timeout_s`.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -152,18 +152,18 @@ class NodeClient:
         await self._call("DELETE", f"/NF-FG/{name}")
 
     async def switch_cycles(self) -> Cycles:
-        """What the switch's workers have spent so far."""
+        """Cycles of the switch's workers so far."""
         return Cycles.model_validate(await self._call("GET", "/node/switch/cycles"))
 
     async def vnf_cycles(self, graph: str, vnf: str) -> VnfCycles:
-        """What one VNF has spent so far."""
+        """Cycles of one VNF so far."""
         return VnfCycles.model_validate(await self._call("GET", f"/node/vnfs/{graph}/{vnf}/cycles"))
 
     async def wait_forwarding(self, graph: str, vnfs: Sequence[str], timeout_s: float) -> None:
-        """Waits until VNFs that poll have opened their ports and count cycles.
+        """Waits until polling VNFs have opened their ports and count cycles.
 
-        A virtio-user server port opens only when the switch has connected, which the switch tries
-        about once a second; a graph can be complete before.
+        A virtio-user server port opens only once the switch has connected, which it attempts about
+        once a second, so a graph can be complete earlier.
 
         Raises:
             DeviceError: the last refusal, if one is not ready within `timeout_s`.

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings up a node for a subject and takes it down again, by the command that a person would type.
+"""Starts and stops a node for a subject with the commands that an operator would use.
 
-Each node has a folder of its own (sockets, logs, database) and a REST port of its own, so several
-run side by side; the bench parks those that are not being measured.
+Each node has its own folder (sockets, logs, database) and REST port, so that several run side by
+side; the bench stops (SIGSTOP) those that are not measured.
 """
 
 import asyncio
@@ -46,7 +46,7 @@ def node_config(subject: Subject, plan: CorePlan, rest_port: int) -> dict[str, A
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that is free now."""
+    """A currently free TCP port of the loopback interface."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
@@ -62,9 +62,9 @@ class NodeProcess:
     """One node, from `up` to `down`.
 
     Args:
-        subject: what it runs.
-        plan: on which cores.
-        folder: makes the node's folder.
+        subject: the switch and ports that it runs.
+        plan: its cores.
+        folder: creates the node's folder.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class NodeProcess:
         """Starts the node and waits until it answers; returns its information.
 
         Raises:
-            DeviceError: it did not start; the message ends with what it said last.
+            DeviceError: it did not start; the message includes the end of its log.
         """
         config = self.rundir / "bench-node.yaml"
         config.write_text(yaml.safe_dump(self._config))
@@ -110,7 +110,7 @@ class NodeProcess:
             await asyncio.gather(waiting, ending, return_exceptions=True)
 
     async def down(self) -> None:
-        """Takes the node down and removes its folder; nothing of it is left running."""
+        """Stops the node with all of its processes and removes its folder."""
         if self._process is not None:
             with contextlib.suppress(DeviceError):
                 await self.client.pause(False)

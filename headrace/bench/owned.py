@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finds and, if need be, ends the processes that a node has started, by the mark that it leaves.
+"""Finds and terminates the processes that a node has started, by an environment variable.
 
-Every process of a node carries `HEADRACE_OWNER=<rundir>#<name>` in its environment. `headrace down`
-is the way to end them; `end_owned` is for when that failed, so that a bench never leaves a poller
-behind whatever happened to the node.
+Every process of a node has `HEADRACE_OWNER=<rundir>#<name>` in its environment. `headrace down`
+normally terminates them; `end_owned` is for when that failed, so that a bench never leaves a
+polling process behind.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ def owned(rundir: Path) -> Iterator[int]:
 
 
 async def end_owned(rundir: Path) -> int:
-    """Ends what is left of a node: SIGTERM, then SIGKILL. Returns how many there were."""
+    """Terminates a node's remaining processes: SIGTERM, then SIGKILL. Returns their number."""
     left = list(owned(rundir))
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in owned(rundir):

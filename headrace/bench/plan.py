@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""In which order a campaign works, and how it keeps to its time.
+"""The order of a campaign's measurements, and its time budget.
 
-Two neighboring measurements on a shared machine agree better than two that are minutes apart, and
-slow phases last seconds. So what will be compared is measured side by side: for each point of
-traffic the subjects take turns step by step (A/B, and B/A in the next round), and whole rounds are
-repeated. Cases of different scenarios that need the same graph share its deployment.
+Two consecutive measurements on a shared machine agree better than two that are minutes apart, and
+slow phases last seconds. So subjects to be compared are measured alternately: for each point of
+traffic they alternate step by step (A/B, and B/A in the next round), and whole rounds are repeated.
+Cases of different scenarios that need the same graph share its deployment.
 
-The plan is an *anytime* one: rounds go on until the time is used. The estimate of what is still to
-do comes from the steps that were timed, so the first round corrects the guesses it started with.
+The plan is an *anytime* one: rounds repeat until the time is used. The remaining time is estimated
+from the steps timed so far, so the first round corrects the initial guesses.
 """
 
 import time
@@ -49,7 +49,7 @@ class Block:
 
     @property
     def subjects(self) -> list[str]:
-        """The subjects that take turns in the block."""
+        """The subjects that alternate in the block."""
         return list(dict.fromkeys(job.case.subject for job in self.jobs))
 
     def turns(self, round_number: int) -> Iterator[Turn]:
@@ -80,12 +80,12 @@ def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
 
 
 class Clock:
-    """Estimates times from what was timed so far, and says whether there is time for more.
+    """Estimates durations from those measured so far, and checks them against the time budget.
 
     Args:
         budget_s: seconds for all rounds together.
         timing: durations of trials, for first guesses.
-        now: a monotonic clock (tests bring their own).
+        now: a monotonic clock (replaced in tests).
     """
 
     def __init__(
@@ -98,7 +98,7 @@ class Clock:
         self._seen: dict[str, tuple[float, int]] = {}
 
     def learn(self, kind: StepKind | str, seconds: float) -> None:
-        """Takes in how long a step (or `setup` of a block) really took."""
+        """Records the duration of a step (or of the `setup` of a block)."""
         total, count = self._seen.get(kind, (0.0, 0))
         self._seen[kind] = (total + seconds, count + 1)
 
@@ -131,5 +131,5 @@ class Clock:
         return min(1.0, 1.0 - self.left_s / self._budget_s)
 
     def has_time_for(self, seconds: float) -> bool:
-        """Whether something of that length would end within the budget."""
+        """Whether a step of that length would end within the budget."""
         return seconds <= self.left_s

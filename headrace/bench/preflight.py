@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a person should know before a campaign starts: what is there, what is missing."""
+"""Information printed before a campaign: the core plan, and what the machine lacks."""
 
 from collections.abc import Iterator
 from pathlib import Path

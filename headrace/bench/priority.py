@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Raises the priority of what is measured over whatever else the machine does meanwhile.
+"""Raises the priority of the measured programs over all others on the machine.
 
 A poller that is preempted in the middle of a burst counts the other program's time as its own busy
-cycles, and two pollers that hand packets to each other stand still whenever one of them waits for
-its core. Generator, switches and VNFs get the same priority, so they share fairly among each other.
+cycles, and two pollers that exchange packets both stall whenever one of them waits for its core.
+Generator, switches and VNFs get the same priority, so they share cores evenly.
 
-A nice value alone does not do it: with autogroups (sched(7)) Linux weighs sessions, and a nice
-value counts only within one. Every process that the node starts has a session of its own, found by
-the mark that the node leaves in its environment.
+A nice value alone does not suffice: with autogroups (sched(7)) Linux schedules by session, and a
+nice value counts only within one. Every process that the node starts has a separate session, found
+by the variable that the node sets in its environment.
 """
 
 import os
@@ -20,7 +20,7 @@ _PROC = Path("/proc")
 
 
 def _raise_session(pid: str, nice: int) -> bool:
-    """Sets the nice value of a process's session, where the kernel weighs sessions."""
+    """Sets the nice value of a process's session, if the kernel has autogroups."""
     file = _PROC / pid / "autogroup"
     try:
         if file.exists():
@@ -31,9 +31,9 @@ def _raise_session(pid: str, nice: int) -> bool:
 
 
 def raise_priority(nice: int = NICE) -> str:
-    """Raises this process and its session, if it may; says what holds now (for the manifest).
+    """Raises this process and its session if permitted; returns the result for the manifest.
 
-    Children inherit both, unless they begin a session of their own.
+    Children inherit both, unless they start a new session.
     """
     try:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
@@ -49,6 +49,6 @@ def raise_priority(nice: int = NICE) -> str:
 def raise_owned(rundir: Path, nice: int = NICE) -> int:
     """Raises the sessions of all processes that the node in `rundir` has started.
 
-    Returns how many. Does nothing where it is not allowed; `raise_priority` has said so.
+    Returns how many. Does nothing without permission, which `raise_priority` reports.
     """
     return sum(_raise_session(str(pid), nice) for pid in owned(rundir))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of a performance command: one row each, in one shape for people and programs.
+"""The figures of a performance command: one row each, in one format for text and JSON.
 
 With `--json` a command prints one object: `{"rows": [...], "manifest": {...}}`.
 """
@@ -17,7 +17,7 @@ from rich.table import Table
 class Row(BaseModel):
     """One figure: a median of samples, in `unit`; `goal` is null where there is none.
 
-    `skipped` says why there is no value.
+    `skipped` is the reason if there is no value.
     """
 
     name: str
@@ -56,7 +56,7 @@ def skipped(name: str, unit: str, reason: str, *, goal: float | None = None) -> 
 
 
 def emit(rows: Sequence[Row], manifest: dict[str, Any], *, as_json: bool) -> None:
-    """Prints the figures, for a program or for a person."""
+    """Prints the figures as JSON or as text."""
     if as_json:
         document = {"rows": [one.model_dump() for one in rows], "manifest": manifest}
         print(json.dumps(document, indent=2))

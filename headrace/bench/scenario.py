@@ -2,9 +2,9 @@
 """Scenarios: what to measure, as data. One YAML file in `scenarios/` for each experiment.
 
 A scenario names graph shapes, subjects (a switch with its port kinds), traffic and what to measure
-of it. `cases()` multiplies that out; nothing here knows how a case is run.
+of it. `cases()` multiplies that out; how a case is run is defined elsewhere.
 
-The shapes, in the words of RFC 8204's successors and of Luizelli et al.:
+The shapes, in the terms of RFC 8204 and of Luizelli et al.:
 
 * `p2p`: from one physical port through the switch to the other, no VNF;
 * `chain` of n, placement `gather`: one chain, all its VNFs on this machine, n + 1 traversals of the
@@ -69,7 +69,7 @@ class Subject(_Strict):
 
     @property
     def inner_ports(self) -> PortKind:
-        """Kind of the ports towards VNFs; that of the physical ports unless told otherwise."""
+        """Kind of the ports towards VNFs; by default that of the physical ports."""
         return self.vnf_ports or self.ports
 
     @property
@@ -87,7 +87,7 @@ class Traffic(_Strict):
 
 
 class Measure(_Strict):
-    """What to take of each case, in each round."""
+    """What to measure of each case in each round."""
 
     search: GoalName | None = None
     overload: bool = False
@@ -148,7 +148,7 @@ def load(path: Path) -> Scenario:
     """Reads one scenario file.
 
     Raises:
-        ScenarioError: the file cannot be read or says something that is not allowed.
+        ScenarioError: the file cannot be read or is invalid.
     """
     try:
         content = yaml.safe_load(path.read_text())
@@ -175,7 +175,7 @@ def find(names: list[str], folder: Path = SCENARIOS) -> list[Scenario]:
     """The named scenarios (names or paths of files), all if none is named.
 
     Raises:
-        ScenarioError: there is none of that name; lists those that there are.
+        ScenarioError: the name is unknown; the message lists the known ones.
     """
     if not names:
         return load_all(folder)
@@ -184,6 +184,6 @@ def find(names: list[str], folder: Path = SCENARIOS) -> list[Scenario]:
         path = Path(name) if name.endswith((".yaml", ".yml")) else folder / f"{name}.yaml"
         if not path.is_file():
             known = ", ".join(sorted(entry.stem for entry in folder.glob("*.yaml")))
-            raise ScenarioError(f"no scenario {name!r}; there are {known}")
+            raise ScenarioError(f"no scenario {name!r}; known: {known}")
         found.append(load(path))
     return found

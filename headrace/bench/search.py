@@ -2,12 +2,12 @@
 """Finds the highest loads that meet loss goals, by MLRsearch (RFC-to-be 9971, PyPI 1.2.1).
 
 One search serves all goals at once and spends long trials only near the answer. The library is
-synchronous and asks a *measurer* for one trial after the other; `search` runs it in a thread and
+synchronous and calls a *measurer* for one trial after the other; `search` runs it in a thread and
 gives each trial back to the caller's event loop.
 
 Only `offered_count` and `loss_count` are passed: the third count is called differently by builds
 of the library that carry the same version number. Unsent frames count as lost (the library does
-that from `intended_count`), so a generator that cannot send what it should never makes a device
+that from `intended_count`), so a generator that cannot send the load never makes a device
 look good.
 
 What NDR and PDR mean differs from tool to tool, so `GoalSet.definition` is stored and printed with
@@ -39,7 +39,7 @@ class SearchError(Exception):
 
 @dataclass(frozen=True)
 class GoalSet:
-    """A named way to search."""
+    """A named set of goals with search parameters."""
 
     name: GoalName
     definition: str
@@ -117,11 +117,11 @@ def goal_set(name: GoalName, trial_s: float = 0.15) -> GoalSet:
 
 
 RunTrial = Callable[[float, float], Awaitable[Trial]]
-"""Runs one trial: (seconds, packets per second) -> what was counted."""
+"""Runs one trial: (seconds, packets per second) -> its counters."""
 
 
 class _Measurer(AbstractMeasurer):  # type: ignore[misc]
-    """Hands the library's trials to the event loop of whoever waits for the search."""
+    """Runs the library's trials on the event loop that waits for the search."""
 
     def __init__(self, run: RunTrial, loop: asyncio.AbstractEventLoop, overhead_s: float) -> None:
         self._run = run
@@ -130,7 +130,7 @@ class _Measurer(AbstractMeasurer):  # type: ignore[misc]
         self.stopped = False
 
     def measure(self, intended_duration: float, intended_load: float) -> MeasurementResult:
-        """One trial, as the library asks for it."""
+        """One trial, called by the library."""
         if self.stopped:
             raise SearchError("the search was stopped")
 
@@ -161,10 +161,10 @@ async def search(
     Args:
         goals: what to find.
         run: runs one trial; called on this event loop, one trial at a time.
-        min_load: lowest load in packets per second that is worth knowing.
+        min_load: lowest load to try, in packets per second.
         max_load: highest load to try.
         limit_s: wall-clock seconds after which the search is given up.
-        overhead_s: what a trial costs beyond its duration, for the library to weigh.
+        overhead_s: overhead of a trial beyond its duration, for the library's decisions.
 
     Returns:
         For each goal the conditional throughput in packets per second; None if even `min_load`

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One campaign from start to end: bed up, rounds, bed down; the same for `run` and `bench run`.
+"""One campaign from start to end, for `run` and `bench run`: start the bed, rounds, stop it.
 
-Whatever happens in between (an error, Ctrl-C, SIGTERM), the bed is taken down and the campaign's
-row in the store says how it ended.
+On any end (an error, Ctrl-C, SIGTERM) the bed is stopped and the campaign's status is stored.
 """
 
 import asyncio
@@ -29,7 +28,7 @@ SIMULATED = {
     "ovs-dpdk": DeviceModel(cycles=260, noise=0.04),
     "linux-bridge": DeviceModel(cycles=3000, noise=0.04),
 }
-"""What `--simulate` makes up, so that a scenario can be tried without touching the machine."""
+"""The simulated machine of `--simulate`, to try a scenario without using the real one."""
 
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
@@ -118,7 +117,7 @@ async def measure(
     """Runs one campaign and returns its number.
 
     Raises:
-        DeviceError: there is no bed at all (no generator).
+        DeviceError: the bed can't be started (no generator).
     """
     if options.quick:
         scenarios = [quickened(scenario) for scenario in scenarios]
@@ -127,7 +126,7 @@ async def measure(
     number = store.begin(manifest)
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
-    # The first signal ends the campaign; more of them must not disturb the cleaning up.
+    # The first signal ends the campaign; further ones must not interrupt the cleanup.
     ending = _Once(task.cancel if task is not None else None)
     for number_of_signal in SIGNALS:
         loop.add_signal_handler(number_of_signal, ending)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A simulated device: capacity, loss, latency, cost and noise from formulas.
 
-For tests of everything above a trial and for `headrace bench run --simulate`, which shows what a
-scenario will look like without touching the machine. Its results are marked as simulated.
+For tests of everything above a trial and for `headrace bench run --simulate`, which shows the form
+of a scenario's results without using the machine. Its results are marked as simulated.
 """
 
 import math
@@ -26,7 +26,7 @@ class DeviceModel:
         cycles: TSC cycles of one traversal at one packet a poll.
         per_byte: cycles for each byte of a frame and traversal.
         batching: exponent below 1 by which more load makes packets cheaper.
-        floor_loss: share lost at any load (what a shared machine loses).
+        floor_loss: share lost at any load (as on a shared machine).
         noise: standard deviation of the logarithm of the capacity, drawn for each trial.
         latency_ns: latency of an idle switch.
     """
@@ -65,7 +65,7 @@ class SimulatedDevice:
 
     @property
     def capacity_pps(self) -> float:
-        """The load up to which nothing but the floor is lost."""
+        """The load up to which only `floor_loss` is lost."""
         return TSC_HZ / self.cycles_per_packet
 
     async def trial(self, request: TrialRequest) -> Trial:

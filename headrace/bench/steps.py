@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a case in one round: which trials each runs and which samples it draws from them.
+"""The steps of a case in one round: the trials of each and the samples computed from them.
 
 A round of a case is a list of steps. A step is the unit that the planner interleaves and times and
 after which a campaign can stop, so each is complete by itself: search, overload, latency at
@@ -21,7 +21,7 @@ StepKind = Literal["overload", "search", "latency", "cost"]
 MIN_LOAD_SHARE = 0.05
 """A search looks no lower than this share of what an overloaded device forwards."""
 NEAR = 0.9
-"""A rate found above this share of the overload rate shares what limited that."""
+"""A rate above this share of the overload rate has the same limit as the overload rate."""
 HEADROOM = 1.5
 """A search looks no higher than this multiple of what an overloaded device forwards."""
 
@@ -62,7 +62,7 @@ class Step:
 
 
 def steps_of(measure: Measure) -> list[Step]:
-    """The steps of one round, in the order in which they need each other's answers."""
+    """The steps of one round, ordered by their dependencies."""
     kinds: list[StepKind] = []
     if measure.overload or measure.search:
         kinds.append("overload")
@@ -76,12 +76,12 @@ def steps_of(measure: Measure) -> list[Step]:
 
 
 SATURATED_PERCENT = 90.0
-"""A worker that is less busy than this under overload was not what limited the rate."""
+"""A worker that is less busy than this under overload did not limit the rate."""
 
 
 @dataclass
 class CaseState:
-    """What earlier steps of a case found and later ones need (packets per second)."""
+    """Results of earlier steps of a case that later ones need (packets per second)."""
 
     overload_pps: float | None = None
     overload_limited: bool = False
@@ -89,7 +89,7 @@ class CaseState:
 
 
 class StepSkipped(Exception):
-    """A step has nothing to say about this case; the message is the reason."""
+    """A step has no result for this case; the message is the reason."""
 
 
 Record = Callable[[Trial], None]
@@ -115,7 +115,7 @@ class StepRunner:
         """Runs one step.
 
         Raises:
-            StepSkipped: the step cannot say anything here.
+            StepSkipped: the step has no result here.
             DeviceError: a trial could not be run.
         """
         work: dict[
@@ -161,7 +161,9 @@ class StepRunner:
     ) -> list[Sample]:
         assert measure.search is not None
         if not state.overload_pps:
-            raise StepSkipped("nothing came back under overload, so there is no rate to search for")
+            raise StepSkipped(
+                "no packets came back under overload, so there is no rate to search for"
+            )
 
         async def run(seconds: float, load: float) -> Trial:
             return await self._trial(device, number, "search", seconds, load)

@@ -13,7 +13,7 @@ from headrace.results.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
 WIDEST_PRINTED = 20.0
-"""An interval whose ends differ by more says only that nothing was shown; the mark says that."""
+"""An interval whose ends differ by more shows nothing, and is marked so."""
 _SHOWN = (*RATE_METRICS, "latency_p50", "latency_p99", "cpu_percent")
 
 Key = tuple[str, str, str]
@@ -130,7 +130,7 @@ def _scenario_table(
 
 
 def skip_table(store: Store, campaign: int) -> Table | None:
-    """What could not be measured, one line for each subject and reason; None if nothing was."""
+    """The skipped cases, one line for each subject and reason; None if there are none."""
     grouped: dict[tuple[str, str, str], list[str]] = {}
     for skip in store.skips(campaign):
         grouped.setdefault((skip.scenario, skip.switch, skip.reason), []).append(skip.what)

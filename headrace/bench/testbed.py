@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The real bed: a node for each subject, one generator attached to all of them, trials on demand.
 
-Only the node that is being measured runs; the others are parked (`PUT /node/paused`), so that
-switches that poll do not take each other's core and A/B/A/B costs no restart.
+Only the node that is being measured runs; the others are stopped (`PUT /node/paused`), so that
+polling switches do not compete for a core, and alternating (A/B/A/B) needs no restart.
 
     subject's node        generator                 trial
     in0  <----------- port <subject>.a   ---->  sends streams
@@ -66,7 +66,7 @@ def trial_of(
     vnf_busy: int | None,
     waited: int = 0,
 ) -> Trial:
-    """Puts together what the generator and the node say about one trial."""
+    """Combines the results of the generator and the node for one trial."""
     intended = max(1, result.sent + result.unsent)
     latency = {
         name: float(value)
@@ -135,8 +135,8 @@ class AttachedDevice:
     async def trial(self, request: TrialRequest) -> Trial:
         """Runs one trial; reads cycles around it unless it is one of many of a search.
 
-        A trial has no warm-up: all busy cycles between the two readings belong to its packets, so
-        they can be set against its seconds of sending.
+        A trial has no warm-up: all busy cycles between the two readings are for its packets, so
+        they can be divided by its sending time.
         """
         counted = request.purpose != "search"
         client = self._stand.node.client
@@ -164,7 +164,7 @@ class Testbed:
 
     Args:
         subjects: what will be measured; one node each.
-        plan: who runs on which core.
+        plan: the core of each program.
         quick: shorten the calibration.
     """
 
@@ -192,9 +192,9 @@ class Testbed:
         return f"{case.switch}/{case.ports}/{case.vnf_ports or case.ports}"
 
     async def up(self) -> None:
-        """Starts and calibrates the generator, then brings up every node, attached and parked.
+        """Starts and calibrates the generator, then starts, attaches and pauses every node.
 
-        A node that does not come up is only lost for its own cases.
+        If a node does not start, only its own cases are skipped.
 
         Raises:
             DeviceError: there is no generator.
@@ -238,10 +238,10 @@ class Testbed:
             return port.attach.devargs.replace("{n}", str(number))
         if port.attach.iface:
             return f"net_af_packet{number},iface={port.attach.iface},qdisc_bypass=1"
-        raise DeviceError(f"port {port.name} ({port.kind}) says nothing of how to attach to it")
+        raise DeviceError(f"port {port.name} ({port.kind}) does not say how to attach to it")
 
     async def _run_only(self, stand: Stand) -> None:
-        """Parks what runs and lets `stand` run."""
+        """Stops the running node and continues `stand`'s."""
         if self._running is stand:
             return
         if self._running is not None:
@@ -296,7 +296,8 @@ class Testbed:
             except TrafficError as error:
                 raise DeviceError(f"generator: {error}") from error
             self._configured = case
-        # A yield costs a slice whenever anyone else wants the core: only where VNFs poll on it.
+        # yield costs a time slice whenever another thread is runnable: used only if VNFs poll on
+        # this core.
         shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
         return AttachedDevice(case, stand, self._traffic, self.ceiling(case.size), shared)
 
@@ -321,7 +322,7 @@ class Testbed:
         await stand.node.down()
 
     async def down(self) -> None:
-        """Takes everything down, whatever state it is in. Leaves nothing running."""
+        """Stops everything, in any state."""
         if self._traffic is not None:
             await self._traffic.close()
             self._traffic = None

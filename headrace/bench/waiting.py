@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the kernel kept a switch's workers from their core.
+"""The time for which a switch's workers waited for their core.
 
-A worker that is preempted between the start of a round and a poll finds packets when it comes
-back, so the round, and with it the whole absence, counts as busy: in OVS as in Headrace. Other
-absences fall into idle rounds; nobody knows which, so they cannot be taken off, but the kernel
-knows how long a runnable thread waited (`schedstat`), and a trial with much of that is marked
-(`Trial.disturbed`). What a hypervisor takes stays invisible.
+If a worker is preempted between the start of a round and a poll that finds packets, the round, and
+with it the whole waiting time, counts as busy: in OVS as in Headrace. Other waiting times are in
+idle rounds. Which is which is unknown, so they cannot be subtracted; but the kernel reports how
+long a runnable thread waited (`schedstat`), and a trial with a large share of that is marked
+(`Trial.disturbed`). Time taken by a hypervisor is not visible.
 """
 
 import os
@@ -38,7 +38,7 @@ def worker_threads(rundir: Path, cores: Iterable[int]) -> list[Path]:
 def waited_ns(threads: Iterable[Path]) -> int | None:
     """Nanoseconds that the threads have waited for their core since they started.
 
-    None where the kernel does not tell (no schedstat) or there is no thread.
+    None if the kernel has no schedstat or there is no thread.
     """
     total, known = 0, False
     for thread in threads:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace bench list | run | compare`: scenarios, campaigns of them, and their differences.
 
-What takes long to load is loaded by the command that needs it.
+Modules that take long to load are imported by the command that needs them.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ FolderOption = Annotated[Path, typer.Option("--scenarios", help="Folder of scena
 
 
 def fail(error: Exception | str) -> typer.Exit:
-    """Prints an error and gives the exit to raise."""
+    """Prints an error and returns the exit to raise."""
     Console(stderr=True).print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
     return typer.Exit(1)
 
@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
 
     @group.command("list")
     def list_command(folder: FolderOption = SCENARIOS) -> None:
-        """List the scenarios and what each asks."""
+        """List the scenarios and what each measures."""
         try:
             Console().print(_list(folder))
         except ScenarioError as error:
@@ -126,7 +126,7 @@ def register(app: typer.Typer) -> None:
         except (ScenarioError, StoreError, DeviceError) as error:
             raise fail(error) from error
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
-            console.print("interrupted; what was measured so far is stored, nothing runs on")
+            console.print("interrupted; the results so far are stored, nothing is left running")
             raise typer.Exit(INTERRUPTED) from error
 
     @group.command("compare")
@@ -136,7 +136,7 @@ def register(app: typer.Typer) -> None:
         results: ResultsOption = RESULTS,
         as_json: JsonOption = False,
     ) -> None:
-        """Say for everything that both campaigns measured whether they differ."""
+        """Show for each metric of both campaigns whether they differ."""
         from headrace.bench.compare import compare
 
         try:

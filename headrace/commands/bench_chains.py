@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench chains`: what a chain of VNFs costs the switch, by its length."""
+"""`headrace bench chains`: the switch's cost of a chain of VNFs, by length."""
 
 import asyncio
 from typing import Annotated

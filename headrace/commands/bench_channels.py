@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench channels`: what each kind of channel between two VNFs carries."""
+"""`headrace bench channels`: the packet rate of each kind of channel between two VNFs."""
 
 import asyncio
 from typing import Annotated

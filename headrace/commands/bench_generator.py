@@ -22,7 +22,7 @@ def register(app: typer.Typer) -> None:
         seconds: Annotated[float, typer.Option(help="Length of a trial.", min=0.05)] = 0.3,
         as_json: JsonOption = False,
     ) -> None:
-        """Packets per second on one core and two, and how exactly they leave at their times."""
+        """Packets per second on one and two cores, and the precision of send times."""
         from headrace.bench import generator
         from headrace.bench.rows import emit
         from headrace.traffic import TrafficError

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench peers | updates | adversary`: Headrace beside OVS-DPDK and DPDK's l3fwd.
+"""`headrace bench peers | updates | adversary`: Headrace compared with OVS-DPDK and l3fwd.
 
-And `headrace bench builds`: beside another build of itself.
+And `headrace bench builds`: compared with another build.
 """
 
 from collections.abc import Callable
@@ -78,7 +78,7 @@ def register(app: typer.Typer) -> None:
     def adversary_command(
         repeats: RepeatsOption = 25, seconds: SecondsOption = 0.25, as_json: JsonOption = False
     ) -> None:
-        """Goodput of honest flows before and under traffic made against caches and tuple spaces."""
+        """Goodput of honest flows before and under attacks on caches and tuple spaces."""
         from headrace.bench.peers import suites
         from headrace.bench.peers.compare import Plan
 
@@ -97,7 +97,7 @@ def register(app: typer.Typer) -> None:
         goal: Annotated[float, typer.Option(help="What after/before is to reach.")] = 0.98,
         as_json: JsonOption = False,
     ) -> None:
-        """Two builds of headrace-switch, pair by pair of windows, on the cases of `bench peers`."""
+        """Compare two builds of headrace-switch on the cases of `bench peers`."""
         from headrace.bench.peers import builds
 
         sides = builds.Build(before, before_simd), builds.Build(after, after_simd)

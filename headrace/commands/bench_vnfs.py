@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
         chosen = [case for case in CASES if only in case.name]
         try:
             if not chosen:
-                raise VnfError(f"no function's name holds {only!r}")
+                raise VnfError(f"no function's name contains {only!r}")
             rows, manifest = asyncio.run(
                 suite.run(
                     suite.Plan(repeats, seconds),

@@ -56,9 +56,9 @@ def deploy(
 
 @graph.command()
 def update(graph_id: GraphId, file: File, rundir: Rundir = DEFAULT_RUNDIR) -> None:
-    """Bring a graph to a new version; what does not change is not touched."""
+    """Update a graph to a new version; unchanged parts are not touched."""
     client = NodeClient.of(rundir)
-    client.get(f"/NF-FG/{graph_id}")  # an unknown id is a mistake here, not a new graph
+    client.get(f"/NF-FG/{graph_id}")  # an unknown id is an error here, not a new graph
     client.request("PUT", f"/NF-FG/{graph_id}", _read(file))
     _warn(client, graph_id)
 
@@ -96,7 +96,7 @@ def show(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
 
 @graph.command()
 def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
-    """Show how a graph is: complete, in_progress or error."""
+    """Show a graph's state: complete, in_progress or error."""
     state = NodeClient.of(rundir).get(f"/NF-FG/status/{graph_id}")
     if as_json:
         typer.echo(json.dumps(state, indent=2))

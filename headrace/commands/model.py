@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace model fit | predict`: cost functions from a campaign, and what they predict.
+"""`headrace model fit | predict`: fits cost functions to a campaign, and predicts with them.
 
-What takes long to load (numpy, scipy) is loaded by the command that needs it: `headrace up` and all
-other commands load this module too.
+Modules that take long to load (numpy, scipy) are imported by the command that needs them, since
+all commands load this module.
 """
 
 import json
@@ -107,7 +107,7 @@ def _predict_json(
 
 def register(app: typer.Typer) -> None:
     """Adds `headrace model`."""
-    group = typer.Typer(no_args_is_help=True, help="Cost functions: fit them, ask them.")
+    group = typer.Typer(no_args_is_help=True, help="Cost functions: fit, predict.")
     app.add_typer(group, name="model")
 
     @group.command("fit")
@@ -116,7 +116,7 @@ def register(app: typer.Typer) -> None:
         campaign: CampaignOption = None,
         as_json: JsonOption = False,
     ) -> None:
-        """Fit the cost functions of a campaign and print them beside Luizelli's Table I."""
+        """Fit the cost functions of a campaign and print them with Luizelli's Table I."""
         from headrace.model.campaign import model_of
         from headrace.model.cost import READING
 
@@ -171,7 +171,7 @@ def register(app: typer.Typer) -> None:
         known = sorted({entry.switch for entry in model.fits})
         if switch not in known:
             known_text = ", ".join(known) or "none"
-            raise _fail(ValueError(f"no cost function for {switch!r} (there: {known_text})"))
+            raise _fail(ValueError(f"no cost function for {switch!r} (known: {known_text})"))
         rows = _predict_json(model, switch, pps, length, size)
         gather = select(model.fits, switch, "gather", size)
         distribute = select(model.fits, switch, "distribute", size)

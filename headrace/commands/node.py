@@ -40,7 +40,7 @@ def up(
         bool, typer.Option("--foreground", help="Stay in the foreground and log to this terminal.")
     ] = False,
 ) -> None:
-    """Start a node, or go on with what a former one left."""
+    """Start a node; adopts the processes that a previous one left running."""
     try:
         settings = load(config)
         if switch is not None:
@@ -75,7 +75,7 @@ def _rest(text: str, before: RestConfig) -> RestConfig:
 
 
 def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
-    """End the node, its switch and all VNFs, and remove everything they made."""
+    """Stop the node, its switch and all VNFs, and remove everything they created."""
     try:
         ended = daemon.down(rundir)
     except NodeError as error:

@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
             int | None, typer.Option("--campaign", help="Number; the newest by default.")
         ] = None,
     ) -> None:
-        """Write the report of a campaign: one HTML file that needs nothing else."""
-        # Late: matplotlib takes half a second that no other command should pay.
+        """Write the report of a campaign: one self-contained HTML file."""
+        # Imported late: matplotlib takes half a second to load.
         from headrace.report.html import write
 
         try:

@@ -50,9 +50,9 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Measure this machine: all scenarios, the cost model, the report.
 
-        What cannot run here is a skipped row with its reason. Nothing is left running.
+        Whatever cannot run here is a skipped row with its reason. Nothing is left running.
         """
-        # Late: these load numpy, scipy and matplotlib, which no other command should wait for.
+        # Imported late: these load numpy, scipy and matplotlib.
         from headrace.bench.console import ConsoleProgress, make_console
         from headrace.bench.preflight import preflight
         from headrace.bench.scenario import find
@@ -83,7 +83,7 @@ def register(app: typer.Typer) -> None:
             Console(stderr=True).print(f"headrace run: {error}", markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
         except (KeyboardInterrupt, asyncio.CancelledError) as error:
-            console.print("interrupted; what was measured so far is stored, nothing runs on")
+            console.print("interrupted; the results so far are stored, nothing is left running")
             raise typer.Exit(INTERRUPTED) from error
         console.print(
             f"report: {index.resolve()}\nresults: campaign {number} in {results.resolve()}\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace switch ...`: what headrace-switch holds, drops and spends, by its control socket."""
+"""`headrace switch ...`: the state, drops and cycles of headrace-switch, by its control socket."""
 
 import asyncio
 import json
@@ -23,18 +23,18 @@ Rundir = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
 
-# Columns where the output goes into a file or a pipe.
+# Width of the output to a file or a pipe.
 _FILE_WIDTH = 160
-# The least that columns of words are squeezed to.
+# The minimum width of text columns.
 _WORDS_WIDTH = 9
-# From here on there is room for what is seldom asked for.
+# From this width on, less important columns are shown.
 _WIDE = 120
-# In the directory of a switch, which is a node's `switch` or one of its own.
+# The control socket in the directory of a switch, which is a node's `switch` or another.
 _SOCKET = "headrace-switch.ctl"
 # OpenFlow's number of an LSI's own port.
 _LOCAL = 0xFFFFFFFE
 
-switch = typer.Typer(no_args_is_help=True, help="The switch from inside.")
+switch = typer.Typer(no_args_is_help=True, help="Inspect the switch.")
 
 
 def register(app: typer.Typer) -> None:
@@ -47,7 +47,7 @@ def _ask(rundir: Path, method: str, **params: Any) -> Any:
     sockets = [rundir / "switch" / _SOCKET, rundir / _SOCKET]
     socket = next((path for path in sockets if path.exists()), None)
     if socket is None:
-        NodeClient.of(rundir)  # says so if there is no node at all
+        NodeClient.of(rundir)  # fails if there is no node
         fail(f"the node of {rundir} does not run headrace-switch; use the tools of its own switch")
     try:
         return asyncio.run(call(socket, method, params))
@@ -71,14 +71,14 @@ def _print(answer: Any, as_json: bool, tables: list[Table]) -> None:
 
 
 def table_of(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
-    """A table of the given keys of each row; what a row does not have is left empty."""
-    # Without frames more of a line is left for what it says.
+    """A table of the given keys of each row; a missing key is left empty."""
+    # Without a frame there is more space for the contents.
     table = Table(
         title=title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0)
     )
     for column in columns:
         if any(isinstance(row.get(column), int | float) for row in rows):
-            # A number is whole or it is none; words may go on in the next line.
+            # Numbers are never wrapped; text may be.
             table.add_column(column.replace("_", "\n"), justify="right", no_wrap=True)
         else:
             table.add_column(column.replace("_", " "), overflow="fold", min_width=_WORDS_WIDTH)
@@ -97,7 +97,7 @@ def _text(value: Any) -> str:
 
 @switch.command()
 def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
-    """Show LSIs, their ports with counters, and which worker polls what."""
+    """Show LSIs, their ports with counters, and which worker polls each queue."""
     answer = _ask(rundir, "show")
     tables = []
     for lsi in answer["lsis"]:
@@ -128,7 +128,7 @@ def show(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
 
 
 def _link(port: dict[str, Any]) -> str:
-    """Whether a port can send, in a word."""
+    """A port's link state as one word."""
     if not port["admin_up"]:
         return "off"
     return "up" if port["link_up"] else "down"
@@ -136,7 +136,7 @@ def _link(port: dict[str, Any]) -> str:
 
 @switch.command("tables")
 def show_tables(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
-    """Show each flow table: its rules, what it is compiled to and why, its look-ups."""
+    """Show each flow table: rules, the structure that it is compiled to and why, look-ups."""
     answer = _ask(rundir, "tables")
     rows = [
         {
@@ -178,7 +178,7 @@ def drop_rows(answer: Any) -> list[dict[str, Any]]:
 
 @switch.command()
 def links(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
-    """Show which shared-memory ports are joined past the switch, and why the others are not."""
+    """Show which shared-memory ports have direct links, and why the others have none."""
     answer = _ask(rundir, "links")
     columns = ("lsi", "port", "group", "to", "state", "packets", "octets", "reason")
     _print(answer, as_json, [table_of("direct links", answer["links"], columns)])
@@ -193,7 +193,7 @@ def cycles(
     ] = True,
     as_json: AsJson = False,
 ) -> None:
-    """Show what each worker spends, in all and per stage and table, measured over an interval."""
+    """Show the cycles of each worker, in total and per stage and table, over an interval."""
     timed_before = _ask(rundir, "cycles")["stage_timing"]
     before = _ask(rundir, "cycles", stages=stages)
     begin = time.monotonic()
@@ -220,7 +220,7 @@ def top(
         bool, typer.Option("--json", help="A line of JSON for each reading.")
     ] = False,
 ) -> None:
-    """Show the load of workers, the rates of ports, and drops, again and again, until Ctrl-C."""
+    """Show the load of workers, the rates of ports, and drops, repeatedly until Ctrl-C."""
     before, begin = _everything(rundir), time.monotonic()
     console = Console()
     taken = 0
@@ -253,9 +253,9 @@ def _top_tables(reading: dict[str, list[dict[str, Any]]]) -> list[Table]:
 
 
 def rates(before: Any, after: Any, seconds: float) -> dict[str, list[dict[str, Any]]]:
-    """Between two readings of everything: the workers' load, and what ports and drops grew by.
+    """The workers' load and the rates of ports and drops between two readings.
 
-    Ports and drops are per second; what did not grow is left out of the drops. A port or LSI that
+    Ports and drops are per second; drops that did not increase are left out. A port or LSI that
     is not in both is left out.
     """
     ports = []
@@ -295,7 +295,7 @@ def _cycles_table(rows: list[dict[str, Any]]) -> Table:
 
 
 def spent(before: Any, after: Any, seconds: float) -> list[dict[str, Any]]:
-    """What each worker did between two answers of `cycles`, `seconds` apart.
+    """Each worker's cycles and packets between two answers of `cycles`, `seconds` apart.
 
     A worker that is not in both (its core was added meanwhile) is left out. `cycles_per_packet` are
     busy TSC cycles by packets received; None if there was no packet. `receive`, `pipeline` and
@@ -340,8 +340,8 @@ def _stages(before: dict[str, int], after: dict[str, int]) -> dict[str, float]:
 def spent_in_tables(before: Any, after: Any) -> list[dict[str, Any]]:
     """Cycles per packet of each LSI, table and worker between two answers of `cycles`.
 
-    `lookup` is the classifier's, `actions` what its rules did, sending included. Tables that no
-    packet came to while timing was on are left out.
+    `lookup` is the classifier's share, `actions` that of the rules' actions, with sending. Tables
+    without packets while timing was on are left out.
     """
     parts = ("packets", "lookup_cycles", "action_cycles")
     old = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace switch push|pop|remember`: Headrace's own actions as words for ovs-ofctl."""
+"""`headrace switch push|pop|remember`: Headrace's experimenter actions in ovs-ofctl's syntax."""
 
 import ipaddress
 from typing import Annotated

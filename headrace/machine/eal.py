@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What DPDK's environment layer needs from the machine, and what it leaves behind."""
+"""Resources that DPDK's EAL needs from the machine, and files that it leaves behind."""
 
 import contextlib
 import os
@@ -13,13 +13,13 @@ _REMEDY = "run `make setup`, or `sysctl vm.nr_hugepages=1024` and mount a hugetl
 
 
 def hugepage_mounts() -> list[Path]:
-    """Where a hugetlbfs is mounted."""
+    """The mount points of hugetlbfs."""
     lines = [line.split() for line in _MOUNTS.read_text().splitlines()]
     return [Path(fields[1]) for fields in lines if fields[2] == "hugetlbfs"]
 
 
 def hugepages_lacking(megabytes: int) -> str | None:
-    """Why `megabytes` cannot be had in 2 MiB hugepages, with the remedy; None if they can."""
+    """Why `megabytes` of 2 MiB hugepages are not available, with the remedy; None if they are."""
     if not hugepage_mounts():
         return f"no hugetlbfs is mounted; {_REMEDY}"
     try:
@@ -32,7 +32,7 @@ def hugepages_lacking(megabytes: int) -> str | None:
 
 
 def available_mb() -> int:
-    """MB of ordinary memory that can be had without swapping (MemAvailable of proc(5))."""
+    """MB of ordinary memory available without swapping (MemAvailable of proc(5))."""
     for line in Path("/proc/meminfo").read_text().splitlines():
         if line.startswith("MemAvailable:"):
             return int(line.split()[1]) >> 10

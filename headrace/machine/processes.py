@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Long-lived processes that outlive the node: started once, recorded, found again, ended by id.
+"""Processes that outlive the node: started once, recorded, found again, terminated by pid.
 
-The switch and the VNFs are processes of their own, so that traffic survives a restart of the node.
-Two records make sure that none is ever lost or mistaken for another:
+The switch and the VNFs are separate processes, so that traffic survives a restart of the node. Two
+records ensure that none is lost or mistaken for another:
 
 * `<rundir>/pids/<name>.json` holds the pid and the start time (field 22 of /proc/<pid>/stat), which
-  together name a process for ever: a reused pid has another start time.
+  together identify a process uniquely: a reused pid has another start time.
 * every process carries `HEADRACE_OWNER=<rundir>#<name>` in its environment. If the node is killed
-  between fork and writing the record, the next one finds the process by this mark.
+  between fork and writing the record, the next one finds the process by this variable.
 
 Thread safety: a Supervisor belongs to one event loop.
 """
@@ -25,9 +25,9 @@ from pathlib import Path
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
 UNTIL_PARENT_ENDS = ("/usr/bin/setpriv", "--pdeathsig=KILL", "--")
-"""Before a command: it is killed when who started it (the thread, strictly) ends, however it does.
+"""Prefix of a command that is killed when its parent (strictly, the parent thread) ends.
 
-For what must not outlive its user, as a generator or a test's switch; util-linux's setpriv(1).
+For processes that must not outlive their user, e.g. a generator; util-linux's setpriv(1).
 """
 
 
@@ -54,7 +54,7 @@ class ProcessId:
         return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]))
 
     def alive(self) -> bool:
-        """Whether this very process still runs."""
+        """Whether this process (not a later one with its pid) still runs."""
         return ProcessId.of(self.pid) == self
 
     def signal(self, number: signal.Signals) -> None:
@@ -73,11 +73,11 @@ class Supervisor:
         self._logs = self._rundir / "log"
 
     def log_of(self, name: str) -> Path:
-        """Where the output of the process `name` goes."""
+        """The file with the output of the process `name`."""
         return self._logs / f"{name}.log"
 
     def find(self, name: str) -> ProcessId | None:
-        """The running process `name`: by its record, else by its mark."""
+        """The running process `name`: by its record, else by its environment variable."""
         recorded = self._recorded(name)
         if recorded is not None:
             return recorded
@@ -95,7 +95,7 @@ class Supervisor:
         return process if process.alive() else None
 
     def digest(self, name: str) -> str | None:
-        """What `ensure` was last told that the process `name` was made from."""
+        """The digest that `ensure` last recorded for the process `name`."""
         try:
             record = json.loads((self._records / f"{name}.json").read_text())
         except (OSError, ValueError):
@@ -107,7 +107,7 @@ class Supervisor:
         return self.find(name) is not None and self.digest(name) == digest
 
     def all(self) -> dict[str, ProcessId]:
-        """Every running process of this directory, recorded or only marked, by name."""
+        """Every running process of this directory, by name, recorded or found by variable."""
         found = {name: process for name, process in self._marked()}
         if self._records.is_dir():
             for path in self._records.glob("*.json"):
@@ -145,7 +145,7 @@ class Supervisor:
 
         It gets the descriptors `inherit`.
 
-        A running one that was made from the same `digest` is kept; from another it is replaced.
+        A running one with the same `digest` is kept; with another it is replaced.
         Returns the process and whether it was started by this call.
 
         Raises:
@@ -193,7 +193,7 @@ class Supervisor:
         return process
 
     def mark(self, name: str) -> dict[str, str]:
-        """What the environment of the process `name` must hold for it to be found again."""
+        """The environment variables by which the process `name` can be found again."""
         return {OWNER_VARIABLE: f"{self._rundir}#{name}"}
 
     def _record(self, name: str, process: ProcessId, argv: Sequence[str], digest: str) -> None:
@@ -206,7 +206,7 @@ class Supervisor:
         write_atomically(self._records / f"{name}.json", json.dumps(record))
 
     async def end(self, name: str, patience_s: float = 5.0) -> None:
-        """Ends the process `name`: SIGTERM, after `patience_s` SIGKILL; returns when it is gone."""
+        """Terminates the process `name`: SIGTERM, after `patience_s` SIGKILL; waits for its end."""
         process = self.find(name)
         if process is not None:
             process.signal(signal.SIGCONT)  # a paused process cannot act on SIGTERM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the C++ programs are: beside the checkout's build, else on the PATH."""
+"""Finds the C++ programs: in the checkout's build, else on the PATH."""
 
 import os
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a stored campaign to its cost functions: which trials are points, and of which function.
+"""Fits a stored campaign's cost functions: selects the trials that are points of each.
 
 A point is a fixed-load trial (purpose `cost`) with busy cycles, at most `MAX_LOSS` lost, and
 counted cycles, not derived ones. Disturbed trials are used only where the others do not suffice,
@@ -25,11 +25,11 @@ Key = tuple[str, Placement, int]
 
 @dataclass
 class CampaignModel:
-    """All that the model says about one campaign.
+    """The model's results for one campaign.
 
     Attributes:
         fits: the cost functions.
-        cycle_fits: the linear second opinion of each switch.
+        cycle_fits: the linear model of each switch, for comparison.
         points: what each cost function was fitted to.
         left_out: number of trials with more than `MAX_LOSS` lost, by function.
         disturbed: points of disturbed trials, by function.
@@ -90,7 +90,7 @@ def model_of(store: Store, campaign: int) -> CampaignModel:
 
 
 def _fit_one(model: CampaignModel, key: Key) -> None:
-    """Fits from the undisturbed points; from all, and says so, if those do not suffice."""
+    """Fits the undisturbed points; all, and marks the fit, if those do not suffice."""
     calm = model.points.get(key, [])
     everything = [*calm, *model.disturbed.get(key, [])]
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cost function of software switching, after Luizelli et al., Section IV, and how it is read.
+"""The cost function of software switching (Luizelli et al., Section IV), and its interpretation.
 
 The paper prints `log(C) = alpha log(length) + beta log(packets) + gamma`. With the values of its
 Table I that formula contradicts the paper's own text and figures. The values reproduce the text
@@ -11,7 +11,7 @@ with natural logarithms and C in percent of one core. That is the reading used e
 module (`READING`), for Table I as for our own fits; tests/model/test_reading.py shows what either
 reading predicts against what Section IV-B says.
 
-What a server's switch sees differs between the placements. Of n chains of n VNFs each on n servers
+A server's traffic differs between the placements. Of n chains of n VNFs each on n servers
 
 * gather puts a whole chain on each server: its switch sees one chain's packets, over length n;
 * distribute puts one VNF of every chain on each server: its switch sees n chains' packets.
@@ -35,7 +35,7 @@ READING = (
 
 
 class Coefficients(Protocol):
-    """Anything that carries the three coefficients: a fit of ours or a row of Table I."""
+    """Anything with the three coefficients: a fit of ours or a row of Table I."""
 
     @property
     def switch(self) -> str:

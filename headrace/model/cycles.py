@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A linear model beside the paper's power law: cycles per packet, linear in bytes and hops.
+"""A linear alternative to the paper's power law: cycles per packet, linear in bytes and hops.
 
     cycles per packet = a + b * frame bytes + c * hops
 
 where a hop is one traversal of the switch (`Case.traversals`). Unlike the power law its
-coefficients mean something by themselves: `c` is what one more traversal costs, `b` what one more
-byte costs (copies). It cannot show what batching does at higher loads, which the power law's alpha
+coefficients have a direct meaning: `c` is the cost of another traversal, `b` that of another byte
+(copies). It cannot express the effect of batching at higher loads, which the power law's alpha
 below 1 does.
 """
 

@@ -2,9 +2,9 @@
 """Fits the cost function to measured points, by least squares on logarithms.
 
 The noise of a shared machine is a factor, so it is additive on log C and ordinary least squares is
-the right estimator there. Errors are told in three ways: standard errors of the coefficients, R²,
+the right estimator there. Errors are given in three forms: standard errors of the coefficients, R²,
 and the error of predictions for points that the fit has not seen (`cv_error`), left out by
-operating point, not by trial: repeats of one point would otherwise vouch for each other.
+operating point, not by trial: otherwise repeats of one point would be predicted from each other.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _NEEDED = "the fit needs at least two loads and two chain lengths"
 
 @dataclass(frozen=True)
 class Point:
-    """One measured cost: what entered the server, over how many VNFs, for how much of a core."""
+    """One measured cost: packet rate into the server, number of VNFs, share of a core."""
 
     pps: float
     length: int
@@ -99,7 +99,7 @@ def fit(switch: str, placement: Placement, packet_bytes: int, points: Sequence[P
 def predict(fitted: Fit, pps: float, length: int, measured: Sequence[Point] = ()) -> Prediction:
     """Predicts one server's cost with a 95 % prediction interval (Student's t).
 
-    `measured` tells whether the demand lies outside what was measured (`extrapolated`).
+    `measured` determines whether the demand is outside the measured range (`extrapolated`).
     """
     cost = server_cost(fitted, pps, length)
     row = np.array([np.log(pps), np.log(length), 1.0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ordinary least squares with what a fit must say of itself: errors, covariance, R²."""
+"""Ordinary least squares with the quality of the fit: errors, covariance, R²."""
 
 from dataclasses import dataclass
 
@@ -10,7 +10,7 @@ Vector = NDArray[np.float64]
 
 
 class FitError(Exception):
-    """The points cannot carry the fit; says what is missing."""
+    """The points do not suffice for the fit; the message says what is missing."""
 
 
 @dataclass(frozen=True)
@@ -32,10 +32,10 @@ def solve(design: Vector, target: Vector, needed: str) -> Vector:
     """The coefficients alone.
 
     Raises:
-        FitError: the points do not tell the coefficients apart; says what is `needed`.
+        FitError: the points do not determine the coefficients; the message says what is `needed`.
     """
     if np.linalg.matrix_rank(design) < design.shape[1]:
-        raise FitError(f"the points do not tell the coefficients apart: {needed}")
+        raise FitError(f"the points do not determine the coefficients: {needed}")
     return np.asarray(np.linalg.lstsq(design, target, rcond=None)[0], dtype=np.float64)
 
 
@@ -43,7 +43,7 @@ def least_squares(design: Vector, target: Vector, needed: str) -> LeastSquares:
     """Fits `target` (one row a point) to the columns of `design`.
 
     Raises:
-        FitError: no more points than coefficients, or they do not tell them apart.
+        FitError: no more points than coefficients, or they do not determine them.
     """
     points, parameters = design.shape
     if points <= parameters:

@@ -14,7 +14,7 @@ from typing import Any
 
 
 class ControlError(Exception):
-    """A program refused a call or could not be reached; `code` is the program's own error code."""
+    """A program rejected a call or could not be reached; `code` is the program's own error code."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(message)

@@ -30,16 +30,16 @@ class Kind(IntEnum):
 
     @classmethod
     def named(cls, name: str) -> Self:
-        """The kind of a lower-case name; ValueError with the names there are."""
+        """The kind of a lower-case name; ValueError with the known names."""
         try:
             return cls[name.upper()]
         except KeyError:
             names = ", ".join(kind.name.lower() for kind in cls)
-            raise ValueError(f"no tunnel is called {name!r}; there are {names}") from None
+            raise ValueError(f"no tunnel is called {name!r}; known: {names}") from None
 
 
 class _Action:
-    """What the actions share: two ways to be carried."""
+    """The base of the actions: their two encodings."""
 
     def payload(self) -> bytes:
         """The octets after the experimenter."""
@@ -51,14 +51,14 @@ class _Action:
         return struct.pack("!HH", _ACTION_EXPERIMENTER, 4 + len(body)) + body
 
     def note(self) -> str:
-        """The action in words of ovs-ofctl: `note:00.52.41...`."""
+        """The action in ovs-ofctl's syntax: `note:00.52.41...`."""
         octets = struct.pack("!I", EXPERIMENTER) + self.payload()
         return "note:" + octets.hex(".")
 
 
 @dataclass(frozen=True)
 class PushTunnel(_Action):
-    """Puts an outer header before the packet.
+    """Prepends an outer header to the packet.
 
     `tunnel_id` None takes the id from the field tunnel_id. `tos` and `ttl` None are inherited from
     the inner IP header. `dst_port` 0 is the protocol's own. GRE without `key` carries no id;
@@ -80,14 +80,14 @@ class PushTunnel(_Action):
     dst_port: int = 0
 
     def __post_init__(self) -> None:
-        """Refuses what the switch would refuse, in words."""
+        """Rejects values that the switch would reject."""
         most = 0xFFFFFF if self.kind is Kind.VXLAN else 0xFFFFFFFF
         if self.tunnel_id is not None and not 0 <= self.tunnel_id <= most:
             raise ValueError(f"{self.kind.name.lower()}: a tunnel id is 0 to {most}")
         if self.local.version != self.remote.version:
             raise ValueError("the outer addresses must be of one IP version")
         if self.ttl == 0:
-            raise ValueError("an outer TTL of 0 goes nowhere")
+            raise ValueError("an outer TTL of 0 is not forwarded")
 
     def payload(self) -> bytes:
         """The octets after the experimenter."""
@@ -119,7 +119,7 @@ class PushTunnel(_Action):
 
 @dataclass(frozen=True)
 class PopTunnel(_Action):
-    """Takes an outer header off; the next table finds tunnel_id and outer addresses in tun_*."""
+    """Removes an outer header; the next table can match tunnel_id and outer addresses as tun_*."""
 
     kind: Kind
 
@@ -132,10 +132,10 @@ class PopTunnel(_Action):
 class Remember(_Action):
     """In a bucket of a select group: the group remembers which bucket each flow was given."""
 
-    idle_timeout: int  # seconds after which a quiet flow is forgotten
+    idle_timeout: int  # seconds after which an idle flow is removed
 
     def __post_init__(self) -> None:
-        """Refuses what the switch would refuse, in words."""
+        """Rejects values that the switch would reject."""
         if not 1 <= self.idle_timeout <= 0xFFFF:
             raise ValueError("an idle timeout is 1 to 65535 seconds")
 
@@ -147,5 +147,5 @@ class Remember(_Action):
 def _mac(text: str) -> bytes:
     octets = bytes(int(part, 16) for part in text.split(":"))
     if len(octets) != 6:
-        raise ValueError(f"{text!r} is no MAC address")
+        raise ValueError(f"{text!r} is not a MAC address")
     return octets

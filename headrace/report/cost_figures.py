@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures of the cost model: busy cycles over chain length, cost curves beside Luizelli's."""
+"""The figures of the cost model: busy cycles over chain length, cost curves with Luizelli's."""
 
 from collections import defaultdict
 from typing import Any

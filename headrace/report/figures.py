@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The figures: what was measured, with its intervals, and the papers' numbers beside it.
+"""The figures: the measurements with their intervals, and the papers' numbers for comparison.
 
-Each function returns inline SVG, or None if the campaign holds nothing to draw.
+Each function returns inline SVG, or None if the campaign has no data for it.
 """
 
 from collections import defaultdict
@@ -210,7 +210,7 @@ def multi_vnf(view: View) -> str | None:
 
 
 def flow_sweep(view: View) -> str | None:
-    """Rate and cycles per packet over the number of flows, ours beside D5.6's Table 5."""
+    """Rate and cycles per packet over the number of flows, ours and D5.6's Table 5."""
     rows = view.by_flows("mrr")
     if not rows:
         return None

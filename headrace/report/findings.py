@@ -37,7 +37,7 @@ def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow 
 
 
 def findings(view: View) -> list[str]:
-    """Up to six sentences, the most asked first."""
+    """Up to six sentences, the most relevant first."""
     said: list[str] = []
     if not view.rows:
         said.append("Nothing was measured; the reasons are below.")

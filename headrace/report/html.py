@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes the report: one HTML file that needs nothing else, from one stored campaign."""
+"""Writes the report: one self-contained HTML file for a stored campaign."""
 
 import json
 from collections.abc import Callable
@@ -25,7 +25,7 @@ INDEX = "index.html"
 
 @dataclass(frozen=True)
 class Section:
-    """A figure with its heading and the sentences that say how to read it."""
+    """A figure with its heading and an explanation."""
 
     anchor: str
     title: str
@@ -107,7 +107,7 @@ PARTS = (
 
 
 def sections(view: View) -> list[Section]:
-    """The figures for which the campaign holds something."""
+    """The figures for which the campaign has data."""
     made = []
     for part in PARTS:
         drawn = part.draw(view)
@@ -117,7 +117,7 @@ def sections(view: View) -> list[Section]:
 
 
 def _disturbed(view: View) -> str:
-    """Whether other programs took the worker's core, and how often; "" if hardly ever."""
+    """A note if other programs often ran on the worker's core; else ""."""
     counted = [t for trials in view.trials.values() for t in trials if t.tsc_hz]
     if not counted:
         return ""
@@ -132,7 +132,7 @@ def _disturbed(view: View) -> str:
 
 
 def _ruler(manifest: dict[str, Any]) -> str:
-    """What the generator can do with nothing behind it: the error of the ruler itself."""
+    """The generator's own limits and precision, measured in loopback."""
     generator = manifest.get("generator")
     if not generator:
         return ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The papers' numbers beside ours: what they measured, what we measured, and what differs.
+"""The papers' numbers and ours: what was measured in each, and what differs.
 
 No ratio is printed: the machines are ten years apart and ours has no wire. The tables are there so
-that orders of magnitude and *shapes* (who falls, where) can be compared.
+that orders of magnitude and *shapes* (which system slows down, where) can be compared.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from headrace.results.units import digits, rate
 
 @dataclass(frozen=True)
 class Beside:
-    """One row: a paper's figure and ours nearest to it ("" if there is none)."""
+    """One row: a paper's figure and our closest one ("" if there is none)."""
 
     paper: str
     what: str
@@ -26,7 +26,7 @@ class Beside:
 
 @dataclass(frozen=True)
 class Comparison:
-    """A table of a paper's figures beside ours."""
+    """A table of a paper's figures and ours."""
 
     title: str
     source: str

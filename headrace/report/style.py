@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look for all figures: a colour and a marker for each subject, plain axes, direct labels."""
+"""The common style of figures: a colour and a marker per subject, plain axes, direct labels."""
 
 import contextlib
 import io
@@ -72,7 +72,7 @@ def colour(subject: str) -> str:
 
 
 def marker(subject: str) -> str:
-    """The subject's marker, so that colour alone never tells two apart."""
+    """The subject's marker, so that subjects are distinguishable without colour."""
     return MARKERS.get(subject, "v")
 
 
@@ -92,7 +92,7 @@ def figure(
 
 
 def svg(made: Any, label: str, salt: str) -> str:
-    """The figure as inline SVG that scales with the page; `label` is read to who cannot see it."""
+    """The figure as inline SVG that scales with the page; `label` is for screen readers."""
     buffer = io.StringIO()
     with pyplot.rc_context({**RC, "svg.hashsalt": salt}):
         made.savefig(buffer, format="svg", metadata={"Date": None})

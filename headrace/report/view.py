@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One campaign, read once, in the shapes that the report's sections need."""
+"""A campaign's data, read once, in the forms that the report's sections need."""
 
 from collections import defaultdict
 from dataclasses import dataclass, field
@@ -19,13 +19,13 @@ def mean_bytes(size: str) -> float:
 
 @dataclass
 class View:
-    """A campaign as the report sees it.
+    """A campaign's data for the report.
 
     Attributes:
         campaign: when, how it ended, the manifest.
         rows: medians of all metrics.
         ratios: headrace over ovs-dpdk.
-        skips: what could not be measured.
+        skips: skipped cases.
         model: the cost functions.
         trials: every trial by case.
     """
@@ -64,7 +64,7 @@ class View:
 
     @property
     def cost_sizes(self) -> list[int]:
-        """Frame sizes for which there are cost functions' points."""
+        """Frame sizes for which the cost functions have points."""
         return sorted({key[2] for key in self.model.points})
 
 

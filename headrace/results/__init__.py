@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was measured: records, the database that keeps them, and the numbers made of them."""
+"""Results of measurements: records, their database, and statistics computed from them."""
 
 from headrace.results.records import (
     DISTURBED,

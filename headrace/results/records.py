@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a measurement is made of: the records that bench writes and that model and report read.
+"""The records of measurements, written by bench and read by model and report.
 
-These are plain, frozen records with no behavior but their names, so that a module which knows only
-results (model, report) needs nothing from the module that takes them (bench).
+These are plain, frozen records, so that modules that depend only on results (model, report) need
+nothing from the module that produces them (bench).
 
 A **case** is one point of a scenario: a graph shape on a switch with one frame size and number of
-flows. A **trial** is one run at one load. A **sample** is one value of one metric that was drawn
+flows. A **trial** is one run at one load. A **sample** is one value of one metric, computed
 from trials in one round (a search gives one `ndr` sample, a fixed load one `cpu_percent` sample).
-A **skip** is what could not be measured and why.
+A **skip** is a case that could not be measured, with the reason.
 """
 
 from dataclasses import dataclass, field
@@ -47,7 +47,7 @@ class Case:
         scenario: name of the scenario file that asks for it.
         shape: how the VNFs are joined; `p2p` has none.
         vnfs: number of VNFs on this machine.
-        placement: Luizelli's word for what the shape stands for (`none` if it stands for neither).
+        placement: the placement of Luizelli that the shape represents (`none` if neither).
         switch: headrace, ovs-dpdk or linux-bridge.
         ports: kind of the physical ports that the generator is attached to.
         vnf_ports: kind of the ports between switch and VNF ("" if there is no VNF).
@@ -92,7 +92,7 @@ class Case:
 
     @property
     def subject(self) -> str:
-        """The switch and its port kinds: what is compared with what."""
+        """The switch and its port kinds: the unit of comparison."""
         inner = f"+{self.vnf_ports}" if self.vnf_ports and self.vnf_ports != self.ports else ""
         return f"{self.switch}/{self.ports}{inner}"
 
@@ -112,9 +112,9 @@ class Trial:
     Attributes:
         round: number of the round of the campaign, from 0.
         purpose: what the trial was run for.
-        intended_pps: load asked for, summed over the streams (None: as fast as possible).
+        intended_pps: requested load, summed over the streams (None: as fast as possible).
         duration_s: seconds during which frames were sent.
-        loss_ratio: (lost + unsent) / intended, as RFC 2544 and MLRsearch want it.
+        loss_ratio: (lost + unsent) / intended, as in RFC 2544 and MLRsearch.
         busy_cycles: TSC cycles that the switch's workers spent on packets (None: not readable).
         waited_cycles: TSC cycles for which the kernel kept the workers from their core.
         switch_packets: packets that the workers received during the trial, one count a traversal.
@@ -171,7 +171,7 @@ class Trial:
 
     @property
     def disturbed(self) -> bool:
-        """Whether other programs took so much of the worker's core that its cost says little."""
+        """Whether other programs used so much of the worker's core that its cost is unreliable."""
         return self.waited_share > DISTURBED
 
 
@@ -191,7 +191,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Skip:
-    """What was asked for and could not be measured here, with the reason in words."""
+    """A requested case that could not be measured here, with the reason."""
 
     scenario: str
     what: str

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Medians and intervals of few, noisy, positive values.
 
-* A median's interval is that of the order statistics (the sign test turned round): it assumes
-  nothing about the noise, which on a shared machine is anything but normal. It needs six samples
-  for 95 %; with fewer, no interval is given (None) and the range min..max is what may be printed.
-* Ratios are taken of samples side by side and on logarithms: a slow phase takes a share, not a
-  constant, and takes it from both. From three pairs Student's t says whether they differ.
+* A median's interval is that of the order statistics (the inverted sign test): it assumes nothing
+about the noise, which on a shared machine is anything but normal. It needs six samples for 95 %;
+with fewer, no interval is given (None), and only the range min..max may be printed.
+* Ratios are computed from samples taken side by side, and on logarithms: a slow phase scales both
+by a factor, not a constant. From three pairs on, Student's t decides whether they differ.
 """
 
 import math
@@ -22,7 +22,7 @@ INTERVAL_FROM = 6
 
 @dataclass(frozen=True)
 class Summary:
-    """What is said about the samples of one metric."""
+    """Statistics of the samples of one metric."""
 
     count: int
     median: float
@@ -35,7 +35,7 @@ class Summary:
 
 @dataclass(frozen=True)
 class Ratio:
-    """A ratio of two sides with its interval, and what may be concluded."""
+    """A ratio of two sides with its interval and verdict."""
 
     value: float
     low: float | None
@@ -45,7 +45,7 @@ class Ratio:
 
     @property
     def verdict(self) -> str:
-        """`higher`, `lower`, or why neither can be said."""
+        """`higher`, `lower`, or the reason for neither."""
         if self.low is None or self.high is None:
             return "too few samples"
         if self.low > 1.0:

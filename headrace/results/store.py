@@ -2,7 +2,7 @@
 """The results database: one SQLite file for all campaigns. The schema below is its documentation.
 
 A campaign is written while it runs (each trial is committed when it ends), so that a campaign
-that was stopped half-way keeps what it measured. Anything that needs whole rows (the table, the
+that was stopped half-way keeps its results. Anything that needs whole rows (the table, the
 model, the report, `compare`) reads them back from here, never from memory.
 
 Thread safety: one `Store` belongs to one thread.
@@ -193,7 +193,7 @@ class Store:
             )
 
     def add_skip(self, campaign: int, skip: Skip) -> None:
-        """Stores what could not be measured (once, however often it is said)."""
+        """Stores a skipped case (once, however often it is reported)."""
         with self._db:
             self._db.execute(
                 "INSERT OR IGNORE INTO skips (campaign, scenario, what, switch, reason)"
@@ -233,7 +233,7 @@ class Store:
             if campaign is None or entry.id == campaign:
                 return entry
         known = ", ".join(str(entry.id) for entry in found) or "none"
-        raise StoreError(f"no campaign {campaign or ''} in {self.path} (there: {known})")
+        raise StoreError(f"no campaign {campaign or ''} in {self.path} (known: {known})")
 
     def cases(self, campaign: int) -> dict[int, Case]:
         """The cases of a campaign by their ids, in the order in which they were first met."""
@@ -267,7 +267,7 @@ class Store:
         return [Sample(row[0], row[1], int(row[2]), float(row[3]), bool(row[4])) for row in rows]
 
     def skips(self, campaign: int) -> list[Skip]:
-        """What the campaign could not measure."""
+        """The skipped cases of the campaign."""
         rows = self._db.execute(
             "SELECT scenario, what, switch, reason FROM skips WHERE campaign = ? ORDER BY id",
             (campaign,),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Numbers as people read them: three digits and a prefix."""
+"""Formats numbers for people: three digits and a prefix."""
 
 import math
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the node asks of a switch, whichever it is.
+"""The node's interface to a switch of any kind.
 
-A driver is idempotent: adding what is there, or removing what is not, succeeds. So the node may
-repeat any step after a crash without knowing how far the last attempt came. A driver can be started
-over a switch that already runs (the node was restarted): it adopts it and loses no packet.
+A driver is idempotent: adding an existing object, or removing a missing one, succeeds. So the node
+may repeat any step after a crash without knowing how far the last attempt got. A driver can be
+started while its switch is already running (after a restart of the node): it adopts the switch and
+loses no packet.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,11 +19,11 @@ from headrace.switches.rules import Rule
 
 
 class SwitchError(Exception):
-    """A switch refused or failed; the text names the object, the reason and a known remedy."""
+    """A switch rejected a request or failed; the text names object, reason and a known remedy."""
 
 
 class PortKind(StrEnum):
-    """How a port meets what is behind it."""
+    """How a port is connected to its peer."""
 
     MEMIF = "memif"
     VHOST_USER = "vhost-user"
@@ -43,7 +44,7 @@ class PortSpec(_Frozen):
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
     ends); shm `group`, `socket` (of the group, which the switch makes), `ports` and `buffers`
-    (of the group, taken from its first port). `labels` are for people: whose port it is.
+    (of the group, taken from its first port). `labels` describe the port's owner, for operators.
     """
 
     name: str
@@ -62,7 +63,7 @@ class LinkSpec(_Frozen):
 
 
 class Attach(_Frozen):
-    """How a peer reaches a port: the vdev arguments of a DPDK program, or a kernel interface."""
+    """How a peer attaches to a port: vdev arguments of a DPDK program, or a kernel interface."""
 
     devargs: str | None = None
     iface: str | None = None
@@ -87,7 +88,7 @@ COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "t
 
 
 class RuleStatistics(_Frozen):
-    """Packets and bytes that a rule has matched, told apart by its cookie."""
+    """Packets and bytes that a rule has matched, identified by its cookie."""
 
     cookie: int
     packets: int
@@ -104,7 +105,7 @@ class WorkerCycles(_Frozen):
 
 
 class SwitchCycles(_Frozen):
-    """What the switch's workers spent. Counters only grow; take two readings and subtract.
+    """Cycles of the switch's workers. Counters only increase; subtract two readings.
 
     `approximate` marks kernel switches: softirq time of whole cores, in clock ticks, converted with
     `tsc_hz`; `source` says where the figures come from.
@@ -129,7 +130,7 @@ class Capabilities(_Frozen):
 
 
 class SwitchSettings(_Frozen):
-    """What a driver is made from. `pci`: some port is a PCI device, so the bus must be scanned."""
+    """The settings of a driver. `pci`: some port is a PCI device, so the bus must be scanned."""
 
     rundir: Path
     prefix: str
@@ -141,7 +142,7 @@ class SwitchSettings(_Frozen):
 
 
 def mask_of(cores: Iterable[int]) -> str:
-    """Cores as a mask in hexadecimal, as DPDK and OVS want them."""
+    """Cores as a mask in hexadecimal, as in options of DPDK and OVS."""
     return hex(sum(1 << core for core in cores))
 
 
@@ -152,14 +153,14 @@ class SwitchDriver(Protocol):
     capabilities: Capabilities
 
     async def start(self) -> bool:
-        """Starts the switch, or adopts the running one: then what it held is still there.
+        """Starts the switch, or adopts the running one with its state.
 
-        Returns True if it was adopted whole, False if it was started anew and holds nothing.
+        Returns True if it was adopted with its state, False if it was started and is empty.
         """
         ...
 
     async def stop(self) -> None:
-        """Ends the switch and removes everything of it from the system."""
+        """Stops the switch and removes everything that it created in the system."""
         ...
 
     async def create_lsi(self, lsi: str) -> None:
@@ -171,7 +172,7 @@ class SwitchDriver(Protocol):
         ...
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
-        """Makes a port; returns when the switch has taken it into service."""
+        """Creates a port; returns when it is in operation."""
         ...
 
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
@@ -190,12 +191,12 @@ class SwitchDriver(Protocol):
         """Installs rules or replaces those of the same identity; returns when all are in force.
 
         Raises:
-            SwitchError: names the first rule that the switch refused, by its label.
+            SwitchError: names the first rule that the switch rejected, by its label.
         """
         ...
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
-        """Removes rules by identity; returns when no packet follows them any more."""
+        """Removes rules by identity; returns when they are no longer in effect."""
         ...
 
     async def port_statistics(self) -> list[PortStatistics]:
@@ -207,7 +208,7 @@ class SwitchDriver(Protocol):
         ...
 
     async def cycles(self) -> SwitchCycles:
-        """What the workers have spent so far."""
+        """Cycles of the workers so far."""
         ...
 
     async def version(self) -> str:
@@ -215,7 +216,7 @@ class SwitchDriver(Protocol):
         ...
 
     def attach(self, port: PortSpec) -> Attach:
-        """How a peer reaches `port`."""
+        """How a peer attaches to `port`."""
         ...
 
     def processes(self) -> tuple[str, ...]:
@@ -232,7 +233,7 @@ class DriverFactory(Protocol):
 
 
 def vdev_devargs(port: PortSpec, options: Mapping[str, str] | None = None) -> str:
-    """The vdev string by which a DPDK program becomes the peer of a memif or vhost-user port.
+    """The vdev argument with which a DPDK program attaches to a memif or vhost-user port.
 
     `{n}` stands for an index that the peer has not used yet. Packed, vectorised virtio is the
     fastest that rte_vhost supports; a ring of 1024 bridges scheduling gaps of about 0.1 ms at 10

@@ -3,7 +3,7 @@
 
 Names and prerequisites are those of OpenFlow 1.3.5, section 7.2.3.7 (table 12). A prerequisite is a
 set of alternatives of other fields' exact values: `ipv4_src` has a meaning only if `eth_type` is
-0x0800. An OpenFlow switch refuses a match that lacks one, so the node checks it first.
+0x0800. An OpenFlow switch rejects a match that lacks one, so the node checks it first.
 """
 
 import ipaddress
@@ -19,7 +19,7 @@ Requirement = tuple[tuple[str, int], ...]
 
 
 class Notation(Enum):
-    """How the value of a field is written outside."""
+    """The text format of a field's value."""
 
     NUMBER = "number"
     MAC = "mac"

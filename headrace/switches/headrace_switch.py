@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of headrace-switch, by the same OVSDB and OpenFlow as Open vSwitch.
 
-Its own are the port types memif and shm, and the control socket with cycles by stage.
+Additions are the port types memif and shm, and the control socket with cycles by stage.
 """
 
 import time

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON-RPC 1.0 over a Unix stream socket, as ovsdb-server (RFC 7047, section 4) and unixctl speak.
+"""JSON-RPC 1.0 over a Unix stream socket, for ovsdb-server (RFC 7047, section 4) and unixctl.
 
 The messages follow each other without any delimiter, so the reader finds the end of each by
 counting braces outside strings. One task reads; requests wait for the answer with their id.
@@ -19,11 +19,11 @@ _INTERESTING = re.compile(rb'["\\{}]')
 
 
 class RpcError(Exception):
-    """The peer answered with an error, or the connection is gone."""
+    """The peer answered with an error, or the connection is closed."""
 
 
 class MessageSplitter:
-    """Cuts a byte stream into top-level JSON objects."""
+    """Splits a byte stream into top-level JSON objects."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
@@ -70,7 +70,7 @@ class JsonRpc:
         """Connects to `socket`, for up to `patience_s` while the peer is still starting.
 
         Raises:
-            RpcError: nobody listens there.
+            RpcError: no process listens on `socket`.
         """
         deadline = asyncio.get_running_loop().time() + patience_s
         while True:
@@ -87,7 +87,7 @@ class JsonRpc:
         return not self._task.done()
 
     def listen(self, listener: Notification) -> None:
-        """Hands every notification (method, params) to `listener`."""
+        """Calls `listener` with every notification (method, params)."""
         self._listener = listener
 
     async def request(self, method: str, *params: Any, timeout_s: float = 30.0) -> Any:
@@ -140,7 +140,7 @@ class JsonRpc:
                     answer.set_result(message.get("result"))
 
     async def close(self) -> None:
-        """Closes the connection; requests that still wait fail."""
+        """Closes the connection; pending requests fail."""
         self._task.cancel()
         self._writer.close()
         await asyncio.gather(self._task, return_exceptions=True)

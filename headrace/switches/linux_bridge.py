@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of the kernel's bridge, for comparison: graphs whose rules join ports in pairs.
 
-A Linux bridge knows no rules, so LSIs, patch ports and rules are kept in a file, and whatever they
-join end to end in both directions becomes one bridge with two members that floods and does not
-learn: a wire. Two rules p0 -> link and link -> v (and back) give one bridge of p0 and v. The file
-is written before the kernel is changed, and every change makes the kernel what the file says, so a
-step can be repeated after a crash.
+A Linux bridge has no rules, so LSIs, patch ports and rules are kept in a file, and each pair of
+ports that they connect end to end in both directions becomes one bridge with two members that
+floods and does not learn: a wire. Two rules p0 -> link and link -> v (and back) give one bridge of
+p0 and v. The file is written before the kernel is changed, and every change brings the kernel to
+the state of the file, so a step can be repeated after a crash.
 
-Physical ports are veth pairs: one end in the bridge, the other for the peer. A VNF's port is a pair
-too; its engine takes the far end away into a network namespace.
+Physical ports are veth pairs: one end is in the bridge, the other is for the peer. A VNF's port is
+a pair too; its engine moves the far end into a network namespace.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def device_name(prefix: str, end: str, *names: str) -> str:
 
 
 def pairs_of(state: _State) -> list[tuple[str, str]]:
-    """The ports that the rules join end to end, both ways; each pair once, sorted."""
+    """The pairs of ports that the rules connect end to end both ways; each once, sorted."""
     step = {rule.in_port: rule.outputs[0] for rule in state.rules.values() if rule.is_plain()}
     peer = {}
     for link in state.links:
@@ -110,7 +110,7 @@ class LinuxBridgeDriver:
         self._lock = asyncio.Lock()
 
     async def start(self) -> bool:
-        """See SwitchDriver. The kernel goes on by itself; adopted if its devices are there."""
+        """See SwitchDriver. The kernel keeps forwarding; adopted if its devices exist."""
         try:
             self._state = _State.model_validate_json(self._file.read_text())
         except FileNotFoundError:
@@ -147,7 +147,7 @@ class LinuxBridgeDriver:
         return Attach(devargs=f"net_af_packet{{n}},iface={peer}", iface=peer)
 
     async def _change(self, what: str) -> None:
-        """Writes the state, then makes the kernel follow it."""
+        """Writes the state, then applies it to the kernel."""
         write_atomically(self._file, self._state.model_dump_json())
         try:
             await asyncio.to_thread(self._reconcile)
@@ -290,7 +290,7 @@ class LinuxBridgeDriver:
         return []
 
     async def cycles(self) -> SwitchCycles:
-        """See SwitchDriver: softirq time of the node's cores, other work's included."""
+        """See SwitchDriver: softirq time of the node's cores, including that of other work."""
         hz = tsc_hz()
         cores = sorted({*self.settings.cores, *self.settings.control_cores})
         return SwitchCycles(
@@ -338,7 +338,7 @@ def _kind(link: Any) -> str:
 
 
 def _quiet(device: str) -> None:
-    """Keeps the kernel from sending IPv6 packets of its own into the wire."""
+    """Keeps the kernel from sending IPv6 packets on the device."""
     setting = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
     if setting.exists():
         setting.write_text("1")

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A small asyncio OpenFlow 1.3 controller for one LSI, over the bridge's own management socket.
+"""A small asyncio OpenFlow 1.3 controller for one LSI, over the bridge's management socket.
 
-Each batch of flow-mods ends with a barrier. OpenFlow answers a bad message with an error of the
-same transaction id and says nothing about a good one, so after the barrier's reply (1.3.5, section
-6.2) every error is known and is reported with the rule that caused it. Message classes and the wire
-codec are os-ken's; the session is ours, because os-ken's own needs its application framework.
+Each batch of flow-mods ends with a barrier. OpenFlow answers an invalid message with an error of
+the same transaction id and does not acknowledge a valid one, so after the barrier's reply (1.3.5,
+section 6.2) every error is known and is reported with the rule that caused it. Message classes and
+the wire codec are os-ken's; the session is ours, because os-ken's requires its application
+framework.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ def encode_match(rule: Rule, ofports: dict[str, int]) -> Any:
 def encode_actions(rule: Rule, ofports: dict[str, int]) -> list[Any]:
     """The OpenFlow action list of a rule.
 
-    Back to where the packet came from goes only by the reserved port IN_PORT (1.3.5, section 4.5).
+    Output to the input port requires the reserved port IN_PORT (1.3.5, section 4.5).
     """
     encoded: list[Any] = []
     for action in rule.actions:
@@ -77,10 +78,10 @@ class OpenFlowSession:
 
     @classmethod
     async def connect(cls, socket: Path, timeout_s: float = 5.0) -> "OpenFlowSession":
-        """Connects to `<bridge>.mgmt` and agrees on OpenFlow 1.3.
+        """Connects to `<bridge>.mgmt` and negotiates OpenFlow 1.3.
 
         Raises:
-            SwitchError: nobody listens, or the peer speaks no OpenFlow 1.3.
+            SwitchError: no process listens, or the peer does not support OpenFlow 1.3.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -100,7 +101,7 @@ class OpenFlowSession:
         except (TimeoutError, asyncio.IncompleteReadError) as error:
             raise SwitchError(f"{socket}: no OpenFlow hello") from error
         if kind != of.OFPT_HELLO or version < of.OFP_VERSION:
-            raise SwitchError(f"{socket}: the switch speaks no OpenFlow 1.3")
+            raise SwitchError(f"{socket}: the switch does not support OpenFlow 1.3")
         return self
 
     @property
@@ -139,10 +140,10 @@ class OpenFlowSession:
             return message
 
     async def install(self, rules: Sequence[Rule], ofports: dict[str, int]) -> None:
-        """Adds or replaces rules; returns when the switch has all of them in force.
+        """Adds or replaces rules; returns when all of them are in effect.
 
         Raises:
-            SwitchError: the switch refused a rule; all others are in force.
+            SwitchError: the switch rejected a rule; all others are in effect.
         """
         mods = []
         for rule in rules:
@@ -163,7 +164,7 @@ class OpenFlowSession:
         await self._modify(rules, mods)
 
     async def remove(self, rules: Sequence[Rule]) -> None:
-        """Removes rules by their cookie, so that a rule can go after its ports have gone."""
+        """Removes rules by their cookie, so that a rule can be removed after its ports."""
         mods = [
             parser.OFPFlowMod(
                 self._datapath,

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of every switch that looks like Open vSwitch from outside: OVSDB and OpenFlow 1.3.
+"""The base of drivers of switches with Open vSwitch's interfaces: OVSDB and OpenFlow 1.3.
 
 It runs its own ovsdb-server with the stock schema and its own switch daemon, both with sockets,
 database and logs below the node's directory, so a system Open vSwitch is never touched. Subclasses
-name the daemon and say how it is configured; nothing else differs.
+define the daemon and its configuration.
 
-Rows made here carry `external_ids:headrace`, and names come from the node, so every operation can
-look whether its work is already done: that makes it repeatable after a crash.
+Rows created here carry `external_ids:headrace`, and names come from the node, so every operation
+can check whether its work is already done, and can be repeated after a crash.
 """
 
 from collections.abc import Sequence
@@ -28,7 +28,7 @@ from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
 from headrace.switches.rules import Rule
 
-_LOCAL_PORT = 65534  # OpenFlow's LOCAL as OVS numbers it
+_LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
 
 
 class OvsFamilyDriver(OvsProcesses):
@@ -39,7 +39,7 @@ class OvsFamilyDriver(OvsProcesses):
     # LSIs, ports, links.
 
     async def create_lsi(self, lsi: str) -> None:
-        """See SwitchDriver: a bridge in fail mode secure, empty of rules."""
+        """See SwitchDriver: a bridge in fail mode secure, without rules."""
         if await self._select("Bridge", ["_uuid"], [["name", "==", lsi]]):
             return
         await self._configure(
@@ -118,10 +118,10 @@ class OvsFamilyDriver(OvsProcesses):
     async def _expect_in_service(self, name: str) -> None:
         rows = await self._select("Interface", ["ofport", "error"], [["name", "==", name]])
         if not rows:
-            raise SwitchError(f"port {name}: it is gone from the database")
+            raise SwitchError(f"port {name}: it was removed from the database")
         if not any(number > 0 for number in from_set(rows[0]["ofport"])):
             reason = " ".join(map(str, from_set(rows[0]["error"]))) or "no reason given"
-            raise SwitchError(f"port {name}: the switch refused it: {reason}")
+            raise SwitchError(f"port {name}: the switch rejected it: {reason}")
 
     async def _remove_port_row(self, lsi: str, name: str) -> None:
         for row in await self._select("Port", ["_uuid"], [["name", "==", name]]):
@@ -227,13 +227,13 @@ class OvsFamilyDriver(OvsProcesses):
 
 
 def _clear_listening_socket(port: PortSpec) -> None:
-    """Removes the socket that a killed switch left where it will listen again."""
+    """Removes the stale socket of a killed switch, which must listen there again."""
     if port.kind is PortKind.MEMIF and port.options.get("role", "server") == "server":
         Path(port.options["socket"]).unlink(missing_ok=True)
 
 
 def dpdk_options(port: PortSpec) -> dict[str, str]:
-    """Options of a `dpdk` interface: `devargs` under OVS's name, all others as they are."""
+    """Options of a `dpdk` interface: `devargs` under OVS's name, all others unchanged."""
     others = {key: value for key, value in port.options.items() if key != "devargs"}
     return {"dpdk-devargs": port.options["devargs"], **others}
 
@@ -249,7 +249,7 @@ def _mutate(table: str, where: list[list[object]], column: str, mutator: str, va
 
 def _port_statistics(lsi: str, name: str, counters: object) -> PortStatistics:
     def count(field: str) -> int:
-        """A counter; all ones means that the switch does not have it (1.3.5, 7.3.5.6)."""
+        """A counter; all ones means that the switch does not support it (1.3.5, 7.3.5.6)."""
         value = int(getattr(counters, field))
         return 0 if value == 0xFFFF_FFFF_FFFF_FFFF else value
 

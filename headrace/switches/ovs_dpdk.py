@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Driver of OVS-DPDK: Debian's ovs-vswitchd-dpdk with the userspace datapath, PMD threads pinned.
 
-The daemon runs in a network namespace of its own. Its datapath always makes kernel tap devices
-(`ovs-netdev` and one for each bridge), which would meet those of another Open vSwitch and stay
-behind after the daemon; in its own namespace they do neither. Ports that matter here need no kernel
-device.
+The daemon runs in a separate network namespace. Its datapath always creates kernel tap devices
+(`ovs-netdev` and one for each bridge), whose names would clash with those of another Open vSwitch,
+and which would remain after the daemon exits; in a namespace neither happens. The ports used here
+need no kernel device.
 
 Busy and idle cycles come from the daemon's unixctl command `dpif-netdev/pmd-stats-show`; the
-counters grow from the start of the daemon, so readings are subtracted and nothing needs to be
-cleared.
+counters increase from the start of the daemon, so readings are subtracted and never reset.
 """
 
 import re
@@ -49,7 +48,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
         self._control = self.directory / "vswitchd.ctl"
 
     def _daemon(self) -> list[str]:
-        # Without the kernel datapath: the one of a system Open vSwitch stays untouched.
+        # Without the kernel datapath: that of a system Open vSwitch is not touched.
         return [
             "/usr/bin/unshare",
             "--net",
@@ -77,7 +76,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
                 "dpdk-socket-limit": str(megabytes),
                 "dpdk-extra": f"{prefix} --huge-unlink=always",
             }
-        # OVS adds --in-memory, which EAL does not allow with --no-huge, unless told --legacy-mem.
+        # OVS adds --in-memory, which EAL does not allow with --no-huge, except with --legacy-mem.
         return {**common, "dpdk-extra": f"{prefix} --no-huge --legacy-mem -m {megabytes}"}
 
     def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The processes of a switch that looks like Open vSwitch: its ovsdb-server and its daemon.
+"""The processes of a switch with Open vSwitch's interfaces: its ovsdb-server and its daemon.
 
-Both have their sockets, database and logs below the node's directory. A daemon that already runs is
-adopted, with whatever it holds; if it has gone, the database begins empty, because the
-next daemon would take up what the last one left there, and the node would not know of it.
+Both have their sockets, database and logs below the node's directory. A running daemon is adopted
+with its state; if it has exited, the database is emptied, because the next daemon would otherwise
+restore the old contents, which the node does not know.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _UNIX_PATH_MAX = 107
 
 
 class OvsProcesses:
-    """OVSDB + OpenFlow; a subclass names the daemon, its configuration, and reads its cycles."""
+    """OVSDB + OpenFlow; a subclass defines the daemon, its configuration, and reads its cycles."""
 
     name: str
     capabilities: Capabilities
@@ -38,7 +38,7 @@ class OvsProcesses:
         self._sessions: dict[str, OpenFlowSession] = {}
         self._connecting = asyncio.Lock()
 
-    # What subclasses say.
+    # Defined by subclasses.
 
     def _daemon(self) -> list[str]:
         """The command line of the switch daemon, in the foreground."""
@@ -60,7 +60,7 @@ class OvsProcesses:
         """See SwitchDriver."""
         raise NotImplementedError
 
-    # Life.
+    # Lifecycle.
 
     @property
     def socket(self) -> Path:
@@ -75,7 +75,7 @@ class OvsProcesses:
         """See SwitchDriver.
 
         Raises:
-            SwitchError: a program is missing or ended at once; names the package or the log.
+            SwitchError: a program is missing or exited at once; names the package or the log.
         """
         if len(str(self.directory / ("x" * 24))) > _UNIX_PATH_MAX:
             raise SwitchError(
@@ -88,8 +88,8 @@ class OvsProcesses:
         self.directory.mkdir(parents=True, exist_ok=True)
         daemon_ran = self.supervisor.find(DAEMON_PROCESS) is not None
         if not daemon_ran:
-            # What a dead daemon left in the database would be taken up by the next one, out of the
-            # node's sight: begin with an empty database.
+            # The next daemon would restore what a previous one left in the database, which the node
+            # does not know: begin with an empty database.
             await self.supervisor.end(DATABASE_PROCESS)
             for stale in self.directory.iterdir():
                 if not stale.is_dir():
@@ -149,7 +149,7 @@ class OvsProcesses:
             raise SwitchError(f"{self.name}: {error}; see {log}") from error
 
     async def _while_alive(self, process: ProcessId, work: Coroutine[None, None, None]) -> None:
-        """Does `work`, which waits for the switch daemon, but no longer than the daemon lives."""
+        """Runs `work`, which waits for the switch daemon; fails if the daemon exits."""
         task = asyncio.create_task(work)
         while not task.done():
             await asyncio.wait([task], timeout=0.1)
@@ -167,7 +167,7 @@ class OvsProcesses:
         remove_remains(self.settings.prefix)
 
     async def close(self) -> None:
-        """Closes this driver's connections; the switch goes on."""
+        """Closes this driver's connections; the switch keeps running."""
         for session in self._sessions.values():
             await session.close()
         self._sessions.clear()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small asyncio OVSDB client (RFC 7047) for the Open_vSwitch database.
 
-It writes configuration and waits until the switch has taken it: each transaction raises
-`Open_vSwitch.next_cfg`, and the switch copies that into `cur_cfg` when it has acted on it, the same
-handshake that ovs-vsctl uses. `cur_cfg` is watched by a monitor, not polled.
+It writes configuration and waits until the switch has applied it: each transaction increments
+`Open_vSwitch.next_cfg`, and the switch copies that into `cur_cfg` when it has applied the change,
+the same handshake that ovs-vsctl uses. `cur_cfg` is monitored, not polled.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ Row = dict[str, Any]
 
 
 class OvsdbError(Exception):
-    """A transaction failed or the switch did not act on it."""
+    """A transaction failed or the switch did not apply it."""
 
 
 def as_map(values: dict[str, str]) -> list[Any]:
@@ -45,7 +45,7 @@ class Ovsdb:
 
     @classmethod
     async def connect(cls, socket: Path, patience_s: float = 5.0) -> "Ovsdb":
-        """Connects and begins to watch the switch's progress.
+        """Connects and monitors `cur_cfg`.
 
         Raises:
             OvsdbError: no server answers on `socket`.
@@ -64,7 +64,7 @@ class Ovsdb:
 
     @property
     def open(self) -> bool:
-        """Whether the connection still stands."""
+        """Whether the connection is open."""
         return self._rpc.open
 
     async def close(self) -> None:
@@ -85,7 +85,7 @@ class Ovsdb:
         """Runs operations as one transaction; returns their results.
 
         Raises:
-            OvsdbError: the database refused one; the text is the server's.
+            OvsdbError: the database rejected one; the text is the server's.
         """
         try:
             results: list[Row] = await self._rpc.request("transact", DATABASE, *operations)
@@ -97,7 +97,7 @@ class Ovsdb:
         return results
 
     async def ensure_root(self) -> None:
-        """Makes the one row of table Open_vSwitch if the database is new."""
+        """Inserts the single row of table Open_vSwitch if the database is new."""
         if not await self.select("Open_vSwitch", ["_uuid"]):
             await self.transact({"op": "insert", "table": "Open_vSwitch", "row": {}})
 
@@ -110,10 +110,10 @@ class Ovsdb:
         return rows
 
     async def configure(self, *operations: Row, timeout_s: float = 30.0) -> None:
-        """Runs a transaction and waits until the switch has acted on it.
+        """Runs a transaction and waits until the switch has applied it.
 
         Raises:
-            OvsdbError: refused, or the switch did not follow in `timeout_s`.
+            OvsdbError: rejected, or not applied within `timeout_s`.
         """
         follow: list[Row] = [
             {

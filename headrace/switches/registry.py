@@ -18,8 +18,8 @@ def make_driver(name: str, settings: SwitchSettings, supervisor: Supervisor) -> 
     """The driver `name`.
 
     Raises:
-        SwitchError: there is no such driver.
+        SwitchError: the name is unknown.
     """
     if name not in DRIVERS:
-        raise SwitchError(f"no switch is called {name!r}; there are: {', '.join(DRIVERS)}")
+        raise SwitchError(f"no switch is called {name!r}; known:{', '.join(DRIVERS)}")
     return DRIVERS[name](settings, supervisor)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A forwarding rule as the node writes it and every switch driver reads it.
+"""A forwarding rule, written by the node and read by every switch driver.
 
 Ports are named, not numbered: a driver looks the number up when it installs the rule, so a rule
-stays true when a switch is restarted and numbers its ports anew.
+stays valid when a switch is restarted and renumbers its ports.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ class FieldMatch(_Frozen):
 
 
 class Output(_Frozen):
-    """Sends the packet, as it is at this point, to a port of the same LSI."""
+    """Sends the packet, as modified so far, to a port of the same LSI."""
 
     kind: Literal["output"] = "output"
     port: str
@@ -56,7 +56,7 @@ Action = Annotated[Output | PushVlan | PopVlan | SetField, Field(discriminator="
 
 
 class Rule(_Frozen):
-    """What `lsi` does with packets that come in at `in_port` and match; no action means drop.
+    """Actions of `lsi` on packets that are received on `in_port` and match; no action means drop.
 
     `cookie` (64 bit) identifies the rule in the switch: see `cookie_of`. `label` is the place in
     the client's document that caused the rule, for errors and statistics.
@@ -77,7 +77,7 @@ class Rule(_Frozen):
 
     @property
     def cookie(self) -> int:
-        """64 bits that name this rule in the switch, derived from its identity."""
+        """64 bits that identify this rule in the switch, derived from its identity."""
         digest = hashlib.blake2b(self.identity.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # all ones is reserved by OpenFlow
 

@@ -2,8 +2,8 @@
 """Typed asyncio client of headrace-traffic: starts the generator, configures it, runs trials.
 
 The control protocol (newline-delimited JSON over a Unix stream socket) is described in
-docs/traffic.md. `TrafficProcess` owns a generator process; `TrafficClient` talks to one that runs
-already:
+docs/traffic.md. `TrafficProcess` owns a generator process; `TrafficClient` connects to one that is
+already running:
 
     async with TrafficProcess(cpu=0) as traffic:
         await traffic.add_port("a", "net_memif0,role=client,socket=/run/x.sock,id=0")
@@ -47,7 +47,7 @@ _Model = TypeVar("_Model", bound=BaseModel)
 
 
 class TrafficError(Exception):
-    """The generator refused, failed, or went away. `code` is its snake_case reason."""
+    """The generator rejected a request, failed, or exited. `code` is its snake_case reason."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(f"{code}: {message}")
@@ -80,7 +80,7 @@ class TrafficClient:
         self._listener = asyncio.create_task(self._listen(self._reader))
 
     async def close(self) -> None:
-        """Closes the socket; calls in flight fail with TrafficError `closed`."""
+        """Closes the socket; pending calls fail with TrafficError `closed`."""
         if self._listener is not None:
             self._listener.cancel()
             await asyncio.gather(self._listener, return_exceptions=True)
@@ -109,7 +109,7 @@ class TrafficClient:
                 future.set_exception(TrafficError("closed", f"{self.control_path}: {why}"))
 
     async def _listen(self, reader: asyncio.StreamReader) -> None:
-        """Hands each reply to the call that waits for it."""
+        """Passes each reply to its pending call."""
         why = "the generator closed the connection"
         try:
             while line := await reader.readline():
@@ -147,7 +147,7 @@ class TrafficClient:
             self._waiting.pop(number, None)
 
     async def ping(self) -> dict[str, Any]:
-        """Program, version, pid and EAL facts of the generator."""
+        """Program, version, pid and EAL status of the generator."""
         answer: dict[str, Any] = await self.call("ping")
         return answer
 
@@ -193,7 +193,7 @@ class TrafficClient:
     ) -> list[PortInfo]:
         """Waits until the links of `names` (default: all ports) are up.
 
-        Raises TrafficError `link_down`, which names those that are not by then.
+        Raises TrafficError `link_down`, which names those that are not.
         """
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
@@ -208,7 +208,7 @@ class TrafficClient:
             if asyncio.get_running_loop().time() > deadline:
                 raise TrafficError(
                     "link_down",
-                    f"no link on {', '.join(down)} after {timeout_s:g} s; is the peer there?",
+                    f"no link on {', '.join(down)} after {timeout_s:g} s; is the peer running?",
                 )
             await asyncio.sleep(0.05)
 
@@ -234,7 +234,7 @@ class TrafficClient:
         `load` is the sum over all streams; a number is packets per second, None as fast as the
         ports take it. `duration_s` may be None if the load says how many packets. Packets of the
         warm-up are not counted; those that come within `drain_s` after the last one sent
-        are. `yield_core` gives the core to others between rounds. A packet that the port would
+        are. `yield_core` yields the core between rounds. A packet that the port would
         not take within `late_bound_us` of its time counts as unsent. With `histograms` the result
         has those of the latencies, which can be merged with other trials'.
         """
@@ -263,7 +263,7 @@ class TrafficClient:
         )
 
     async def read(self) -> TrialResult:
-        """The figures of the run so far; packets on their way count as lost until they arrive."""
+        """The figures of the run so far; packets in flight count as lost until they arrive."""
         return _parse(TrialResult, await self.call("read"))
 
     async def stop(self) -> TrialResult:
@@ -277,7 +277,7 @@ class TrafficClient:
         duration_s: float = 1.0,
         load_pps: float = 1e6,
     ) -> Calibration:
-        """Loops the generator to itself: ceiling per size, latency floor, timing error.
+        """Measures the generator in loopback: ceiling per size, latency floor, timing error.
 
         Later trial results carry the last calibration.
         """
@@ -289,7 +289,7 @@ class TrafficClient:
         )
 
     async def shutdown(self) -> None:
-        """Asks the generator to exit."""
+        """Shuts the generator down."""
         await self.call("shutdown")
 
 
@@ -325,7 +325,7 @@ def _program() -> Path:
 
 
 class TrafficProcess(TrafficClient):
-    """A generator process of our own: started on entry, gone after exit.
+    """A generator process, started on entry and terminated on exit.
 
     `cpu` is the core of its worker, or those of several workers, which share its ports;
     `control_cpu` that of everything else (default: the first of these). `huge=False` runs without

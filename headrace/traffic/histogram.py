@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The generator's latency histograms, merged over streams and trials.
 
-A median of percentiles is no percentile: that of several trials together comes from their merged
-histograms. The buckets are those of dataplane/traffic/measure/histogram.h: each power of two is cut
-into 2^sub_bits of them, so a percentile, given as the middle of its bucket, is right to 0.4 %.
+The median of several percentiles is not a percentile: that of several trials is computed from their
+merged histograms. The buckets are those of dataplane/traffic/measure/histogram.h: each power of two
+is divided into 2^sub_bits of them, so a percentile, given as the middle of its bucket, has an error
+of at most 0.4 %.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class LatencyHistogram(BaseModel):
-    """How often which latency was seen. `min`, `max` and `sum` are in cycles of `hz`, and exact."""
+    """Counts of latencies. `min`, `max` and `sum` are in cycles of `hz`, and exact."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -42,11 +43,11 @@ class LatencyHistogram(BaseModel):
 
     @property
     def mean_ns(self) -> float | None:
-        """Their mean, exact; None without any."""
+        """The exact mean; None if empty."""
         return self._ns(self.sum / self.count) if self.buckets else None
 
     def percentile_ns(self, percent: float) -> float | None:
-        """The least value that at least `percent` (0..100) of the values don't exceed."""
+        """The smallest value that at least `percent` (0..100) of the values don't exceed."""
         if not self.buckets:
             return None
         rank = max(1, math.ceil(percent / 100 * self.count))
@@ -71,10 +72,10 @@ class LatencyHistogram(BaseModel):
         return cycles * 1e9 / self.hz
 
     def __add__(self, other: LatencyHistogram) -> LatencyHistogram:
-        """Both together.
+        """The merged histogram.
 
         Raises:
-            ValueError: they are of different clocks or buckets, as those of two machines.
+            ValueError: they have different clocks or buckets, e.g. of two machines.
         """
         if (self.hz, self.sub_bits) != (other.hz, other.sub_bits):
             raise ValueError("histograms of different clocks can't be merged")
@@ -91,7 +92,7 @@ class LatencyHistogram(BaseModel):
 
 
 def merged(histograms: Iterable[LatencyHistogram]) -> LatencyHistogram:
-    """All of them together; ValueError if there is none, or they are of different clocks."""
+    """The merged histogram; ValueError if there is none, or their clocks differ."""
     first, *others = histograms
     for other in others:
         first = first + other

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What headrace-traffic is told and what it answers, as pydantic models.
+"""Requests and replies of headrace-traffic as pydantic models.
 
 Definitions of the counts and of the latency: docs/traffic.md. Units are in the names. Sizes count
 the frame check sequence, as in RFC 2544: 64 is a buffer of 60 bytes.
@@ -42,7 +42,7 @@ VariedField = Literal[
 
 
 class _Reply(BaseModel):
-    """What the generator answers; unknown members are kept out of the way of older clients."""
+    """A reply of the generator; unknown members are ignored, for compatibility."""
 
     model_config = ConfigDict(extra="ignore", populate_by_name=True)
 
@@ -73,7 +73,7 @@ class Counts(_Reply):
 
     intended = sent + unsent; sent = received + lost. `received` counts unique packets at the
     right port; `duplicated` the further copies; `misdelivered` arrivals at another port.
-    `latency_histogram` is there if the trial was asked for histograms.
+    `latency_histogram` is present if the trial was run with histograms.
     """
 
     intended: int
@@ -93,7 +93,7 @@ class Counts(_Reply):
 
 
 class FrameSizes(_Reply):
-    """The frame sizes of a stream: the name asked for, the sizes, their weights, their mean."""
+    """The frame sizes of a stream: configured name, sizes, weights, mean."""
 
     name: str
     sizes: list[int]
@@ -102,7 +102,7 @@ class FrameSizes(_Reply):
 
 
 class StreamResult(Counts):
-    """What one stream gave."""
+    """The result of one stream."""
 
     name: str
     size: FrameSizes | None = None
@@ -112,11 +112,11 @@ class StreamResult(Counts):
 
 
 class WorkerHealth(_Reply):
-    """How one worker of the generator fared while it sent.
+    """The load of one worker of the generator while it sent.
 
-    `busy_share`: of its cycles, those of rounds that moved packets. `on_core_share`: of the time,
-    that in which the kernel let it run, None while it still sends; else another program had its
-    core, `preemptions` times.
+    `busy_share`: the share of its cycles in rounds that moved packets. `on_core_share`: the share
+    of time in which the kernel ran it, None while it still sends; for the rest another program had
+    its core, which happened `preemptions` times.
     """
 
     busy_share: float
@@ -126,7 +126,7 @@ class WorkerHealth(_Reply):
 
 
 class GeneratorHealth(_Reply):
-    """How the generator itself fared: read it before you blame the device under test.
+    """The load of the generator itself; check it before attributing loss to the device under test.
 
     `busy_share` is that of the busiest worker.
     """
@@ -140,7 +140,7 @@ class GeneratorHealth(_Reply):
 
 
 class CalibrationSize(_Reply):
-    """The generator's ceiling at one frame size, looped to itself."""
+    """The generator's ceiling at one frame size, in loopback."""
 
     size: int
     ceiling_pps: float
@@ -149,9 +149,9 @@ class CalibrationSize(_Reply):
 
 
 class Calibration(_Reply):
-    """What the generator can do with nothing behind it: the ruler's own error.
+    """The generator's own limits and precision, measured in loopback.
 
-    `workers` tells how they fared at `at_pps`, when floor and error were taken.
+    `workers` is their load at `at_pps`, where floor and error were measured.
     """
 
     via: str
@@ -192,7 +192,7 @@ class Zipf(BaseModel):
 
 
 class ReplaySpeed(BaseModel):
-    """Timing of a replay: a capture's own, this many times as fast."""
+    """Timing of a replay: that of the capture, this many times as fast."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -200,7 +200,7 @@ class ReplaySpeed(BaseModel):
 
 
 class StreamSpec(BaseModel):
-    """A stream: packets of one shape from `tx_port`, expected at `rx_port`.
+    """A stream: packets with the same headers from `tx_port`, expected at `rx_port`.
 
     `size` counts the FCS: 64..9018, or an IMIX by name (`imix-nfvbench`, `imix-csit`,
     `imix-genome:<letters>`, RFC 6985). `flows` packets differ in the fields of `vary` (default:
@@ -233,8 +233,8 @@ class StreamSpec(BaseModel):
 class ReplaySpec(BaseModel):
     """A stream that replays the capture `pcap` (a path that the generator can read).
 
-    `timing`: as part of the load ("load"), as captured ("original"), or that many times as fast.
-    With a timing of its own the stream has no part of the load.
+    `timing`: as part of the load ("load"), as captured ("original"), or this many times as fast.
+    With the capture's timing the stream has no share of the load.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -248,7 +248,7 @@ class ReplaySpec(BaseModel):
 
 
 class Load(BaseModel):
-    """How much a trial sends, in one unit, over all streams.
+    """The load of a trial, in one unit, over all streams.
 
     `pps`, or `bps` on the line (layer 1: each frame counts 20 bytes more), or `percent` of
     `line_rate_bps` (default 10 Gbit/s). None of them: as fast as the ports take it; then `packets`

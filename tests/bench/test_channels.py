@@ -64,9 +64,9 @@ def test_untouched_packets_that_circulate_count_both_ways() -> None:
 def test_a_window_without_packets_or_with_damaged_ones_is_no_figure() -> None:
     direct = kind_named("direct")
     suite.check(direct, TOUCHED, window(packets=10, sent=10))
-    with pytest.raises(ChannelError, match="no packets came through"):
+    with pytest.raises(ChannelError, match="no packets arrived"):
         suite.check(direct, TOUCHED, window(sent=3))
-    with pytest.raises(ChannelError, match="1 packets came through damaged"):
+    with pytest.raises(ChannelError, match="1 packets arrived corrupted"):
         suite.check(direct, TOUCHED, window(packets=10, corrupt=1))
     with pytest.raises(ChannelError, match="another length"):
         suite.check(direct, TOUCHED, window(packets=10, foreign=6))
@@ -171,7 +171,7 @@ def test_a_channel_that_cannot_be_says_why(tmp_path: Path) -> None:
 
 def test_bad_options_are_clear_errors() -> None:
     for words, told in (
-        (["--only", "pigeons"], "no kind of channel holds 'pigeons'; there are: veth"),
+        (["--only", "pigeons"], "no kind of channel contains 'pigeons'; known: veth"),
         (["--repeats", "0"], "--repeats"),
         (["--seconds", "0"], "--seconds"),
     ):

@@ -53,6 +53,7 @@ def test_other_words_pass(text: str) -> None:
         ("links->let_go(port)", "let_go", "detach"),
         ("three sub-rooms", "sub-room", "sub-module"),
         ("`control/`: the books", "the books", "control state"),
+        ("device->keep_up();", "keep_up", "update_link"),
     ],
 )
 def test_retired_words_are_named_with_their_replacement(text: str, word: str, instead: str) -> None:

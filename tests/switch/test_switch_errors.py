@@ -226,7 +226,7 @@ def test_one_device_serves_one_port(bystander: Bystander) -> None:
 
 def test_a_patch_says_who_is_missing(bystander: Bystander) -> None:
     assert "valid 'peer'" in bystander.add("p", "type=patch")
-    assert "there is no port q" in bystander.set("p", "options:peer=q")
+    assert "no port q" in bystander.set("p", "options:peer=q")
     assert bystander.switch.interface("p", "ofport") != -1
     assert bystander.add("q", "type=patch", "options:peer=elsewhere") != ""
     assert "q does not lead back here" in bystander.error("p")
@@ -241,7 +241,7 @@ def test_a_patch_says_who_is_missing(bystander: Bystander) -> None:
         ("pmd-cpu-mask", "zz", "hexadecimal"),
         ("pmd-cpu-mask", "0x8000000000000000", "63"),
         ("pmd-maxsleep", "1000000", "10000"),
-        ("emc-insert-inv-prob", "1", "not served"),
+        ("emc-insert-inv-prob", "1", "not supported"),
     ],
 )
 def test_what_is_wrong_with_the_switch_stands_at_each_bridge(
@@ -268,7 +268,7 @@ def test_bridge_columns_that_are_not_served(bystander: Bystander) -> None:
     error = bystander.bridge_status("error")
     for column in ("stp_enable", "flood_vlans", "unheard-of", "datapath-id", "sflow", "protocols"):
         assert column in error
-    assert "OpenFlow10, OpenFlow15: only OpenFlow13 is spoken" in error
+    assert "OpenFlow10, OpenFlow15: only OpenFlow13 is supported" in error
     vsctl("set", "Bridge", bystander.bridge, "protocols=OpenFlow10,OpenFlow13")
     assert "protocols" not in bystander.bridge_status("error")
     for column in ("sflow", "flood_vlans", "other_config", "protocols"):

@@ -12,7 +12,7 @@
 
 namespace headrace::openflow {
 namespace {
-/// Connections of all kinds. Each may hold some 16 MiB at worst (connection.h).
+/// Connections of all kinds. Each may hold up to 16 MiB (connection.h).
 constexpr size_t kMaxPeers = 64;
 }  // namespace
 
@@ -44,7 +44,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     if (!parsed->passive) return fail("{}: a management socket is passive (punix:PATH)", target);
     Result<std::unique_ptr<Listener>> listener = Listener::open(
         io_, *parsed, context_.config.tls, [this, for_snoopers](std::unique_ptr<Stream> stream) {
-          // An operator's tool may stay silent: no probe.
+          // An operator's tool may be idle for any time: no probe.
           add_peer(std::move(stream), nullptr, std::chrono::milliseconds(0), for_snoopers);
         });
     if (!listener) return tl::unexpected<Error>(listener.error());
@@ -73,7 +73,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     for (const auto& gone : links_) {
       if (gone != nullptr) drop_peers_of(gone.get());
     }
-    links_ = std::move(kept);  // sockets of those that went are free now
+    links_ = std::move(kept);  // frees the sockets of removed links
     for (ControllerLink* link : added) link->start();
   }
 
@@ -104,7 +104,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       if (!peer.wants(peer.async.packet_in, static_cast<unsigned>(info.reason))) continue;
       if (peer.link != nullptr && !peer.link->may_send_packet_in()) continue;
       size_t data_len = packet.size();
-      // Where no output action says how much, the connection's configuration does (7.3.2).
+      // Without an output action the connection's configuration gives the length (7.3.2).
       const uint16_t max_len = info.reason == pipeline::PuntReason::invalid_ttl
                                    ? peer.config.miss_send_len
                                    : info.max_len;
@@ -189,7 +189,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     if (peers_.size() >= kMaxPeers) {
       log::warn("openflow: {}: {} connections are open; one more refused", context_.config.name,
                 kMaxPeers);
-      // An active link tries again later; a passive one's client sees its connection closed.
+      // An active link retries later; the client of a passive one sees its connection closed.
       if (link != nullptr) link->lost(false, "too many connections");
       return;
     }
@@ -214,7 +214,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     watch_flows();
   }
 
-  /// Has controllers' messages shown while any peer snoops.
+  /// Taps the controllers' connections while any peer snoops.
   void tap_controllers() {
     const bool wanted = std::any_of(peers_.begin(), peers_.end(),
                                     [](const auto& entry) { return entry.second.snoops; });

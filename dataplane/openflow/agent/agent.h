@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The OpenFlow agent of one LSI: its controllers, its management socket, and what is said there.
+// The OpenFlow agent of one LSI: its controllers, its management socket, and their messages.
 //
-// An agent holds any number of connections: those it makes itself (active controllers, reconnected
-// with back-off), those it accepts (passive controllers, the management socket of ovs-ofctl). Each
-// supports OpenFlow 1.3 only. Requests go to the LSI at once and in order, so that a barrier has
-// nothing left to wait for; asynchronous messages go to every connection whose role and async
-// configuration want them.
+// An agent has any number of connections: those that it makes (active controllers, reconnected with
+// back-off), and those that it accepts (passive controllers, the management socket of ovs-ofctl).
+// Each supports OpenFlow 1.3 only. Requests are applied to the LSI at once and in order, so a
+// barrier is answered immediately; asynchronous messages go to every connection whose role and
+// asynchronous configuration allow them.
 //
 // Thread safety: none. Everything runs on the control thread, which runs the io_context. A slow or
 // hostile peer costs that thread bounded work and memory: a peer that does not read is disconnected
@@ -29,13 +29,13 @@
 
 namespace headrace::openflow {
 
-/// What does not change while an agent lives.
+/// The settings that are constant during the agent's lifetime.
 struct AgentConfig {
   uint64_t datapath_id{0};
-  std::string name;         ///< the bridge's, for the log
+  std::string name;         ///< of the bridge, for the log
   std::string description;  ///< dp_desc; empty: the name
   std::string serial{"None"};
-  TlsCredentials* tls{nullptr};  ///< for ssl: and pssl:; outlives the agent
+  TlsCredentials* tls{nullptr};  ///< for ssl: and pssl:; must outlive the agent
 };
 
 /// One controller as configured in OVSDB's Controller table.
@@ -43,12 +43,12 @@ struct ControllerConfig {
   /// `tcp:IP[:PORT]`, `ssl:IP[:PORT]`, `unix:PATH` (active), `ptcp:[PORT][:IP]`,
   /// `pssl:[PORT][:IP]`, `punix:PATH` (passive).
   std::string target;
-  /// Silence after which the peer is asked by an echo request, and after twice of which it is
-  /// dropped. Zero: never.
+  /// After this time without data the peer is sent an echo request; after twice this time it is
+  /// disconnected. Zero: never.
   std::chrono::milliseconds inactivity_probe{5000};
   std::chrono::milliseconds max_backoff{8000};
-  /// Packet-ins per second that the controller is sent, and how many at once; 0: no limit, and a
-  /// quarter of the rate.
+  /// Limit of packet-ins per second, and the size of a burst; 0: no limit, and a quarter of the
+  /// rate.
   uint32_t packet_in_rate{0};
   uint32_t packet_in_burst{0};
   bool operator==(const ControllerConfig&) const = default;
@@ -64,12 +64,13 @@ struct ControllerStatus {
   std::chrono::seconds since_connect{-1};     ///< negative: never
   std::chrono::seconds since_disconnect{-1};  ///< negative: never
   uint64_t packet_ins_limited{0};             ///< dropped for packet_in_rate
-  uint64_t packet_ins_dropped{0};             ///< dropped, for the controller did not read
+  uint64_t packet_ins_dropped{0};             ///< dropped because the controller did not read
 };
 
 class Agent {
  public:
-  /// `lsi` and `host` must outlive the agent. The agent observes the LSI's ports and flows itself.
+  /// `lsi` and `host` must outlive the agent. The agent registers itself as observer of ports and
+  /// flows.
   Agent(asio::io_context& io, pipeline::Lsi& lsi, AgentHost& host, AgentConfig config);
   /// Closes all connections and removes the Unix sockets listened on.
   ~Agent();
@@ -77,26 +78,28 @@ class Agent {
   Agent& operator=(const Agent&) = delete;
 
   /// Listens on a management socket (`punix:PATH` or a bare path) whose connections are service
-  /// connections: they get packet-ins only when they ask for them (set-config's miss_send_len, as
+  /// connections: they get packet-ins only if they request them (set-config's miss_send_len, as
   /// `ovs-ofctl monitor` does). A stale socket file is replaced.
   Result<> listen(std::string_view target);
 
-  /// Listens on a socket whose connections are shown every message between the switch and its
-  /// controllers, as `ovs-ofctl snoop` asks. Messages that a slow one has no room for are dropped.
+  /// Listens on a socket whose connections get a copy of every message between the switch and its
+  /// controllers, for `ovs-ofctl snoop`. Messages that don't fit in a slow client's queue are
+  /// dropped.
   Result<> listen_for_snoopers(std::string_view target);
 
-  /// Makes the controllers be these; connections of unchanged entries stay. A target that cannot
-  /// be parsed or bound appears in status() with last_error set.
+  /// Replaces the list of controllers; connections of unchanged entries are kept. A target that
+  /// cannot be parsed or bound appears in status() with last_error set.
   void set_controllers(const std::vector<ControllerConfig>& controllers);
   [[nodiscard]] std::vector<ControllerStatus> status() const;
 
-  /// True if any controller (management connections apart) is connected: for fail-mode.
+  /// Whether any controller (management connections excluded) is connected: for fail-mode.
   [[nodiscard]] bool is_connected() const;
 
-  /// Sends a punted packet to every connection that wants it, buffering it where max_len asks so.
+  /// Sends a punted packet to every connection whose configuration allows it, buffered if max_len
+  /// requires it.
   void packet_in(const pipeline::PuntInfo& info, Bytes packet);
 
-  /// Changes the datapath id; connections are closed so that controllers learn it.
+  /// Changes the datapath id; connections are closed, so that controllers read it again.
   void set_datapath_id(uint64_t datapath_id);
   /// Changes dp_desc.
   void set_description(std::string description);

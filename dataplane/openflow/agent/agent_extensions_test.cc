@@ -46,7 +46,7 @@ TEST_F(AgentTest, BundlesAreAllOrNothing) {
             octets(uint32_t{1}, uint16_t{5}, uint16_t{3}));
   EXPECT_EQ(count_flows(), 2u);
 
-  // The second message refers to a group that is not there.
+  // The second message refers to a group that does not exist.
   client.ask(bundle_control(5, 0));
   const pipeline::InstructionList to_group{pipeline::ApplyActions{{pipeline::GroupAction{9}}}};
   client.send(bundle_add(flow_mod(6, 0, 1, make_match({{Field::in_port, 3}}), output_to(1))));
@@ -74,7 +74,7 @@ TEST_F(AgentTest, BundleMisuseIsNamed) {
             error::kBundleClosed);
   EXPECT_EQ(error_for(client, bundle_control(1, 99)), error::kBundleBadType);
   EXPECT_EQ(error_for(client, bundle_control(1, 0, 4)), error::kBundleBadFlags);
-  // Flags that are not those that it was opened with.
+  // Flags that differ from those of the open request.
   client.ask(bundle_control(1, 0));
   EXPECT_EQ(error_for(client, bundle_add(flow_mod(6, 0, 1, make_match({}), {}), 1)),
             error::kBundleBadFlags);
@@ -108,7 +108,8 @@ TEST(Bundles, TogetherHoldNoMoreThanTheirLimits) {
   EXPECT_EQ(add(few, 2), OfError{});
   EXPECT_EQ(add(few, 3), error::kBundleMsgTooMany);
   EXPECT_EQ(add(few, 1), error::kBundleMsgTooMany);
-  EXPECT_EQ(add(few, 2), OfError{}) << "the bundle that had no room is gone with its messages";
+  EXPECT_EQ(add(few, 2), OfError{})
+      << "the bundle that exceeded the limit is removed with its messages";
   Bundles small({.octets = 2 * message.size() + 1});
   EXPECT_EQ(add(small, 1), OfError{});
   EXPECT_EQ(add(small, 2), OfError{});
@@ -184,11 +185,11 @@ TEST_F(AgentTest, MonitorsFlows) {
   Client other(io_, path_);
   other.send(flow_mod(1, 0, 5, make_match({{Field::in_port, 1}}), output_to(2)));
   other.drain();
-  // What is there: one flow, with its instructions.
+  // The initial update: one flow, with its instructions.
   const Message now = watcher.ask(flow_monitor(2, 7, 0b011111));
   EXPECT_EQ(xid_of(now), 2u);
   EXPECT_EQ(event_of(now), 0);
-  // A change of another connection's in full, its own in short, and each request once.
+  // A change of another connection in full, an own change abbreviated, and each request once.
   other.send(flow_mod(3, 0, 5, make_match({{Field::in_port, 1}}), output_to(3), 1));
   other.drain();
   std::vector<Message> told = watcher.drain();
@@ -200,7 +201,7 @@ TEST_F(AgentTest, MonitorsFlows) {
   ASSERT_EQ(told.size(), 2u);
   EXPECT_EQ(Message(told[1].begin() + 24, told[1].end()),
             octets(uint16_t{8}, uint16_t{3}, uint32_t{5}));
-  // Cancelled, it is silent.
+  // Once cancelled, it sends nothing.
   watcher.send(
       make_message(Type::experimenter, 6, octets(kOnfExperimenter, uint32_t{1870}, uint32_t{7})));
   other.send(flow_mod(7, 0, 5, make_match({{Field::in_port, 1}}), output_to(2)));
@@ -219,7 +220,7 @@ TEST_F(AgentTest, MonitorsOfABundleHearOfWhatWasCommitted) {
   EXPECT_TRUE(watcher.drain().empty());
   other.ask(bundle_control(4, 4));
   EXPECT_EQ(watcher.drain().size(), 2u);
-  // One that fails is never told of.
+  // A bundle that fails causes no updates.
   other.ask(bundle_control(5, 0));
   other.send(bundle_add(flow_mod(6, 0, 2, make_match({{Field::in_port, 1}}), output_to(2))));
   const pipeline::InstructionList to_group{pipeline::ApplyActions{{pipeline::GroupAction{9}}}};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: an agent that listens, its LSI, and what clients of it need.
+// For tests: an agent that listens, its LSI, and helpers for its clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class AgentTest : public testing::Test {
   }
   ~AgentTest() override { std::filesystem::remove_all(directory_); }
 
-  /// A connection that gets asynchronous messages, as a controller's does.
+  /// A connection that gets asynchronous messages, like a controller's.
   Client controller() {
     Client client(io_, path_);
     client.send(Type::set_config, 1, octets(uint16_t{0}, uint16_t{0xffff}));
@@ -36,7 +36,7 @@ class AgentTest : public testing::Test {
     const std::vector<Message> answers = client.drain();
     return answers.size() == 1 ? error_of(answers.front()) : OfError{0xfffd, 0};
   }
-  /// The flows, as the number of replies' entries.
+  /// The number of flows.
   size_t count_flows() {
     size_t flows = 0;
     EXPECT_TRUE(switch_.lsi.for_each_flow({}, [&](const pipeline::FlowStats&) { ++flows; }));

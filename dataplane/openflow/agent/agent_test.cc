@@ -123,22 +123,23 @@ TEST_F(AgentTest, TablesMayBeRenamedAndAskedForNoMoreThanTheyOffer) {
     }
     return parts;
   };
-  // What the agent says of itself is a request that it must honour, in as many parts.
+  // The agent's own table features are a valid request, in as many parts.
   std::vector<Message> parts = all_of({ask});
-  ASSERT_GT(parts.size(), 1u) << "else nothing here spans messages";
+  ASSERT_GT(parts.size(), 1u) << "otherwise no request spans messages";
   constexpr size_t kFirstName = 8 + 8;
   parts[0][kFirstName] = 'L';
   parts[0][kFirstName + 1] = '2';
   EXPECT_EQ(all_of(parts), parts);
   EXPECT_EQ(all_of({ask}), parts) << "the name stays";
 
-  // Less is honoured, too: the first table's instructions, one of them twice and one not at all.
+  // A subset is accepted, too: the first table's instructions, one of them twice and one not at
+  // all.
   constexpr size_t kFirstType = 8 + 64 + 4 + 1;
   std::vector<Message> narrower = parts;
   narrower[0][kFirstType + 4] = narrower[0][kFirstType];
   EXPECT_EQ(all_of(narrower), parts);
 
-  // More is not, and a request that never ends is not kept.
+  // A superset is not, and the parts of a request without an end are not kept.
   std::vector<Message> more = parts;
   more[0][kFirstType] = 77;
   for (const Message& part : more) client.send(Type::multipart_request, 9, part);
@@ -161,7 +162,7 @@ TEST_F(AgentTest, PacketInOnlyWhereWanted) {
   EXPECT_EQ(Message(message.end() - static_cast<ptrdiff_t>(frame.size()), message.end()), frame);
   EXPECT_TRUE(silent.drain().empty());
 
-  // Masks: no packet-ins any more.
+  // Masks: no packet-ins from now on.
   client.send(
       Type::set_async, 2,
       octets(uint32_t{0}, uint32_t{0}, uint32_t{7}, uint32_t{7}, uint32_t{15}, uint32_t{0}));
@@ -194,7 +195,7 @@ TEST_F(AgentTest, BuffersWhatTheControllerGetsOnlyTheHeadOf) {
             error::kBufferUnknown);
 }
 
-/// What no output action sends is as long as the connection's miss_send_len says (7.3.2).
+/// The connection's miss_send_len limits a packet-in that no output action causes (7.3.2).
 TEST_F(AgentTest, APacketWhoseTtlEndedIsSizedByTheConnection) {
   const auto configured = [this](uint16_t miss_send_len) {
     Client client(io_, path_);
@@ -216,7 +217,8 @@ TEST_F(AgentTest, APacketWhoseTtlEndedIsSizedByTheConnection) {
     const Message message = client->receive();
     ASSERT_EQ(type_of(message), Type::packet_in);
     Reader reader(Bytes(message).subspan(kHeaderSize));
-    EXPECT_EQ(reader.u32() == pipeline::kNoBuffer, length == 200) << "a head has a buffer";
+    EXPECT_EQ(reader.u32() == pipeline::kNoBuffer, length == 200)
+        << "a truncated packet-in has a buffer";
     EXPECT_EQ(reader.u16(), frame.size());
     EXPECT_EQ(reader.u8(), static_cast<uint8_t>(pipeline::PuntReason::invalid_ttl));
     EXPECT_EQ(Message(message.end() - length, message.end()),
@@ -288,7 +290,7 @@ TEST_F(AgentTest, TellsOfQueues) {
   };
   constexpr size_t kHead = 16;
   constexpr size_t kEntry = 40;
-  // Queue 0 of each port, and port 2's other.
+  // Queue 0 of each port, and port 2's other queue.
   EXPECT_EQ(client.ask(queue_stats(pipeline::kPortAny, kQueueAll)).size(), kHead + 4 * kEntry);
   const Message one = client.ask(queue_stats(2, 7));
   ASSERT_EQ(one.size(), kHead + kEntry);
@@ -315,17 +317,17 @@ TEST_F(AgentTest, OneMasterAndSlavesMayOnlyRead) {
   Client second = controller();
   EXPECT_EQ(type_of(first.ask(role_request(1, Role::master, 10))), Type::role_reply);
   EXPECT_EQ(type_of(second.ask(role_request(1, Role::master, 11))), Type::role_reply);
-  // It is told that it is master no more (EXT-191).
-  const std::vector<Message> told = first.drain();
-  ASSERT_EQ(told.size(), 1u);
-  EXPECT_EQ(Message(told[0].begin() + 8, told[0].end()),
+  // It is notified that it is no longer master (EXT-191).
+  const std::vector<Message> notices = first.drain();
+  ASSERT_EQ(notices.size(), 1u);
+  EXPECT_EQ(Message(notices[0].begin() + 8, notices[0].end()),
             octets(kOnfExperimenter, uint32_t{1911}, uint32_t{3}, uint32_t{0}, uint64_t{11}));
   const Message change = flow_mod(3, 0, 1, make_match({}), output_to(1));
   EXPECT_EQ(error_for(first, change), error::kIsSlave);
   second.send(change);
   EXPECT_TRUE(second.drain().empty());
   EXPECT_EQ(count_flows(), 1u);
-  // A slave reads, and hears of ports only.
+  // A slave can read, and gets port-status messages only.
   EXPECT_EQ(type_of(first.ask(make_message(Type::features_request, 4))), Type::features_reply);
   const Message now = first.ask(role_request(5, Role::no_change, 0));
   EXPECT_EQ(Reader(Bytes(now).subspan(kHeaderSize)).u32(), static_cast<uint32_t>(Role::slave));
@@ -360,7 +362,7 @@ TEST_F(AgentTest, ConnectsAndConnectsAgain) {
   auto client = std::make_unique<Client>(io_, accept());
   EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
   EXPECT_EQ(agent_.status().front().state, "ACTIVE");
-  // The same list again: the connection stays.
+  // The same list again: the connection is kept.
   agent_.set_controllers({config});
   EXPECT_TRUE(client->drain().empty());
   client.reset();
@@ -392,7 +394,7 @@ TEST_F(AgentTest, CountsPacketInsThatAControllerIsTooSlowFor) {
   const Message packet(1400);
   uint64_t sent = 0;
   while (agent_.status().front().packet_ins_dropped < 10 && sent < 100'000) {
-    agent_.packet_in(info, packet);  // nothing is written meanwhile
+    agent_.packet_in(info, packet);  // the agent does not write meanwhile
     ++sent;
   }
   EXPECT_EQ(agent_.status().front().packet_ins_dropped, 10u);
@@ -409,7 +411,7 @@ TEST_F(AgentTest, ShowsSnoopersWhatControllersSay) {
   EXPECT_EQ(error_of(snooper.ask(make_message(Type::features_request, 1))),
             error::kRequestNotPermitted);
   Client late(io_, directory_ + "/passive");
-  // The hellos of the late one.
+  // The hellos of the second connection.
   EXPECT_EQ(type_of(snooper.receive()), Type::hello);
   EXPECT_EQ(type_of(snooper.receive()), Type::hello);
   for (Client* client : {&operators_tool, &early, &late}) {
@@ -428,7 +430,7 @@ TEST_F(AgentTest, ListensForControllers) {
   EXPECT_TRUE(test::run_until(io_, [&] { return agent_.is_connected(); }));
   const std::vector<ControllerStatus> status = agent_.status();
   EXPECT_TRUE(status[0].is_connected);
-  EXPECT_NE(status[1].last_error.find("no IP address"), std::string::npos);
+  EXPECT_NE(status[1].last_error.find("not an IP address"), std::string::npos);
   EXPECT_NE(status[2].last_error.find("TLS"), std::string::npos);
 }
 
@@ -438,7 +440,7 @@ TEST_F(AgentTest, SpeaksTlsWithControllersThatShowACertificate) {
   Agent agent(io_, switch_.lsi, host_, {1, "br1", "", "None", &ours});
   asio::ip::tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
   agent.set_controllers({{fmt::format("ssl:127.0.0.1:{}", acceptor.local_endpoint().port())}});
-  // Without a certificate it says so, and tries again.
+  // Without a certificate the error is in the status, and the link retries.
   EXPECT_TRUE(test::run_until(io_, [&] { return !agent.status().front().last_error.empty(); }));
   EXPECT_NE(agent.status().front().last_error.find("certificate"), std::string::npos);
   ours.set_files(authority.make("switch"));

@@ -51,7 +51,7 @@ OfResult<Bundles::Bundle*> Bundles::open(uint32_t bundle_id, uint16_t flags) {
   return &bundle;
 }
 
-bool Bundles::has_room_for(size_t octets) const {
+bool Bundles::fits(size_t octets) const {
   size_t messages = 1;
   for (const auto& [id, bundle] : bundles_) {
     messages += bundle.items.size();
@@ -119,7 +119,7 @@ OfResult<> Bundles::add(const BundleAdd& request, uint32_t xid) {
   };
   if (bundle.closed) return refuse(error::kBundleClosed);
   if (request.flags != bundle.flags) return refuse(error::kBundleBadFlags);
-  if (!has_room_for(request.message.size())) return refuse(error::kBundleMsgTooMany);
+  if (!fits(request.message.size())) return refuse(error::kBundleMsgTooMany);
   OfResult<BundleItem> item = decode_item(header, request.message.subspan(kHeaderSize));
   if (!item) return of_fail(item.error());
   bundle.items.push_back(std::move(*item));

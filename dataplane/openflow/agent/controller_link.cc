@@ -107,7 +107,7 @@ bool ControllerLink::may_send_packet_in() {
   const nanoseconds each = nanoseconds(std::chrono::seconds(1)) / config_.packet_in_rate;
   const uint32_t burst =
       config_.packet_in_burst != 0 ? config_.packet_in_burst : config_.packet_in_rate / 4;
-  // Virtual scheduling: sent packets pay for time to come, as far ahead as the burst allows.
+  // Virtual scheduling: each packet advances the time, ahead of the clock by at most the burst.
   const auto now = std::chrono::steady_clock::now();
   const auto from = std::max(packet_ins_paid_until_, now);
   if (from - now > each * std::max(burst, 1u) - each) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Each error of the specification (OpenFlow 1.3.5, section 7.4.4) that can happen here, and the
-// message that provokes it. Elsewhere: versions (connection_test.cc), bundles and flow monitors
-// (agent_extensions_test.cc). Nowhere: running out of a bundle's messages, which takes a million of
-// them. What can't happen here:
-// codes of features that are all there or whose lack has a code of its own (UNSUP_*, CANT_*,
-// BAD_METADATA...), and BAD_QUEUE, for a queue may be made after the flow that sets it.
+// Each error of the specification (OpenFlow 1.3.5, section 7.4.4) that can occur here, and a
+// message that provokes it. Tested elsewhere: versions (connection_test.cc), bundles and flow
+// monitors (agent_extensions_test.cc). Not tested: the limit of a bundle's messages, which takes a
+// million of them. Errors that can't occur: those of features that are all supported or whose
+// absence has another code (UNSUP_*, CANT_*, BAD_METADATA...), and BAD_QUEUE, since a queue may be
+// created after the flow that sets it.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
@@ -279,7 +279,7 @@ class Errors : public testing::TestWithParam<Case> {
     EXPECT_TRUE(agent_.listen(directory_ + "/br.mgmt"));
   }
   ~Errors() override { std::filesystem::remove_all(directory_); }
-  /// The one error that a message is answered with.
+  /// The one error with which a message is answered.
   OfError error_for(test::Client& client, const Message& message) {
     client.send(message);
     const std::vector<Message> answers = client.drain();
@@ -305,7 +305,7 @@ TEST_P(Errors, IsNamed) {
 INSTANTIATE_TEST_SUITE_P(Specification, Errors, testing::ValuesIn(all_cases()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-/// Those that need something to be there first.
+/// Errors that require existing state.
 class ErrorsAfterwards : public Errors {};
 
 TEST_F(ErrorsAfterwards, Flows) {
@@ -331,7 +331,7 @@ TEST_F(ErrorsAfterwards, Meters) {
   EXPECT_EQ(error_for(client, meter(0, 1, 9, band(1, 5))), of_error::kMeterExists);
 }
 
-/// The test's LSI has room for 1000 of each.
+/// The test's LSI has a capacity of 1000 each.
 TEST_F(ErrorsAfterwards, FullTables) {
   test::Client client = connect();
   const auto nth = [](uint32_t n) { return flow(raw_match(oxm(0, octets(n))), {}); };
@@ -339,7 +339,7 @@ TEST_F(ErrorsAfterwards, FullTables) {
   EXPECT_TRUE(client.drain().empty());
   EXPECT_EQ(error_for(client, nth(1001)), of_error::kFlowModTableFull);
   client.send(nth(7));
-  EXPECT_TRUE(client.drain().empty()) << "a flow that is there is replaced";
+  EXPECT_TRUE(client.drain().empty()) << "an existing flow is replaced";
 }
 
 TEST_F(ErrorsAfterwards, OutOfGroups) {
@@ -349,7 +349,7 @@ TEST_F(ErrorsAfterwards, OutOfGroups) {
   EXPECT_EQ(error_for(client, group(0, 0, 1001)), of_error::kGroupOutOfGroups);
   client.send(group(2, 0, 7));
   client.send(group(0, 0, 1001));
-  EXPECT_TRUE(client.drain().empty()) << "there is room again";
+  EXPECT_TRUE(client.drain().empty()) << "there is space again";
 }
 
 TEST_F(ErrorsAfterwards, OutOfMeters) {
@@ -359,7 +359,7 @@ TEST_F(ErrorsAfterwards, OutOfMeters) {
   EXPECT_EQ(error_for(client, meter(0, 1, 1001, band(1, 5))), of_error::kMeterOutOfMeters);
   client.send(meter(2, 1, 7));
   client.send(meter(0, 1, 1001, band(1, 5)));
-  EXPECT_TRUE(client.drain().empty()) << "there is room again";
+  EXPECT_TRUE(client.drain().empty()) << "there is space again";
 }
 
 TEST_F(ErrorsAfterwards, Roles) {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flow monitors of one connection.
 //
-// Source: ONF extension EXT-187. A connection that does not read its updates is
-// closed (Connection::send_notice) rather than paused: it can ask again, for all flows, at once.
+// Source: ONF extension EXT-187. A connection that does not read its updates is closed
+// (Connection::send_notice) rather than paused: it can request all flows again when it reconnects.
 #pragma once
 
 #include <cstdint>
@@ -19,14 +19,15 @@ class FlowMonitors {
  public:
   static constexpr size_t kMax = 256;
 
-  /// Adds all or none; an id that is taken is MONITOR_EXISTS. The messages tell of the flows that
-  /// are there, of which each is named once.
+  /// Adds all or none; if an id exists already, MONITOR_EXISTS. The result is the updates about the
+  /// existing flows, each flow once.
   OfResult<std::vector<Message>> add(const std::vector<FlowMonitor>& monitors,
                                      const pipeline::Lsi& lsi, uint32_t xid);
-  /// UNKNOWN_MONITOR if there is none of this id.
+  /// UNKNOWN_MONITOR if the id does not exist.
   OfResult<> cancel(uint32_t id);
 
-  /// The message about a change, if any. `own_xid`: the connection's own request made it.
+  /// The update message about a change, if any. `own_xid`: set if this connection's request caused
+  /// it.
   std::optional<Message> update(const pipeline::FlowStats& flow, pipeline::FlowChange change,
                                 pipeline::FlowRemovedReason reason,
                                 std::optional<uint32_t> own_xid);
@@ -35,7 +36,7 @@ class FlowMonitors {
 
  private:
   std::map<uint32_t, FlowMonitor> monitors_;
-  std::optional<uint32_t> abbreviated_;  ///< the last request of its own that it was told of
+  std::optional<uint32_t> abbreviated_;  ///< the last own request that an update was sent for
 };
 
 }  // namespace headrace::openflow

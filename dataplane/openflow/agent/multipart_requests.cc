@@ -16,7 +16,7 @@
 namespace headrace::openflow {
 namespace {
 
-/// Octets of a request that spans messages; all tables' features are half of it.
+/// Maximum octets of a request that spans messages; the features of all tables take half of it.
 constexpr size_t kMaxParts = 1u << 20;
 
 /// A multipart request being answered.
@@ -69,8 +69,8 @@ OfResult<> tables(Exchange& exchange) {
   return {};
 }
 
-/// Every table can do everything, always; so a request is honoured if it asks for no more, and what
-/// it changes is names.
+/// Every table always supports everything, so a request is accepted if it asks for no more, and can
+/// change only names.
 OfResult<> set_table_features(Exchange& exchange) {
   OfResult<std::vector<TableFeatures>> asked = decode_table_features(exchange.body);
   if (!asked) return of_fail(asked.error());
@@ -90,7 +90,7 @@ OfResult<> set_table_features(Exchange& exchange) {
     if (!offer) return of_fail(offer.error());
     if (!satisfies(offer->front(), each)) return of_fail(error::kFeaturesBadArgument);
   }
-  // A table that is not named would have to go.
+  // A table that is not listed would have to be removed.
   if (names.size() != tables.size()) return of_fail(error::kFeaturesNotPermitted);
   exchange.context.table_names = std::move(names);
   return {};
@@ -141,7 +141,7 @@ OfResult<> queues(Exchange& exchange) {
   if (!ports) return of_fail(error::kQueueBadPort);
   size_t found = 0;
   for (const pipeline::PortStats& port : *ports) {
-    // The one queue of a port without queues is all of the port.
+    // A port without queues is reported as one queue with the port's counters.
     const bool whole = exchange.context.host.queues(port.number).empty();
     for (const QueueState& queue : queues_of(exchange.context.host, port.number)) {
       if (request->queue_id != kQueueAll && request->queue_id != queue.id) continue;
@@ -243,12 +243,12 @@ OfResult<> dispatch(MultipartType type, Exchange& exchange) {
     case MultipartType::port_desc:
       return port_descs(exchange);
     case MultipartType::experimenter:
-      break;  // handle_multipart() saw to it
+      break;  // handled by handle_multipart()
   }
   return of_fail(error::kBadMultipart);
 }
 
-/// Experimenters' requests; the only one is the flow monitor's.
+/// Experimenter requests; the only one is the flow monitor's.
 OfResult<> experimenter(AgentContext& context, Peer& peer, uint32_t xid, Bytes body) {
   Reader reader(body);
   const uint32_t id = reader.u32();

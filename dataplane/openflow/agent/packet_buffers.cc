@@ -9,7 +9,7 @@ std::optional<uint32_t> PacketBuffers::put(pipeline::PortNo in_port, Bytes data)
   Slot& slot = slots_[next_ % kCount];
   const Clock::time_point now = Clock::now();
   if (slot.full && now - slot.since < kKeep) return std::nullopt;
-  // Ids go on past the ring's end, so that a late answer does not send a newer packet.
+  // Ids continue beyond the ring's size, so that a late reference can't release a newer packet.
   slot.id = next_;
   slot.full = true;
   slot.since = now;

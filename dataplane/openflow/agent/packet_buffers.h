@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Packets kept for the controller, which got only their beginning and may send them on by id.
-//
+// Buffers packets of which the controller got only the beginning, so that it can refer to them by
+// id.
 // Source: OpenFlow 1.3.5, section 6.1.2 (packet buffering).
 #pragma once
 
@@ -16,8 +16,8 @@
 
 namespace headrace::openflow {
 
-/// A ring of packets. A slot is reused once its packet was taken or is older than kKeep, so an id
-/// that was never answered costs nothing for long.
+/// A ring of packets. A slot is reused once its packet was taken or is older than kKeep, so a
+/// controller that never refers to a buffer can't exhaust the ring.
 class PacketBuffers {
  public:
   static constexpr size_t kCount = 256;
@@ -28,10 +28,10 @@ class PacketBuffers {
     std::vector<uint8_t> data;
   };
 
-  /// Keeps a copy; nothing if all slots hold young packets.
+  /// Stores a copy and returns its id; nothing if no slot can be reused.
   std::optional<uint32_t> put(pipeline::PortNo in_port, Bytes data);
-  /// Hands out a kept packet; BUFFER_EMPTY if it was taken already, BUFFER_UNKNOWN if the id names
-  /// none.
+  /// Removes and returns a packet; BUFFER_EMPTY if it was taken already, BUFFER_UNKNOWN if the id
+  /// is unknown.
   OfResult<Packet> take(uint32_t id);
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an agent remembers of one connection: role, asynchronous configuration, bundles,
-// flow monitors.
+// The state of one connection of an agent: role, asynchronous configuration, bundles, flow
+// monitors.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct Peer {
   Bundles bundles;
   FlowMonitors monitors;
 
-  /// Parts so far of a request that spans messages: table features.
+  /// Parts received so far of a request that spans messages: table features.
   struct Parts {
     uint32_t xid{0};
     Message body;
@@ -36,11 +36,11 @@ struct Peer {
   Parts parts;
 
   /// A service connection (accepted, not made by us) begins with miss_send_len 0 and then gets no
-  /// asynchronous messages, as in Open vSwitch; else `ovs-ofctl dump-flows` would be sent
+  /// asynchronous messages, as in Open vSwitch; otherwise `ovs-ofctl dump-flows` would be sent
   /// packet-ins.
   bool service{false};
 
-  /// It is shown what controllers and switch say to each other, and may ask for nothing.
+  /// Gets copies of the messages between controllers and switch, and may send no requests.
   bool snoops{false};
 
   [[nodiscard]] bool is_slave() const { return role == Role::slave; }

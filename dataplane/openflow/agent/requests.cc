@@ -19,7 +19,7 @@ using pipeline::FlowMod;
 
 constexpr size_t kEthernetHeader = 14;
 
-/// One message and where it came from.
+/// One message and its connection.
 struct Request {
   AgentContext& context;
   Peer& peer;
@@ -50,7 +50,7 @@ OfResult<> features(const Request& request) {
 OfResult<> set_config(const Request& request) {
   OfResult<SwitchConfig> config = decode_switch_config(request.body);
   if (!config) return of_fail(config.error());
-  // Fragments are treated alike for all; each connection has a miss_send_len of its own.
+  // Fragment handling is common to all connections; miss_send_len is per connection.
   if (!request.context.host.set_fragments(static_cast<pipeline::FragmentMode>(config->flags))) {
     return of_fail(error::kConfigNotPermitted);
   }
@@ -66,7 +66,8 @@ OfResult<> send_packet(const Request& request, pipeline::PortNo in_port,
   }
   OfResult<std::unique_ptr<pipeline::ActionProgram>> program = request.context.lsi.compile(actions);
   if (!program) return of_fail(program.error());
-  // A full way to the worker is a loss like any on a full queue; the host counts it.
+  // If the queue to the worker is full, the packet is lost as on any full queue; the host counts
+  // it.
   request.context.host.packet_out(in_port, std::move(*program), packet);
   return {};
 }
@@ -152,7 +153,7 @@ OfResult<> queue_config(const Request& request) {
   return {};
 }
 
-/// Section 6.3.6: master and slave requests carry a generation id that must not go back.
+/// Section 6.3.6: master and slave requests carry a generation id that must not decrease.
 OfResult<> role(const Request& request) {
   OfResult<RoleRequest> asked = decode_role_request(request.body);
   if (!asked) return of_fail(asked.error());
@@ -187,14 +188,14 @@ OfResult<> bundle_control(const Request& request, Bytes body) {
     request.peer.connection->send_error(header->xid, failure.error, failure.message);
   }
   if (!done) return done;
-  // Each reply type is its request's successor.
+  // The number of each reply type is that of its request + 1.
   control->type = static_cast<BundleControlType>(static_cast<uint16_t>(control->type) + 1);
   request.reply(encode_bundle_control(request.xid, *control));
   return {};
 }
 
-/// Open vSwitch's NXT_SET_PACKET_IN_FORMAT asks for a form of packet-ins; there is the standard's.
-/// A tool that would like another goes on with this one when it is refused.
+/// Open vSwitch's NXT_SET_PACKET_IN_FORMAT selects a form of packet-ins; only the standard form is
+/// supported. A tool whose request for another is rejected falls back to this one.
 OfResult<> nicira(uint32_t type, Bytes body) {
   constexpr uint32_t kSetPacketInFormat = 16;
   constexpr uint32_t kStandardFormat = 0;
@@ -229,7 +230,7 @@ OfResult<> experimenter(const Request& request) {
   return of_fail(error::kBadExpType);
 }
 
-/// True for messages that fill or commit a bundle.
+/// Whether a message fills or commits a bundle.
 bool is_of_bundle(Bytes body) {
   Reader reader(body);
   const uint32_t id = reader.u32();
@@ -237,7 +238,7 @@ bool is_of_bundle(Bytes body) {
   return id == kOnfExperimenter && (type == kBundleControl || type == kBundleAddMessage);
 }
 
-/// True for table features with a body, which asks to set them.
+/// Whether table features have a body, which is a request to set them.
 bool is_setting_of_tables(Bytes body) {
   const OfResult<MultipartRequest> request = decode_multipart_request(body);
   return request && request->type == MultipartType::table_features && !request->body.empty();
@@ -285,7 +286,7 @@ OfResult<> get_async(const Request& request) {
 OfResult<> dispatch(const Request& request, const Header& header) {
   switch (header.type) {
     case Type::error:
-      return {};  // a peer's complaint about us is not answered
+      return {};  // a peer's error message is not answered
     case Type::experimenter:
       return experimenter(request);
     case Type::features_request:

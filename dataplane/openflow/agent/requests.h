@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Requests to the LSI: each message type, what it does, and the answer or error.
+// Requests to the LSI: handles each message type and sends the reply or error.
 //
-// Everything is done when handle() returns, so a barrier is answered at once and in order.
+// Every request is completed when its handler returns, so a barrier is answered at once and in
+// order.
 //
-// Thread safety: none; the control thread.
+// Thread safety: none; used by the control thread only.
 #pragma once
 
 #include <cstdint>
@@ -20,33 +21,33 @@
 
 namespace headrace::openflow {
 
-/// What the agent's connections share.
+/// The state shared by the agent's connections.
 struct AgentContext {
   pipeline::Lsi& lsi;
   AgentHost& host;
   AgentConfig config;
   PacketBuffers buffers;
   std::optional<uint64_t> generation_id;  ///< of the last master or slave request
-  /// Whose request is being answered: a flow monitor may want to know its own changes apart.
+  /// The request being processed: flow monitors can distinguish changes of their own connection.
   struct Requester {
     const Peer* peer{nullptr};
     uint32_t xid{0};
   };
   Requester requester;
-  /// A peer has other flow monitors than before.
+  /// Called when a peer's flow monitors have changed.
   std::function<void()> monitors_changed;
-  /// A peer became master: all other masters become slaves.
+  /// Called when a peer became master: all other masters become slaves.
   std::function<void(const Peer&)> demote_others;
-  std::map<uint8_t, std::string> table_names{};  ///< as controllers have set them
+  std::map<uint8_t, std::string> table_names{};  ///< set by controllers
 };
 
-/// Answers one message (header included) of a ready peer.
+/// Processes one message (header included) of a ready peer.
 void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message);
 
-/// A port's queues; queue 0, without counts, if the host knows of none.
+/// A port's queues; queue 0, without counters, if the host has none.
 std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port);
 
-/// Answers a multipart request.
+/// Processes a multipart request.
 OfResult<> handle_multipart(AgentContext& context, Peer& peer, uint32_t xid, Bytes body);
 
 }  // namespace headrace::openflow

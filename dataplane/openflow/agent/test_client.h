@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: an agent on an LSI whose packets stay in memory, and clients that speak to it.
+// For tests: an agent on an LSI whose packets stay in memory, and OpenFlow clients.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@
 
 namespace headrace::openflow::test {
 
-/// Runs packet-outs at once, on the test's executor.
+/// Executes packet-outs at once, on the test's executor.
 class DirectHost final : public AgentHost {
  public:
   explicit DirectHost(pipeline::test::TestSwitch& of) : switch_(of) {}
@@ -35,7 +35,7 @@ class DirectHost final : public AgentHost {
   pipeline::test::TestSwitch& switch_;
 };
 
-/// Runs `io` until `condition` or the limit; true if the condition came about.
+/// Runs `io` until `condition` holds or the limit has passed; returns whether it holds.
 template <typename Condition>
 bool run_until(asio::io_context& io, Condition condition,
                std::chrono::milliseconds limit = std::chrono::seconds(5)) {
@@ -47,7 +47,7 @@ bool run_until(asio::io_context& io, Condition condition,
   return condition();
 }
 
-/// One controller's end of a connection, hello done. Echo requests are answered.
+/// The controller's end of a connection, after hello. Echo requests are answered.
 class Client {
  public:
   using Local = asio::local::stream_protocol;
@@ -63,12 +63,12 @@ class Client {
   }
   /// The next message; empty if none comes within the limit.
   Message receive(std::chrono::milliseconds limit = std::chrono::seconds(5));
-  /// Sends and returns the next message.
+  /// Sends a message and returns the next one received.
   Message ask(const Message& message) {
     send(message);
     return receive();
   }
-  /// Sends a barrier and returns all that came before its reply.
+  /// Sends a barrier and returns all messages before its reply.
   std::vector<Message> drain();
   /// True once the agent has closed the connection.
   bool closed();
@@ -90,10 +90,10 @@ inline Type type_of(const Message& message) {
 inline uint32_t xid_of(const Message& message) {
   return decode_header(message)->xid;
 }
-/// The error that a message reports; {0xfffe, 0} if it is none.
+/// The error that a message reports; {0xfffe, 0} if it isn't an error.
 OfError error_of(const Message& message);
 
-/// Joins octets: numbers of 1, 2, 4 or 8 octets by their type.
+/// Concatenates numbers of 1, 2, 4 or 8 octets, depending on their types.
 template <typename... Numbers>
 Message octets(Numbers... numbers) {
   Message out;
@@ -110,7 +110,7 @@ inline Message operator+(Message left, const Message& right) {
   return left;
 }
 
-/// An OFPT_FLOW_MOD: add, or what `command` says.
+/// An OFPT_FLOW_MOD: add, or another `command`.
 Message flow_mod(uint32_t xid, uint8_t table, uint16_t priority, const match::Match& match,
                  const pipeline::InstructionList& instructions, uint8_t command = 0,
                  uint16_t flags = 0, uint32_t buffer_id = pipeline::kNoBuffer);

@@ -20,7 +20,7 @@ OfResult<Action> decode_experimenter(Reader& body, ActionContext context) {
   uint16_t subtype = body.u16();
   Action::Form come_as = Action::Form::own;
   if (experimenter == pipeline::kNiciraExperimenter && subtype == pipeline::kNoteSubtype) {
-    // A note that begins with our id holds one of our actions: see experimenter.h.
+    // A note that begins with our experimenter id contains one of our actions: see experimenter.h.
     experimenter = body.u32();
     subtype = body.u16();
     if (experimenter != pipeline::kHeadraceExperimenter || !body.ok()) {
@@ -36,7 +36,7 @@ OfResult<Action> decode_experimenter(Reader& body, ActionContext context) {
   OfResult<Action> action = found.form->decode(body, context);
   if (!action) return action;
   if (!body.ok()) return of_fail(error::kActionBadLen);
-  // A note's length is padded with zeros; an action's own is exact.
+  // A note is padded with zeros; an experimenter action has its exact length.
   const bool note = come_as == Action::Form::note;
   if (note ? body.left() >= 8 || !pipeline::all_zero(body.rest()) : body.left() > 0) {
     return of_fail(error::kActionBadLen);

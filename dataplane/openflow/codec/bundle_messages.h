@@ -31,7 +31,7 @@ struct BundleControl {
   BundleControlType type{BundleControlType::open_request};
   uint16_t flags{0};
 };
-/// `body` is what follows experimenter and exp_type.
+/// `body` follows experimenter and exp_type.
 OfResult<BundleControl> decode_bundle_control(Bytes body);
 Message encode_bundle_control(uint32_t xid, const BundleControl& control);
 

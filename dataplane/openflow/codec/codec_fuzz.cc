@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: every decoder over the same octets, and what decodes must encode and decode
-// again to the same.
+// libFuzzer target: every decoder on the same octets; decoded messages must be unchanged by
+// encoding and decoding them again.
 #include <cstdlib>
 
 #include "openflow/codec/actions.h"

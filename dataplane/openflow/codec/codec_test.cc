@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The codec against octets that os-ken made (testdata/codec.txt).
+// The codec compared with messages encoded by os-ken (testdata/codec.txt).
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -279,7 +279,7 @@ TEST(Codec, TableFeaturesFitAndAreWellFormed) {
 
 // --- properties ------------------------------------------------------------------------------
 
-/// Whatever the octets, decoding ends with a value or an error, and never reads outside (ASan).
+/// Decoding any octets returns a value or an error, and never reads out of bounds (ASan).
 TEST(CodecProperty, MutatedMessagesNeverBreakTheDecoder) {
   std::mt19937 random(1);
   std::vector<Fixture> fixtures = load_fixtures("flow_mod");
@@ -303,7 +303,7 @@ TEST(CodecProperty, MutatedMessagesNeverBreakTheDecoder) {
   EXPECT_GT(accepted, 0u);
 }
 
-/// A flow-mod that decodes can be reported and read again with the same meaning.
+/// A flow-mod that can be decoded can be reported and read again with the same meaning.
 TEST(CodecProperty, WhatDecodesEncodesToItself) {
   std::mt19937 random(2);
   const std::vector<Fixture> fixtures = load_fixtures("flow_mod");

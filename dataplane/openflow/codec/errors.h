@@ -108,7 +108,7 @@ inline constexpr OfError kFeaturesBadLen{13, 3};
 inline constexpr OfError kFeaturesBadArgument{13, 4};
 inline constexpr OfError kFeaturesNotPermitted{13, 5};
 
-// OpenFlow 1.4's numbers: EXT-187, which brings flow monitors to 1.3, has none of its own.
+// OpenFlow 1.4's numbers: EXT-187, which adds flow monitors to 1.3, defines none.
 inline constexpr OfError kMonitorExists{16, 1};
 inline constexpr OfError kUnknownMonitor{16, 3};
 inline constexpr OfError kMonitorBadFlags{16, 5};

@@ -125,7 +125,7 @@ TEST(ExperimenterActions, ErrorsAreTheOnesOfTheSpecification) {
   octets.back() = 1;
   EXPECT_EQ(error_of(octets), error::kActionBadLen);
   octets = as_note(kPopGtpu);
-  octets[11] = 0;  // somebody else's note
+  octets[11] = 0;  // another vendor's note
   EXPECT_EQ(error_of(octets), error::kActionBadExperimenter);
 }
 

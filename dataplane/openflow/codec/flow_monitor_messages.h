@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flow monitors on the wire: what a controller asks to be told of, and what it is told.
+// Encoding and decoding of flow monitors: a controller's requests and the updates sent to it.
 //
-// Source: ONF extension EXT-187 (the 1.3 form of OpenFlow 1.4's flow monitors), in Open vSwitch's
-// reading: a match is a whole ofp_match, its length without padding stands before it, and
-// instructions follow it, not actions.
+// Source: ONF extension EXT-187 (the 1.3 form of OpenFlow 1.4's flow monitors), as implemented by
+// Open vSwitch: a match is a whole ofp_match, preceded by its length without padding, and followed
+// by instructions, not actions.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,14 @@ namespace headrace::openflow {
 /// exp_type of the multipart request and reply, and of the message that cancels a monitor.
 inline constexpr uint32_t kFlowMonitor = 1870;
 
-/// ONFFMF_*: what a monitor is told of and how.
+/// ONFFMF_*: the events and details that a monitor requests.
 namespace monitor_flag {
-inline constexpr uint16_t kInitial = 1 << 0;  ///< the flows that are there now
+inline constexpr uint16_t kInitial = 1 << 0;  ///< the existing flows
 inline constexpr uint16_t kAdd = 1 << 1;
 inline constexpr uint16_t kDelete = 1 << 2;
 inline constexpr uint16_t kModify = 1 << 3;
 inline constexpr uint16_t kInstructions = 1 << 4;  ///< with instructions
-inline constexpr uint16_t kOwn = 1 << 5;           ///< the connection's own changes in full, too
+inline constexpr uint16_t kOwn = 1 << 5;           ///< changes by the same connection in full, too
 inline constexpr uint16_t kAll = 0b111111;
 }  // namespace monitor_flag
 
@@ -41,13 +41,13 @@ OfResult<std::vector<FlowMonitor>> decode_flow_monitors(Bytes body);
 /// The body of a cancelling message after exp_type: the monitor's id.
 OfResult<uint32_t> decode_flow_monitor_cancel(Bytes body);
 
-/// A reply without updates yet.
+/// A reply without updates.
 MultipartReply flow_monitor_reply(uint32_t xid);
 /// Appends an onf_flow_update_full.
 void encode_flow_update(Writer& writer, const pipeline::FlowStats& flow,
                         pipeline::FlowChange change, pipeline::FlowRemovedReason reason,
                         bool with_instructions);
-/// Appends an onf_flow_update_abbrev: the change that the connection's own request `xid` made.
+/// Appends an onf_flow_update_abbrev: the change was made by the connection's own request `xid`.
 void encode_flow_update_abbreviated(Writer& writer, uint32_t xid);
 
 }  // namespace headrace::openflow

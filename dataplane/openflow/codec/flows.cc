@@ -12,8 +12,8 @@ using pipeline::FlowMod;
 constexpr uint16_t kFlowFlags = pipeline::kFlowSendRemoved | pipeline::kFlowCheckOverlap |
                                 pipeline::kFlowResetCounts | pipeline::kFlowNoPacketCounts |
                                 pipeline::kFlowNoByteCounts;
-/// What ofp_flow_stats and the multipart header need more than a flow-mod: a flow whose
-/// instructions fill a flow-mod to the brim could not be reported.
+/// The octets that ofp_flow_stats and the multipart header have more than a flow-mod: a flow whose
+/// instructions fill a flow-mod completely could not be reported.
 constexpr size_t kStatsOverhead = 16;
 
 bool is_delete(FlowMod::Command command) {

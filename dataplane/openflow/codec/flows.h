@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Flows on the wire: flow-mod, flow-removed, flow and aggregate statistics.
+// Encoding and decoding of flows: flow-mod, flow-removed, flow and aggregate statistics.
 //
 // Source: OpenFlow 1.3.5, sections 7.3.4.1, 7.3.5.2, 7.3.5.3, 7.4.2.
 #pragma once
@@ -12,10 +12,10 @@
 
 namespace headrace::openflow {
 
-/// The body (after ofp_header) of OFPT_FLOW_MOD. Instructions of a delete are not looked at.
+/// The body (after ofp_header) of OFPT_FLOW_MOD. Instructions of a delete are ignored.
 OfResult<pipeline::FlowMod> decode_flow_mod(Bytes body);
 
-/// A whole OFPT_FLOW_REMOVED.
+/// A complete OFPT_FLOW_REMOVED.
 Message encode_flow_removed(const pipeline::FlowStats& flow, pipeline::FlowRemovedReason reason);
 
 /// The body of a flow or aggregate statistics request.

@@ -17,7 +17,7 @@ constexpr uint32_t kSelectLiveness = 1 << 1;
 constexpr uint32_t kChaining = 1 << 2;
 constexpr uint32_t kChainingChecks = 1 << 3;
 constexpr uint32_t kAllTypes = 0b1111;
-/// Bits of ofp_action_type that buckets may hold.
+/// Bits of ofp_action_type that buckets may contain.
 constexpr uint32_t kBucketActions = 1u << 0 | 1u << 11 | 1u << 12 | 1u << 15 | 1u << 16 | 1u << 17 |
                                     1u << 18 | 1u << 19 | 1u << 20 | 1u << 21 | 1u << 22 |
                                     1u << 23 | 1u << 24 | 1u << 25 | 1u << 26 | 1u << 27;

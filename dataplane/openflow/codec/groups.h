@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Groups on the wire: group-mod, group statistics, descriptions and features.
+// Encoding and decoding of groups: group-mod, group statistics, descriptions and features.
 //
 // Source: OpenFlow 1.3.5, sections 7.3.4.2, 7.3.5.9, 7.3.5.10, 7.3.5.11.
 #pragma once

@@ -66,7 +66,7 @@ OfResult<Instruction> decode_one(uint16_t instruction_type, Reader& reader, uint
   }
 }
 
-/// Checks the lists in the order in which they run: applied at once, the set at the end.
+/// Checks the lists in the order of execution: applied actions at once, the action set at the end.
 OfResult<> check_lists(const InstructionList& instructions, KnownHeaders known) {
   for (const Instruction& instruction : instructions) {
     if (const auto* apply = std::get_if<pipeline::ApplyActions>(&instruction)) {

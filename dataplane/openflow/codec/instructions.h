@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Instructions on the wire.
+// Encoding and decoding of instructions.
 //
 // Source: OpenFlow 1.3.5, section 7.2.4.
 #pragma once
@@ -11,8 +11,9 @@
 
 namespace headrace::openflow {
 
-/// Decodes exactly the instructions that fill `bytes`, for a flow in `table_id`. A goto must lead
-/// onwards; each kind may occur once; the actions must fit what `known` say of the packets.
+/// Decodes the instructions that fill `bytes` exactly, for a flow in `table_id`. A goto must lead
+/// to a higher table; each kind may occur once; the actions must be consistent with `known`, the
+/// headers that the match guarantees.
 OfResult<pipeline::InstructionList> decode_instructions(Bytes bytes, uint8_t table_id,
                                                         const KnownHeaders& known);
 /// Appends the instructions.

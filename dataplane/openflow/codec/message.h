@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The frame of every message: ofp_header; and the messages that every peer answers: hello, error,
-// echo, barrier.
+// The ofp_header of every message, and the messages that every peer answers: hello, error, echo,
+// barrier.
 //
 // Source: OpenFlow 1.3.5, sections 7.1, 7.4.4, 7.5.
 #pragma once
@@ -29,20 +29,20 @@ std::optional<Header> decode_header(Bytes bytes);
 Message begin_message(Type type, uint32_t xid);
 /// Completes a message of at most kMaxMessage octets.
 Message finish(Message message);
-/// A whole message with `body` after its header.
+/// A complete message with `body` after its header.
 Message make_message(Type type, uint32_t xid, Bytes body = {});
 
 /// Our OFPT_HELLO, with the version bitmap.
 Message encode_hello(uint32_t xid);
-/// True if a peer that sent this hello (version and body) can speak OpenFlow 1.3: by the bitmap if
-/// there is one, else because its version is at least ours.
+/// Whether a peer that sent this hello (version and body) supports OpenFlow 1.3: according to the
+/// bitmap if there is one, otherwise if its version is at least ours.
 bool hello_allows_us(uint8_t version, Bytes body);
 
-/// OFPT_ERROR; `request` is the offending message, of which at most `kErrorData` octets are quoted:
-/// all, if they fit, for tools show it (the specification asks for at least 64).
+/// OFPT_ERROR; `request` is the offending message, of which at most `kErrorData` octets are quoted.
+/// The specification requires at least 64; more are quoted because tools display them.
 Message encode_error(uint32_t xid, OfError error, Bytes request);
 inline constexpr size_t kErrorData = kMaxMessage - 16;
-/// HELLO_FAILED with an explaining text.
+/// HELLO_FAILED with an explanatory text.
 Message encode_hello_failed(uint32_t xid, uint8_t version, std::string_view text);
 
 }  // namespace headrace::openflow

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Meters on the wire: meter-mod, meter statistics, configuration and features.
+// Encoding and decoding of meters: meter-mod, meter statistics, configuration and features.
 //
 // Source: OpenFlow 1.3.5, sections 7.3.4.4, 7.3.5.12, 7.3.5.13, 7.3.5.14.
 #pragma once

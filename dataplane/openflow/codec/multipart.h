@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Multipart messages: the frame of requests, and replies cut into messages that fit.
+// Multipart messages: the header of requests, and replies split into messages.
 //
 // Source: OpenFlow 1.3.5, section 7.3.5.
 #pragma once
@@ -25,12 +25,12 @@ struct MultipartRequest {
 /// The body (after ofp_header) of OFPT_MULTIPART_REQUEST.
 OfResult<MultipartRequest> decode_multipart_request(Bytes body);
 
-/// A reply that grows entry by entry; starts a new message, with REPLY_MORE on the one before,
-/// when the next entry no longer fits.
+/// A reply that grows entry by entry. When the next entry no longer fits, a new message is started,
+/// and the one before gets REPLY_MORE.
 class MultipartReply {
  public:
   MultipartReply(uint32_t xid, MultipartType type);
-  /// Of an experimenter's type, `exp_type`.
+  /// A reply of the experimenter type, with `exp_type`.
   MultipartReply(uint32_t xid, uint32_t experimenter, uint32_t exp_type);
 
   /// `write(Writer&)` appends one entry; entries are never split.
@@ -56,7 +56,7 @@ class MultipartReply {
   std::vector<Message> done_;
 };
 
-/// ofp_desc: what the switch says of itself.
+/// ofp_desc: the description of the switch.
 struct Description {
   std::string manufacturer;
   std::string hardware;

@@ -43,7 +43,7 @@ OfResult<> decode_field(Reader& reader, match::Match& match, KnownHeaders& known
   if (header.has_mask) {
     const Bytes mask = payload.bytes(entry.bytes);
     if (OfResult<> checked = check_mask(entry, value, mask); !checked) return checked;
-    // Bits that the field does not have are don't-care; the compiled mask leaves them out.
+    // Mask bits beyond the field's width are ignored: the compiled mask omits them.
     std::array<uint8_t, 16> clipped{};
     for (size_t i = 0; i < mask.size(); ++i) {
       clipped[i] = mask[i] & match::Match::full_mask_byte(entry, i);

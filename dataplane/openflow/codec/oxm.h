@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // OXM: OpenFlow's extensible match, as type-length-value fields.
 //
-// Decoding is strict where the specification names an error: unknown field (BAD_FIELD), wrong
-// length (BAD_LEN), a field twice (DUP_FIELD), a missing prerequisite (BAD_PREREQ), bits that the
-// field does not have (BAD_VALUE), a mask on a field that takes none (BAD_MASK), value bits outside
-// the mask (BAD_WILDCARDS). The decoded match keeps the fields in the order and with the masks
-// received, because replies echo them so.
+// Decoding is strict where the specification defines an error: unknown field (BAD_FIELD), wrong
+// length (BAD_LEN), a field twice (DUP_FIELD), a missing prerequisite (BAD_PREREQ), bits beyond the
+// field's width (BAD_VALUE), a mask on a field that can't have one (BAD_MASK), value bits outside
+// the mask (BAD_WILDCARDS). The decoded match keeps the order and the masks of the received fields,
+// because replies must echo them.
 //
 // Source: OpenFlow 1.3.5, section 7.2.3; ONF EXT-109 for fields of the experimenter class.
 #pragma once
@@ -23,7 +23,7 @@ namespace headrace::openflow {
 
 /// Consumes an ofp_match with its padding.
 OfResult<match::Match> decode_match(Reader& reader);
-/// Consumes a run of bare OXM fields to the reader's end.
+/// Consumes consecutive OXM fields up to the reader's end.
 OfResult<match::Match> decode_oxm_fields(Reader& reader);
 /// Appends an ofp_match, padded to 8 octets.
 void encode_match(Writer& writer, std::span<const match::MatchField> fields);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// OFPT_PACKET_IN: a packet on its way to the controllers.
+// OFPT_PACKET_IN: a packet sent to the controllers.
 //
 // Source: OpenFlow 1.3.5, section 7.4.1.
 #pragma once
@@ -10,7 +10,7 @@
 
 namespace headrace::openflow {
 
-/// A whole OFPT_PACKET_IN with the first `data_len` octets of `packet`.
+/// A complete OFPT_PACKET_IN with the first `data_len` octets of `packet`.
 Message encode_packet_in(const pipeline::PuntInfo& info, Bytes packet, uint32_t buffer_id,
                          size_t data_len);
 

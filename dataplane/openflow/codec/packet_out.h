@@ -15,7 +15,7 @@ struct PacketOut {
   uint32_t buffer_id{pipeline::kNoBuffer};
   pipeline::PortNo in_port{pipeline::kPortController};
   pipeline::ActionList actions;
-  Bytes packet;  ///< inside the message; empty if it is buffered
+  Bytes packet;  ///< a view into the message; empty if it is buffered
 };
 
 /// The body (after ofp_header) of OFPT_PACKET_OUT.

@@ -11,7 +11,7 @@
 
 namespace headrace::openflow {
 
-inline constexpr uint8_t kVersion = 0x04;  ///< OpenFlow 1.3, the only version spoken
+inline constexpr uint8_t kVersion = 0x04;  ///< OpenFlow 1.3, the only supported version
 inline constexpr size_t kHeaderSize = 8;
 inline constexpr size_t kMaxMessage = 65535;  ///< ofp_header.length has 16 bits
 inline constexpr uint16_t kDefaultPort = 6653;

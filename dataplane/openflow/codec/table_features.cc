@@ -15,8 +15,8 @@
 namespace headrace::openflow {
 namespace {
 
-/// ofp_table_feature_prop_type; each but match and wildcards has a variant for the table-miss entry
-/// at the next number.
+/// ofp_table_feature_prop_type; each except match and wildcards has a variant for the table-miss
+/// entry at the next number.
 enum class Property : uint16_t {
   instructions = 0,
   next_tables = 2,
@@ -30,7 +30,7 @@ enum class Property : uint16_t {
 
 constexpr std::array<uint16_t, 6> kInstructions = {1, 2, 3, 4, 5, 6};
 
-/// The types of the operations that have one of their own.
+/// The types of the operations that have an action type of OpenFlow.
 std::vector<uint16_t> action_types() {
   std::vector<uint16_t> types;
   for (const pipeline::Operation* operation : pipeline::operations()) {
@@ -68,12 +68,12 @@ void type_list(Writer& writer, std::span<const uint16_t> types, bool may_goto) {
   }
 }
 
-/// The fields that `wanted` picks, as OXM headers.
+/// The fields selected by `wanted`, as OXM headers.
 template <typename Predicate>
 void field_list(Writer& writer, bool with_masks, Predicate&& wanted) {
   for (size_t i = 0; i < match::kFieldCount; ++i) {
     const match::FieldInfo& entry = match::info(static_cast<match::Field>(i));
-    // The QFI has no OXM number of its own yet.
+    // The QFI has no OXM number yet.
     if (entry.field == match::Field::gtpu_qfi || !wanted(entry)) continue;
     match::encode_oxm_header(writer, entry.field, with_masks && entry.maskable);
   }
@@ -83,7 +83,7 @@ constexpr size_t kNameSize = 32;
 constexpr uint16_t kExperimenterKind = 0xffff;
 constexpr uint32_t kConfigMask = 3;  // OFPTC_DEPRECATED_MASK
 
-/// An instruction's or action's type, and whose it is.
+/// An instruction's or action's type, and its experimenter.
 uint64_t read_kind(Reader& reader) {
   const uint64_t type = reader.u16();
   const uint16_t length = reader.u16();
@@ -96,7 +96,7 @@ uint64_t read_kind(Reader& reader) {
   return type << 32 | experimenter;
 }
 
-/// A field's class and number, whose it is, and in bit 0 whether it may have a mask.
+/// A field's class and number, its experimenter, and in bit 0 whether it may have a mask.
 uint64_t read_field(Reader& reader) {
   const uint64_t oxm_class = reader.u16();
   const uint64_t field = reader.u8();
@@ -186,7 +186,7 @@ bool satisfies(const TableFeatures& offer, const TableFeatures& asked) {
       const auto has = [&offered](uint64_t what) {
         return std::binary_search(offered.begin(), offered.end(), what);
       };
-      // What may have a mask need not.
+      // A field that may have a mask also matches without one.
       if (!has(each) && !(fields && has(each | 1))) return false;
     }
   }
@@ -200,7 +200,7 @@ void encode_table_features(Writer& writer, const pipeline::TableStats& table,
   writer.u16(0);
   writer.u8(table.table_id);
   writer.zeros(5);
-  writer.text(name, kNameSize);  // without a name tools show the number
+  writer.text(name, kNameSize);  // for an empty name tools show the number
   writer.u64(UINT64_MAX);
   writer.u64(UINT64_MAX);
   writer.u32(kConfigMask);
@@ -220,7 +220,7 @@ void encode_table_features(Writer& writer, const pipeline::TableStats& table,
     field_list(out, true, [](const match::FieldInfo&) { return true; });
   };
   property(writer, static_cast<uint16_t>(Property::match), all);
-  // A wildcard has no mask; ovs-ofctl refuses a list that says otherwise.
+  // A wildcard has no mask; ovs-ofctl rejects a list that says otherwise.
   property(writer, static_cast<uint16_t>(Property::wildcards), [](Writer& out) {
     field_list(out, false, [](const match::FieldInfo&) { return true; });
   });

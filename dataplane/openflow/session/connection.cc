@@ -9,7 +9,7 @@
 
 namespace headrace::openflow {
 namespace {
-/// Room for a whole message of any length, and then some.
+/// Space for more than one message of the maximum length.
 constexpr size_t kInputSize = 2 * (kMaxMessage + 1);
 constexpr std::chrono::milliseconds kTick{500};
 }  // namespace
@@ -72,7 +72,7 @@ void Connection::send_notice(const Message& message) {
     send(message);
     return;
   }
-  // Not from here: the owner may be walking its connections.
+  // Deferred: the owner may be iterating over its connections.
   asio::post(stream_->get_executor(), [self = shared_from_this()] {
     self->fail_connection("peer does not read its notices");
   });
@@ -84,7 +84,7 @@ void Connection::send_error(uint32_t xid, OfError error, Bytes request) {
 
 void Connection::read() {
   if (reading_ || state_ == State::closed || state_ == State::closing) return;
-  if (queued() > kPauseBytes) return;  // flush() reads on
+  if (queued() > kPauseBytes) return;  // flush() resumes reading
   reading_ = true;
   stream_->async_read_some(asio::buffer(input_.data() + input_used_, input_.size() - input_used_),
                            [self = shared_from_this()](const std::error_code& code, size_t length) {
@@ -153,9 +153,9 @@ bool Connection::handle(const Header& header, Bytes message) {
 void Connection::handle_hello(const Header& header, Bytes body) {
   if (!hello_allows_us(header.version, body)) {
     send(encode_hello_failed(header.xid, std::min(header.version, kVersion),
-                             "only OpenFlow 1.3 (0x04) is spoken here"));
+                             "only OpenFlow 1.3 (0x04) is supported"));
     close_when_written(
-        fmt::format("peer does not speak OpenFlow 1.3 (its hello: {:#04x})", header.version));
+        fmt::format("peer does not support OpenFlow 1.3 (its hello: {:#04x})", header.version));
     return;
   }
   state_ = State::ready;

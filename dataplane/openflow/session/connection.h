@@ -1,23 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // One OpenFlow connection: framing, version negotiation, keep-alive, bounded output.
 //
-// The life of a connection: both sides send hello; if the peer's hello allows 1.3, the connection
-// is ready and its messages go to the owner; else it gets HELLO_FAILED and is closed. A peer that
-// is silent for the inactivity probe is sent an echo request, and closed after the same time again.
+// Both sides send hello; if the peer's hello allows 1.3, the connection is ready and its messages
+// are passed to the owner; otherwise the peer gets HELLO_FAILED and the connection is closed. A
+// peer that sends nothing for the time of the inactivity probe is sent an echo request, and the
+// connection is closed after the same time again.
 //
-// What a bad peer can cost:
-// * A message is at most 65535 octets (the 16 bits of its length field); a length under 8 ends the
-//   connection, because the start of the next message is lost.
-// * A peer that sends requests and does not read the replies: no more of its requests are read
-// while kPauseBytes of
-//   answers wait, so the memory it can hold is the answer to one request.
+// Bounds on a faulty or hostile peer:
+// * A message has at most 65535 octets (the 16 bits of its length field); a length under 8 ends the
+// connection, because the start of the next message is unknown.
+// * A peer that sends requests but does not read the replies: its requests are not read while
+// kPauseBytes of replies are queued, so it can hold at most the memory of these and of the replies
+// to one read.
 // * A peer that does not read asynchronous messages: packet-ins to it are dropped while kPauseBytes
-//   wait, and it is closed if another message is due while kMaxQueuedBytes wait.
-// * A peer that takes no octet of what waits for kStallTime is closed.
-// * One read's messages are handled per turn of the io_context, so that peers take turns.
+// are queued, and it is disconnected if another message is due while kMaxQueuedBytes are queued.
+// * A peer that reads nothing from a non-empty queue for kStallTime is disconnected.
+// * Each iteration of the io_context handles the messages of one read, so that peers are served
+// fairly.
 //
-// Thread safety: none; the control thread. Connections are shared_ptr because pending operations
-// hold them; close() releases them.
+// Thread safety: none; used by the control thread only. Connections are shared_ptr because pending
+// operations refer to them; close() releases them.
 #pragma once
 
 #include <asio/steady_timer.hpp>
@@ -41,9 +43,9 @@ class ConnectionOwner {
   virtual ~ConnectionOwner() = default;
   /// Hello is done: messages may be sent.
   virtual void connection_ready(Connection& connection) = 0;
-  /// A whole message (header included) other than hello and echo.
+  /// A complete message (header included) other than hello and echo.
   virtual void connection_message(Connection& connection, const Header& header, Bytes message) = 0;
-  /// The connection ended by itself (not by close()); the owner drops it.
+  /// The connection ended by itself (not by close()); the owner releases it.
   virtual void connection_closed(Connection& connection, const std::string& reason) = 0;
 };
 
@@ -60,25 +62,25 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::unique_ptr<Stream> stream, ConnectionOwner& owner,
              std::chrono::milliseconds inactivity_probe);
 
-  /// Sends hello and begins to read.
+  /// Sends hello and begins reading.
   void start();
-  /// Has each message that comes in or goes out from now on seen; null: none. The tap must not
-  /// close this connection.
+  /// Calls `tap` with each message received or sent from now on; null: none. The tap must not close
+  /// this connection.
   using Tap = std::function<void(Bytes message)>;
   void set_tap(Tap tap) { tap_ = std::move(tap); }
   /// Ends the connection; the owner is not called any more.
   void close();
-  /// Ends the connection once all that waits is written.
+  /// Ends the connection once all queued messages are written.
   void close_when_written(std::string reason);
 
   /// Queues a reply to a request of the peer.
   void send(const Message& message);
-  /// Queues an asynchronous message that the peer must not miss: if too much waits, the peer is
-  /// dropped instead (a little later).
+  /// Queues an asynchronous message that must not be lost: if too much is queued, the peer is
+  /// disconnected instead (asynchronously).
   void send_notice(const Message& message);
-  /// Queues a message unless too much waits already; false if it was dropped.
+  /// Queues a message unless too much is queued already; false if it was dropped.
   bool send_droppable(const Message& message);
-  /// Answers a request with an error, quoting it.
+  /// Answers a request with an error that quotes it.
   void send_error(uint32_t xid, OfError error, Bytes request);
 
   [[nodiscard]] bool ready() const { return state_ == State::ready; }
@@ -112,15 +114,15 @@ class Connection : public std::enable_shared_from_this<Connection> {
   size_t input_used_{0};
   bool reading_{false};
 
-  std::vector<uint8_t> pending_;  ///< waits for the next write
+  std::vector<uint8_t> pending_;  ///< to be written next
   std::vector<uint8_t> writing_;  ///< being written
-  size_t written_{0};             ///< octets of writing_ that the peer took
+  size_t written_{0};             ///< octets of writing_ already written
   bool write_active_{false};
   bool flush_scheduled_{false};
 
   Clock::time_point started_;
   Clock::time_point last_input_;
-  Clock::time_point last_output_;  ///< when the peer last took something, or nothing waited
+  Clock::time_point last_output_;  ///< when octets were last written, or the queue was empty
   bool probe_sent_{false};
   uint32_t xid_{0};
 };

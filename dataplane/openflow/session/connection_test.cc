@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Connections over a socket pair, with a peer that behaves as each test wants.
+// Connections over a socket pair whose other end each test controls.
 #include "openflow/session/connection.h"
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ class ConnectionTest : public testing::Test {
     }
     return condition();
   }
-  /// The next whole message that the connection sent.
+  /// The next complete message that the connection sent.
   Message read() {
     Message message(kHeaderSize);
     run_until([this] { return peer_.available() >= kHeaderSize; });
@@ -164,7 +164,7 @@ TEST_F(ConnectionTest, PeerThatDoesNotReadIsNotReadFrom) {
     io_.restart();
     io_.run_for(1ms);
   }
-  // One read's requests may be answered beyond the mark, no more.
+  // The requests of one read may be answered beyond the limit, no more.
   EXPECT_LT(owner_.types.size(), 300u);
   EXPECT_GT(connection_->queued(), Connection::kPauseBytes);
   EXPECT_FALSE(connection_->send_droppable(Message(100)));

@@ -50,7 +50,7 @@ bool is_alive(asio::io_context& io, const std::string& path) {
 
 }  // namespace
 
-/// The acceptor, held by its pending operation too.
+/// The acceptor, also referenced by its pending operation.
 class Listener::Acceptor : public std::enable_shared_from_this<Listener::Acceptor> {
  public:
   Acceptor(asio::io_context& io, Target target, TlsCredentials* tls, Accepted accepted)
@@ -113,7 +113,7 @@ class Listener::Acceptor : public std::enable_shared_from_this<Listener::Accepto
     });
   }
 
-  /// Hands a socket on, under TLS after the handshake; others are accepted meanwhile.
+  /// Passes a socket on, for TLS after the handshake; others are accepted meanwhile.
   void take(StreamSocket socket) {
     if (!target_.is_tls) {
       accepted_(plain_stream(std::move(socket)));
@@ -138,7 +138,7 @@ class Listener::Acceptor : public std::enable_shared_from_this<Listener::Accepto
            });
   }
 
-  /// Out of descriptors or the like: not at once again, or the loop would spin.
+  /// Out of descriptors or the like: retry after a delay, so that the loop doesn't spin.
   void retry(const std::error_code& code) {
     log::warn("openflow: accept: {}", code.message());
     retry_.expires_after(kAcceptRetry);
@@ -167,7 +167,7 @@ Result<std::unique_ptr<Listener>> Listener::open(asio::io_context& io, const Tar
   }
   if (target.is_unix) {
     if (is_alive(io, target.path)) {
-      return fail("{}: another process listens there; stop it or choose another directory",
+      return fail("{}: another process listens on it; stop it or choose another directory",
                   target.path);
     }
     ::unlink(target.path.c_str());
@@ -237,7 +237,7 @@ ConnectAttempt::ConnectAttempt(asio::io_context& io, const Target& target, TlsCr
     : state_(std::make_shared<State>(io, target, tls, std::move(done))) {
   std::error_code code;
   state_->socket.open(protocol_of(target), code);
-  // A failure to open shows as a failure to connect.
+  // A failure to open is reported as a failure to connect.
   state_->socket.async_connect(
       generic_endpoint(target),
       [state = state_](const std::error_code& result) { state->connected(result); });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams for connections: from one that listens, and from one attempt to connect.
+// Streams for connections, from a listener or from an attempt to connect.
 //
-// Thread safety: none; the control thread.
+// Thread safety: none; used by the control thread only.
 #pragma once
 
 #include <asio/basic_socket_acceptor.hpp>
@@ -20,11 +20,11 @@ namespace headrace::openflow {
 class Listener {
  public:
   using Accepted = std::function<void(std::unique_ptr<Stream>)>;
-  /// TLS handshakes that may be under way at once; further ones are refused.
+  /// Concurrent TLS handshakes; further ones are refused.
   static constexpr size_t kMaxHandshakes = 16;
 
-  /// Binds and listens. A Unix socket file without a listener is replaced; one with a
-  /// listener is an error. `tls` (not null) is for targets under TLS, and outlives this.
+  /// Binds and listens. A Unix socket file without a listener is replaced; one with a listener is
+  /// an error. `tls` (not null) is for TLS targets, and must outlive this object.
   static Result<std::unique_ptr<Listener>> open(asio::io_context& io, const Target& target,
                                                 TlsCredentials* tls, Accepted accepted);
   /// Stops; a Unix socket's file is removed.
@@ -32,7 +32,7 @@ class Listener {
   Listener(const Listener&) = delete;
   Listener& operator=(const Listener&) = delete;
 
-  /// The port listened on (of use if the target's was 0); 0 for a Unix socket.
+  /// The port listened on (useful if the target's was 0); 0 for a Unix socket.
   [[nodiscard]] uint16_t port() const { return port_; }
 
  private:
@@ -44,12 +44,12 @@ class Listener {
   uint16_t port_{0};
 };
 
-/// One attempt to connect to an active target. `done` is called once, unless the attempt is
-/// destroyed first; not before the constructor has returned.
+/// One attempt to connect to an active target. `done` is called once, after the constructor has
+/// returned, unless the attempt is destroyed first.
 class ConnectAttempt {
  public:
   using Done = std::function<void(Result<std::unique_ptr<Stream>>)>;
-  /// `tls` as of Listener::open().
+  /// `tls` as in Listener::open().
   ConnectAttempt(asio::io_context& io, const Target& target, TlsCredentials* tls, Done done);
   ~ConnectAttempt();
   ConnectAttempt(const ConnectAttempt&) = delete;

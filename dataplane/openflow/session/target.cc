@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMaxUnixPath = 107;
 
-/// Cuts at colons outside brackets; the brackets around an IPv6 address go.
+/// Splits at colons outside brackets; the brackets around an IPv6 address are removed.
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts(1);
   bool bracketed = false;
@@ -35,7 +35,7 @@ Result<uint16_t> parse_port(std::string_view text, std::string_view target) {
   uint16_t port = 0;
   const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), port);
   if (code != std::errc{} || end != text.data() + text.size()) {
-    return fail("target {}: {} is no port number", target, text);
+    return fail("target {}: {} is not a port number", target, text);
   }
   return port;
 }
@@ -58,7 +58,7 @@ Result<Target> parse_target(std::string_view text) {
   }
   if (kind != "tcp" && kind != "ptcp" && kind != "ssl" && kind != "pssl") {
     return fail(
-        "target {}: want tcp:IP[:PORT], ssl:IP[:PORT], ptcp:[PORT][:IP], pssl:[PORT][:IP], "
+        "target {}: expected tcp:IP[:PORT], ssl:IP[:PORT], ptcp:[PORT][:IP], pssl:[PORT][:IP], "
         "unix:PATH or punix:PATH",
         text);
   }
@@ -74,7 +74,7 @@ Result<Target> parse_target(std::string_view text) {
   if (target.address.empty() && target.passive) return target;
   std::error_code code;
   asio::ip::make_address(target.address, code);
-  if (code) return fail("target {}: {} is no IP address", text, target.address);
+  if (code) return fail("target {}: {} is not an IP address", text, target.address);
   return target;
 }
 

@@ -14,7 +14,7 @@ namespace headrace::openflow {
 /// One parsed target.
 struct Target {
   bool passive{false};  ///< we listen
-  bool is_unix{false};  ///< `path` counts, else `address` and `port`
+  bool is_unix{false};  ///< use `path`, else `address` and `port`
   bool is_tls{false};
   std::string path;
   std::string address;  ///< an IPv4 or IPv6 address; passive and empty: any

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Internet checksums (RFC 1071) that are completed packet by packet: all but the signature is
-// summed beforehand, the signature when it is written.
+// Internet checksums (RFC 1071) that are completed per packet: everything but the signature is
+// summed in advance, and the signature is added when it is written.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 namespace headrace::traffic {
 
 /// Adds the signature, the last bytes of a frame of `length`, to the checksum at `offset`, which
-/// was made with zeros in the signature's place and covers from `begin` to the frame's end.
+/// was computed with zeros in place of the signature and covers the frame from `begin` to its end.
 inline void add_signature_to_checksum(uint8_t* frame, unsigned length, unsigned offset,
                                       unsigned begin, bool is_udp) noexcept {
   const unsigned at = length - Signature::kBytes;
@@ -23,14 +23,14 @@ inline void add_signature_to_checksum(uint8_t* frame, unsigned length, unsigned 
   }
   sum = (sum & 0xffff) + (sum >> 16);
   sum = (sum & 0xffff) + (sum >> 16);
-  // At an odd distance from the checksum's begin, the bytes of each word change places.
+  // If the signature's distance from `begin` is odd, the bytes of each word are swapped.
   if ((at - begin) % 2 != 0) sum = (sum << 8 & 0xff00) | sum >> 8;
   uint16_t checksum;
   std::memcpy(&checksum, frame + offset, 2);
   sum += static_cast<uint16_t>(~checksum);
   sum = (sum & 0xffff) + (sum >> 16);
   checksum = static_cast<uint16_t>(~sum);
-  // UDP's 0 means that there is none (RFC 768).
+  // In UDP, 0 means that there is no checksum (RFC 768).
   if (checksum == 0 && is_udp) checksum = 0xffff;
   std::memcpy(frame + offset, &checksum, 2);
 }

@@ -14,8 +14,8 @@ uint64_t values_of(const Field& field, const Variation& variation) {
   return field.values() / std::gcd(field.values(), variation.step);
 }
 
-/// How many flows the variations tell apart: the least common multiple of their counts, or `enough`
-/// if it is more.
+/// How many flows the variations distinguish: the least common multiple of their counts, or
+/// `enough` if that is less.
 Result<uint64_t> distinct(const Headers& headers, const std::vector<Variation>& vary,
                           uint64_t enough) {
   uint64_t multiple = 1;
@@ -66,7 +66,7 @@ Result<FrameSet> FrameSet::build(const HeaderStack& stack, const SizeProfile& si
   const auto needed = static_cast<uint16_t>(stack.length() + Signature::kBytes);
   if (sizes.sizes.front() - SizeProfile::kFcs < needed) {
     return fail_as("bad_params",
-                   "size: {} is too small for these headers and the signature; {} is the least",
+                   "size: {} is too small for these headers and the signature; the minimum is {}",
                    sizes.sizes.front(), needed + SizeProfile::kFcs);
   }
   FrameSet set;
@@ -78,7 +78,7 @@ Result<FrameSet> FrameSet::build(const HeaderStack& stack, const SizeProfile& si
       if (!different) return tl::unexpected(different.error());
       if (*different < flows) {
         return fail_as("bad_params",
-                       "flows: the fields of vary tell {} flows apart, not {}; vary more",
+                       "flows: the fields of vary distinguish {} flows, not {}; vary more",
                        *different, flows);
       }
       const std::vector<uint16_t> offsets = cover(headers, vary);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// All frames of a stream, precomputed so that sending one costs a copy of its headers and a few
-// words.
+// All frames of a stream, precomputed so that sending a frame costs only a copy of its headers and
+// of a few words.
 //
 // For each frame size there is a template of the headers. Flows differ from it in a few 4-byte
-// words: those that hold the varied fields and the checksums that cover them. These words are
-// computed once per size and flow and stored in rows; write() copies the template, then the row
-// over it, then the caller writes the signature. A million flows that differ in the IPv4
-// destination take 8 bytes each per size, read in order, so the CPU prefetches them.
+// words: those that contain the varied fields and the checksums that cover them. These words are
+// computed once per size and flow and stored in rows; write() copies the template and then the
+// flow's row over it; the caller then writes the signature. A million flows that differ in the IPv4
+// destination take 8 bytes each per size, read sequentially, so the CPU prefetches them.
 //
-// The payload is not written: it is what the buffer held before, but for frames whose TCP or UDP
-// checksum covers it; there it is zero but for the signature.
+// The payload is not written: it is whatever the buffer contained before. Where a TCP or UDP
+// checksum covers it, it is zeroed instead, except for the signature.
 //
 // Thread safety: immutable after build().
 #pragma once
@@ -40,14 +40,14 @@ class FrameSet {
   static constexpr unsigned kMaxWords = 12;
 
   /// Fails if the frame is too small for headers and signature, a field is not in the headers, or
-  /// the variations do not give `flows` different packets. Messages name the member: "size: ...".
+  /// the variations don't give `flows` different packets. Messages name the member: "size: ...".
   static Result<FrameSet> build(const HeaderStack& stack, const SizeProfile& sizes, uint32_t flows,
                                 const std::vector<Variation>& vary);
 
   [[nodiscard]] uint32_t flows() const { return flows_; }
   [[nodiscard]] uint16_t length(unsigned size) const { return shapes_[size].length; }
 
-  /// Writes the headers of `flow` at frame size number `size` to `frame`, which has room for
+  /// Writes the headers of `flow` at frame size number `size` to `frame`, which must have space for
   /// Headers::kMax bytes or the frame, whichever is more. Returns the frame's length (without FCS).
   uint16_t write(uint8_t* frame, unsigned size, uint32_t flow) const noexcept {
     const Shape& shape = shapes_[size];
@@ -60,7 +60,8 @@ class FrameSet {
     return shape.length;
   }
 
-  /// A checksum covers the payload: finish() must follow the signature.
+  /// Whether a checksum covers the payload: then finish() must be called after the signature is
+  /// written.
   [[nodiscard]] bool needs_finish() const { return needs_finish_; }
   /// Zeroes the payload; call between write() and the signature if needs_finish().
   void clear_payload(uint8_t* frame, unsigned size) const noexcept;

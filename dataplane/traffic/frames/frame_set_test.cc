@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frames are checked with DPDK's own checksum functions and by reading the bytes anew.
+// Frames are checked with DPDK's checksum functions and by parsing their bytes.
 #include "traffic/frames/frame_set.h"
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ FrameSet set_of(const HeaderStack& stack, const SizeProfile& sizes, uint32_t flo
   return std::move(*set);
 }
 
-/// The frame as the sender makes it, in a buffer full of an earlier packet's bytes.
+/// The frame as the sender makes it, in a buffer that contains an earlier packet's bytes.
 uint16_t make(const FrameSet& set, Frame& frame, unsigned size, uint32_t flow, uint32_t sequence) {
   frame.fill(0xEE);
   const uint16_t length = set.write(frame.data(), size, flow);
@@ -207,7 +207,7 @@ TEST(FrameSet, WhatCannotBeIsRefusedByName) {
   EXPECT_NE(message(stack, 2, {{.field = "udp_src", .step = 0}}).find("step"), std::string::npos);
   EXPECT_NE(message(stack, 2, {{.field = "udp_src", .step = 256, .count = 257}}).find("256 values"),
             std::string::npos);
-  EXPECT_NE(message(stack_of({"ethernet", "ipv6", "udp"}), 1, {}).find("80 is the least"),
+  EXPECT_NE(message(stack_of({"ethernet", "ipv6", "udp"}), 1, {}).find("the minimum is 80"),
             std::string::npos);
 }
 
@@ -222,13 +222,13 @@ TEST(HeaderStack, WrongOrdersAreRefusedByPlace) {
             std::string::npos);
   EXPECT_NE(message({"ethernet", "ipv4", "udp", "vxlan"}).find("nothing follows vxlan"),
             std::string::npos);
-  EXPECT_NE(message({"ethernet", "ip"}).find("/streams/0/layers/1: 'ip' is no layer"),
+  EXPECT_NE(message({"ethernet", "ip"}).find("/streams/0/layers/1: 'ip' is not a known layer"),
             std::string::npos);
   EXPECT_NE(message({"ethernet", {{"vlan", {{"vid", 4096}}}}}).find("/1/vlan/vid"),
             std::string::npos);
   EXPECT_NE(message({"ethernet", {{"ipv4", {{"dst", "10.0.0"}}}}}).find("/1/ipv4/dst"),
             std::string::npos);
-  EXPECT_NE(message({"ethernet", {{"ipv4", {{"dest", "10.0.0.1"}}}}}).find("no such member"),
+  EXPECT_NE(message({"ethernet", {{"ipv4", {{"dest", "10.0.0.1"}}}}}).find("unknown member"),
             std::string::npos);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: the first octet says what the others are: a capture, or a trial's or streams'
-// description in JSON. Whatever is accepted is made into frames, none of which may leave its buffer
-// or have anything but the signature at its end.
+// libFuzzer target: the first octet selects how to parse the others: as a capture, or as the JSON
+// description of a trial or of streams. All accepted input is made into frames, none of which may
+// overrun its buffer or lack the signature at its end.
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -21,10 +21,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr uint32_t kMostFlows = 512;  // more of them are more of the same
+constexpr uint32_t kMaxFlows = 512;  // more flows test nothing new
 constexpr Signature kSignature{.stream = 7, .sequence = 0xfffffffe, .time = 0xff12345678, .run = 9};
 
-/// Room for any frame, no more than that may be written to it.
+/// A buffer of exactly the size that may be written, between guard pages.
 class Frame {
  public:
   explicit Frame(size_t room) : bytes_(room) {}
@@ -49,7 +49,7 @@ void replay(const uint8_t* data, size_t size) {
   const auto opened = Replay::open("/proc/self/fd/" + std::to_string(file));
   close(file);
   if (!written || !opened) return;
-  for (uint32_t i = 0; i < std::min(opened->packets(), kMostFlows); ++i) {
+  for (uint32_t i = 0; i < std::min(opened->packets(), kMaxFlows); ++i) {
     Frame frame(SizeProfile::kLargest - SizeProfile::kFcs);
     const uint16_t length = opened->write(frame.data(), i);
     kSignature.write(frame.data() + length - Signature::kBytes);
@@ -60,7 +60,7 @@ void replay(const uint8_t* data, size_t size) {
 
 void make_frames(const Stream& stream) {
   for (size_t size = 0; size < stream.sizes.sizes.size(); ++size) {
-    for (uint32_t flow = 0; flow < std::min(stream.flows(), kMostFlows); flow += 7) {
+    for (uint32_t flow = 0; flow < std::min(stream.flows(), kMaxFlows); flow += 7) {
       const auto shape = static_cast<unsigned>(size);
       Frame frame(std::max<size_t>(Headers::kMax, stream.frames.length(shape)));
       const uint16_t length = stream.frames.write(frame.data(), shape, flow);
@@ -72,14 +72,14 @@ void make_frames(const Stream& stream) {
   }
 }
 
-/// Keeps a document from asking for a million flows, or for files.
-void tame(json& list) {
+/// Limits a document's flows, and removes file names.
+void limit_document(json& list) {
   if (!list.is_array()) return;
   for (json& stream : list) {
     if (!stream.is_object()) continue;
     stream.erase("pcap");
     if (stream.contains("flows") && stream["flows"].is_number_unsigned()) {
-      stream["flows"] = stream["flows"].get<uint64_t>() % (2 * kMostFlows);
+      stream["flows"] = stream["flows"].get<uint64_t>() % (2 * kMaxFlows);
     }
   }
 }
@@ -91,7 +91,7 @@ void describe(const uint8_t* data, size_t size, bool streams_only) {
     (void)read_trial_options(document, {}, true);
     return;
   }
-  tame(document);
+  limit_document(document);
   const auto streams = read_streams(document, "/streams");
   if (!streams) return;
   for (const Stream& stream : *streams) {

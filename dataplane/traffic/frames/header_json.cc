@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Header stacks as people write them: names, defaults, JSON.
+// Header stacks in JSON: names and defaults.
 #include <arpa/inet.h>
 
 #include <algorithm>
@@ -34,7 +34,7 @@ void read_mac(ParamReader& reader, const char* key, std::array<uint8_t, 6>& out)
   if (const auto mac = packet::parse_mac(text)) {
     out = *mac;
   } else {
-    reader.reject(key, "'{}' is no MAC address", text);
+    reader.reject(key, "'{}' is not a MAC address", text);
   }
 }
 
@@ -44,7 +44,7 @@ void read_ip(ParamReader& reader, const char* key, int family, std::array<uint8_
   if (const auto address = parse_ip(family, text)) {
     out = *address;
   } else {
-    reader.reject(key, "'{}' is no IPv{} address", text, family == AF_INET ? 4 : 6);
+    reader.reject(key, "'{}' is not an IPv{} address", text, family == AF_INET ? 4 : 6);
   }
 }
 
@@ -159,7 +159,7 @@ Result<HeaderStack> HeaderStack::from_json(const nlohmann::json& layers, const s
     }
     const std::string name = entry.is_string() ? entry.get<std::string>() : entry.begin().key();
     const auto kind = layer_kind(name);
-    if (!kind) return fail_as("bad_params", "{}: '{}' is no layer known here", where, name);
+    if (!kind) return fail_as("bad_params", "{}: '{}' is not a known layer", where, name);
     stack.push_back(default_layer(*kind));
     if (entry.is_object()) {
       ParamReader reader(*entry.begin(), where + "/" + name);

@@ -350,7 +350,7 @@ void Field::add(std::span<uint8_t> header, uint64_t amount) const {
 
 bool Checksum::covers(uint16_t at) const {
   if (protocol == 0) return at >= begin && at < begin + 20;
-  // The pseudo-header has the addresses, which end the IP header.
+  // The pseudo-header includes the addresses, which are at the end of the IP header.
   const uint16_t addresses = static_cast<uint16_t>(l3 + (ipv6 ? 8 : 12));
   return at >= begin || (at >= addresses && at < l3 + (ipv6 ? 40 : 20));
 }
@@ -399,13 +399,13 @@ Result<HeaderStack> HeaderStack::make(std::vector<Layer> layers) {
     }
     before = layers[i].kind;
   }
-  if (!before) return fail_as("bad_params", "there is no layer; begin with ethernet");
+  if (!before) return fail_as("bad_params", "no layers; the first must be ethernet");
   if (may_follow(before, Kind::ethernet) || *before == Kind::pppoe || *before == Kind::gtpu) {
     return fail_as("bad_params", "nothing follows {}; add the inner headers", to_string(*before));
   }
   HeaderStack stack(std::move(layers));
   if (stack.length() > Headers::kMax) {
-    return fail_as("bad_params", "{} bytes of headers; {} are the most", stack.length(),
+    return fail_as("bad_params", "{} bytes of headers; the maximum is {}", stack.length(),
                    Headers::kMax);
   }
   return stack;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Headers of a generated packet: a list of layers from the outside in, and the bytes they make.
+// The headers of a generated packet: a list of layers from the outermost in, and their bytes.
 //
 // A stack is written as JSON, e.g. ["ethernet", {"vlan": {"vid": 7}}, "ipv4", "udp"], or
-// ["ethernet", "ipv4", "udp", {"vxlan": {"vni": 42}}, "ethernet", "ipv6", "tcp"]. What follows
-// decides types and protocol numbers; the frame's size decides lengths; checksums come last:
-// * IPv4 header checksums are always right.
-// * UDP over IPv4, and UDP that carries a tunnel, have checksum 0 (RFC 768, RFC 6935): it need not
-//   be redone for each packet's signature. UDP over IPv6 and TCP have right ones.
+// ["ethernet", "ipv4", "udp", {"vxlan": {"vni": 42}}, "ethernet", "ipv6", "tcp"]. Types and
+// protocol numbers follow from the next layer, lengths from the frame's size; checksums are
+// computed last:
+// * IPv4 header checksums are always correct.
+// * UDP over IPv4, and UDP that carries a tunnel, have checksum 0 (RFC 768, RFC 6935), which need
+// not be updated for each packet's signature. UDP over IPv6 and TCP have correct ones.
 //
 // Thread safety: values.
 #pragma once
@@ -39,7 +40,7 @@ enum class LayerKind : uint8_t {
   arp,
 };
 
-/// One layer; each kind uses the members that it has.
+/// One layer; each kind uses only its own members.
 struct Layer {
   LayerKind kind;
   std::array<uint8_t, 6> src_mac{0x02, 0, 0, 0, 0, 0x01};
@@ -53,7 +54,7 @@ struct Layer {
   uint8_t ttl{64};
 };
 
-/// Where a field lies that flows may differ in: `bits` bits, `shift` bits above the end of the
+/// The place of a field that flows may differ in: `bits` bits, `shift` bits above the end of the
 /// `bytes` big-endian bytes at `offset`.
 struct Field {
   std::string name;
@@ -67,11 +68,11 @@ struct Field {
   void add(std::span<uint8_t> header, uint64_t amount) const;
 };
 
-/// A checksum in the headers and what it covers.
+/// A checksum in the headers, and the range that it covers.
 struct Checksum {
-  uint16_t offset;   ///< where it lies
+  uint16_t offset;   ///< of the checksum field
   uint16_t begin;    ///< first byte covered
-  uint16_t l3;       ///< the IP header whose pseudo-header counts
+  uint16_t l3;       ///< offset of the IP header that gives the pseudo-header
   uint8_t protocol;  ///< 0: an IPv4 header checksum; else the L4 protocol
   bool ipv6;         ///< the pseudo-header's version
   [[nodiscard]] bool covers(uint16_t at) const;
@@ -86,9 +87,10 @@ struct Headers {
   std::vector<Checksum> checksums;  ///< innermost last
   uint16_t frame_length;            ///< without FCS
 
-  /// The innermost field of that name, or the outermost if it begins with "outer_".
+  /// The innermost field of that name, or the outermost if the name begins with "outer_".
   [[nodiscard]] const Field* find(std::string_view name) const;
-  /// Computes all checksums in `header`, which has `bytes` of this stack; the payload is zero.
+  /// Computes all checksums in `header`, which contains `bytes` of this stack; the payload counts
+  /// as zero.
   void fix_checksums(std::span<uint8_t> header) const;
   /// The checksum that covers the payload, if one does.
   [[nodiscard]] const Checksum* payload_checksum() const;
@@ -98,10 +100,10 @@ class HeaderStack {
  public:
   /// Checks that each layer may follow the one before; errors name the layer.
   static Result<HeaderStack> make(std::vector<Layer> layers);
-  /// As make(), from JSON at `path`; `defaults` gives each layer the values it does not state.
+  /// As make(), from JSON at `path`; members that a layer doesn't state keep their defaults.
   static Result<HeaderStack> from_json(const nlohmann::json& layers, const std::string& path);
 
-  /// A stack's layers, for changing defaults before build().
+  /// A stack's layers, to change defaults before build().
   [[nodiscard]] std::vector<Layer>& layers() { return layers_; }
   [[nodiscard]] const std::vector<Layer>& layers() const { return layers_; }
   [[nodiscard]] uint16_t length() const;
@@ -122,7 +124,7 @@ Layer default_layer(LayerKind kind);
 std::string_view to_string(LayerKind kind);
 std::optional<LayerKind> layer_kind(std::string_view name);
 
-/// An address of `family` (AF_INET or AF_INET6) -> its bytes, IPv4 in the first four.
+/// The bytes of an address of `family` (AF_INET or AF_INET6); IPv4 in the first four.
 std::optional<std::array<uint8_t, 16>> parse_ip(int family, const std::string& text);
 
 }  // namespace headrace::traffic

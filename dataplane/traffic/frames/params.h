@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reads the members of a JSON object with errors that name the place: "/streams/0/flows: ...".
+// Reads the members of a JSON object, with errors that name the member: "/streams/0/flows: ...".
 //
-// Use: make a reader, call required() and optional() for each member, then finish(). The first
-// error is kept and finish() returns it; members that were not read are errors too, so that a
-// misspelt name is not silently a default.
+// Use: make a reader, call required() and optional() for each member, then finish(), which returns
+// the first error. Members that were not read are errors too, so that a misspelt name is not
+// silently ignored.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -18,7 +18,7 @@
 
 namespace headrace::traffic {
 
-/// The value of a whole number that is not negative, however it is stored.
+/// The value of a non-negative integer, whichever way JSON stores it.
 inline std::optional<uint64_t> whole_number(const nlohmann::json& value) {
   if (value.is_number_unsigned()) return value.get<uint64_t>();
   if (!value.is_number_integer() || value.get<int64_t>() < 0) return std::nullopt;
@@ -27,22 +27,22 @@ inline std::optional<uint64_t> whole_number(const nlohmann::json& value) {
 
 class ParamReader {
  public:
-  /// Reads `object`, which stands at `path` ("" at the top). It must outlive the reader.
+  /// Reads `object`, which is at `path` ("" at the top). It must outlive the reader.
   ParamReader(const nlohmann::json& object, std::string path)
       : object_(object), path_(std::move(path)) {
     if (!object_.is_object()) set_error(path_, "must be an object");
   }
 
-  /// Reads a member that must be there. `out` keeps its value on error.
+  /// Reads a mandatory member. On error `out` keeps its value.
   template <typename T>
   void required(const char* key, T& out) {
     if (!optional(key, out) && object_.is_object()) set_error(path_ + "/" + key, "is missing");
   }
 
-  /// Reads a member if it is there; returns whether it is. null counts as absent.
+  /// Reads a member if it is present; returns whether it is. null counts as absent.
   template <typename T>
   bool optional(const char* key, T& out) {
-    asked_.insert(key);
+    read_.insert(key);
     if (!object_.is_object()) return false;
     const auto found = object_.find(key);
     if (found == object_.end() || found->is_null()) return false;
@@ -50,13 +50,13 @@ class ParamReader {
     return true;
   }
 
-  /// Says that `key`'s value won't do. The first complaint counts.
+  /// Reports an invalid value of `key`, unless there was an error before.
   template <typename... Args>
   void reject(std::string_view key, fmt::format_string<Args...> format, Args&&... args) {
     set_error(path_ + "/" + std::string(key), fmt::format(format, std::forward<Args>(args)...));
   }
 
-  /// The path of member `key`, for messages and for readers of what is below it.
+  /// The path of member `key`, for messages and for readers of nested objects.
   [[nodiscard]] std::string path(std::string_view key) const {
     return path_ + "/" + std::string(key);
   }
@@ -65,7 +65,7 @@ class ParamReader {
   [[nodiscard]] Result<> finish() {
     if (object_.is_object()) {
       for (const auto& [key, value] : object_.items()) {
-        if (!asked_.contains(key)) set_error(path_ + "/" + key, "no such member");
+        if (!read_.contains(key)) set_error(path_ + "/" + key, "unknown member");
       }
     }
     if (!error_.empty()) return fail_as("bad_params", "{}", error_);
@@ -104,7 +104,7 @@ class ParamReader {
 
   const nlohmann::json& object_;
   std::string path_;
-  std::set<std::string, std::less<>> asked_;
+  std::set<std::string, std::less<>> read_;
   std::string error_;
 };
 

@@ -11,8 +11,8 @@ namespace headrace::traffic {
 
 namespace {
 
-/// Turns in an order: enough that the least popular flows of a small set show.
-constexpr size_t kTurns = 1 << 20;
+/// The length of an order: enough for the least popular flows of a small set to occur.
+constexpr size_t kOrderLength = 1 << 20;
 
 }  // namespace
 
@@ -41,9 +41,9 @@ std::vector<uint32_t> Popularity::order(uint32_t flows) const {
     total += std::pow(flow + 1.0, -zipf);
     cumulative[flow] = total;
   }
-  // The generator's own output, not a distribution of the library: the same everywhere.
+  // std::mt19937_64's raw output: unlike the library's distributions, it is the same everywhere.
   std::mt19937_64 random(seed);
-  order.resize(kTurns);
+  order.resize(kOrderLength);
   for (uint32_t& turn : order) {
     const double at = static_cast<double>(random() >> 11) * 0x1p-53 * total;
     const auto found = std::upper_bound(cumulative.begin(), cumulative.end() - 1, at);

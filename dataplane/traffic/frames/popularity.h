@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// In which order a stream's flows take their turns.
+// The order in which the flows of a stream are sent.
 //
-// Uniform: round robin; every flow equally often. Zipf with exponent s: the k-th flow with a
-// probability in proportion to 1/k^s, as traffic in the wild is spread (s near 1). The order is
-// drawn once from a seed and repeated, so that two runs send the same.
+// Uniform: round robin; all flows equally often. Zipf with exponent s: the k-th flow with a
+// probability proportional to 1/k^s, like the flows of real traffic (s near 1). The order is drawn
+// once from a seed and repeated, so that two runs send the same packets.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ struct Popularity {
 
   /// "uniform", or {"zipf": s, "seed": n}; at `path`.
   static Result<Popularity> read(const nlohmann::json& value, const std::string& path);
-  /// Flow numbers in their order, to be repeated; empty if it is round robin.
+  /// Flow numbers in the order of sending, to be repeated; empty for round robin.
   [[nodiscard]] std::vector<uint32_t> order(uint32_t flows) const;
   [[nodiscard]] nlohmann::json to_json() const;
 };

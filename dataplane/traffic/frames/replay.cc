@@ -52,17 +52,17 @@ uint16_t fold(uint64_t sum) {
   return static_cast<uint16_t>(~sum);
 }
 
-/// Where a packet's headers lie; zeros for what it has not.
+/// Offsets of a packet's headers; 0 for absent ones.
 struct Layout {
   size_t l3{0};
-  size_t l4{0};       ///< first byte behind the IP header
-  size_t payload{0};  ///< first byte that the signature may take
+  size_t l4{0};       ///< first byte after the IP header
+  size_t payload{0};  ///< first byte that the signature may overwrite
   size_t end{0};      ///< one past the IP packet
   bool ipv6{false};
   uint8_t protocol{0};  ///< TCP or UDP if l4 begins with its header, else 0
 };
 
-/// Finds the outermost IP packet; nothing if there is none or it is not whole.
+/// Finds the outermost IP packet; nothing if there is none or it is incomplete.
 std::optional<Layout> find_ip(const Bytes& bytes) {
   size_t at = 12;
   uint16_t type = 0;
@@ -98,7 +98,7 @@ std::optional<Layout> find_ip(const Bytes& bytes) {
   if (layout.protocol == kUdp && layout.end >= layout.l4 + 8) header = 8;
   if (layout.protocol == kTcp && layout.end >= layout.l4 + 20) {
     header = 4U * (bytes[layout.l4 + 12] >> 4U);
-    if (header < 20) header = 0;  // or the signature would lie over the checksum
+    if (header < 20) header = 0;  // otherwise the signature would overwrite the checksum
   }
   if (fragment || header == 0 || layout.l4 + header > layout.end) {
     layout.protocol = 0;
@@ -108,7 +108,7 @@ std::optional<Layout> find_ip(const Bytes& bytes) {
   return layout;
 }
 
-/// What tells flows apart: addresses, protocol and ports.
+/// The flow's identity: addresses, protocol and ports.
 std::string flow_key(const Bytes& bytes, const Layout& layout) {
   const auto at = [&](size_t offset) { return bytes.begin() + static_cast<ptrdiff_t>(offset); };
   std::string key(at(layout.l3 + (layout.ipv6 ? 8 : 12)), at(layout.l3 + (layout.ipv6 ? 40 : 20)));
@@ -119,7 +119,7 @@ std::string flow_key(const Bytes& bytes, const Layout& layout) {
 
 }  // namespace
 
-/// A packet as it will be sent, with zeros where the signature goes.
+/// A packet as it will be sent, with zeros in place of the signature.
 struct Replay::Prepared {
   Bytes bytes;
   std::string key;  ///< of its flow
@@ -140,7 +140,7 @@ struct Replay::Prepared {
  private:
   void make_room(const Layout& layout) {
     bytes.resize(layout.end);
-    // Lengthened to a frame's least size too: padding would stand behind the signature.
+    // Lengthened to the minimum frame size too: padding would follow the signature.
     const size_t length =
         std::max<size_t>({bytes.size(), layout.payload + Signature::kBytes, kSmallestFrame});
     bytes.resize(length);
@@ -201,7 +201,7 @@ Result<Replay> Replay::open(const std::string& path) {
       return fail_as("bad_capture", "{}: packet {}: too short", path, number);
     const Prepared prepared(std::span(data, header->caplen));
     if (prepared.bytes.size() > kLargestFrame) {
-      return fail_as("bad_capture", "{}: packet {} has {} bytes; {} are the most", path, number,
+      return fail_as("bad_capture", "{}: packet {} has {} bytes; the maximum is {}", path, number,
                      prepared.bytes.size(), kLargestFrame);
     }
     if (number > kMaxPackets || replay.bytes_.size() + prepared.bytes.size() > kMaxBytes) {
@@ -211,7 +211,7 @@ Result<Replay> Replay::open(const std::string& path) {
     const uint64_t time = static_cast<uint64_t>(header->ts.tv_sec) * 1'000'000'000 +
                           static_cast<uint64_t>(header->ts.tv_usec);
     if (replay.packets_.empty()) first = time;
-    // A capture of several queues may go back by a little; a schedule does not.
+    // The timestamps of a capture of several queues may decrease; those of a schedule may not.
     uint64_t after = time > first ? time - first : 0;
     if (!replay.times_ns_.empty()) after = std::max(after, replay.times_ns_.back());
     if (!prepared.key.empty()) flows.insert(prepared.key);

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// The packets of a capture file, made ready to be sent again.
+// The packets of a capture file, prepared to be sent again.
 //
-// Every packet must end in a signature (signature.h), so it is changed as little as that takes:
-// * what an Ethernet device padded behind the IP packet is cut off (and put back to 60 bytes);
-// * the last 14 bytes of the TCP or UDP payload give way to the signature; a payload that is
-// shorter
+// Every packet must end in a signature (signature.h). The changes are limited to what this
+// requires:
+// * Ethernet padding after the IP packet is removed (and the frame padded to 60 bytes again);
+// * the last 14 bytes of the TCP or UDP payload are overwritten by the signature; a shorter payload
 //   is lengthened to 14 bytes, with the lengths in the headers;
-// * UDP checksums over IPv4 become 0; others are made right for each packet sent;
-// * what is not IP (ARP, LLDP, ...) gets the signature behind it.
-// A packet of a fragmented datagram keeps its headers; its reassembled checksum will be wrong.
+// * UDP checksums over IPv4 become 0; others are updated for each packet sent;
+// * to packets other than IP (ARP, LLDP, ...) the signature is appended.
+// A packet of a fragmented datagram keeps its headers; the checksum of the reassembled datagram
+// will be wrong.
 //
 // Thread safety: immutable after open().
 #pragma once
@@ -27,22 +28,23 @@ class Replay {
   static constexpr size_t kMaxPackets = 1 << 20;
   static constexpr size_t kMaxBytes = size_t{512} << 20;
 
-  /// Reads `path` (pcap or pcapng with Ethernet packets, whole, of at most SizeProfile::kLargest).
+  /// Reads `path` (pcap or pcapng; complete Ethernet packets of at most SizeProfile::kLargest).
   static Result<Replay> open(const std::string& path);
 
   [[nodiscard]] uint32_t packets() const { return static_cast<uint32_t>(packets_.size()); }
-  /// Different (addresses, protocol, ports).
+  /// The number of flows, by addresses, protocol and ports.
   [[nodiscard]] uint32_t flows() const { return flows_; }
   /// The sizes as sent (with FCS), named "pcap:<file name>".
   [[nodiscard]] const SizeProfile& sizes() const { return sizes_; }
   /// When each packet was captured, in nanoseconds after the first.
   [[nodiscard]] const std::vector<uint64_t>& times_ns() const { return times_ns_; }
-  /// From the first packet to the first of the next turn: one mean gap after the last.
+  /// From the first packet to the first of the next repetition, which follows the last packet after
+  /// the mean gap.
   [[nodiscard]] uint64_t period_ns() const;
 
   /// Writes packet `number` without its signature; returns its length.
   uint16_t write(uint8_t* frame, uint32_t number) const noexcept;
-  /// Adds the signature, which must be there, to the checksum that covers it.
+  /// Adds the signature, already written, to the checksum that covers it.
   void finish(uint8_t* frame, uint32_t number) const noexcept;
 
  private:

@@ -19,7 +19,7 @@ namespace {
 
 using nlohmann::json;
 
-/// A capture file that is gone with the object.
+/// A capture file, removed by the destructor.
 class Capture {
  public:
   explicit Capture(int datalink = DLT_EN10MB) {
@@ -53,7 +53,7 @@ class Capture {
   pcap_dumper_t* dumper_;
 };
 
-/// A packet with these headers and `payload` bytes of 0x5A behind them, checksums as the stack's.
+/// A packet with these headers and `payload` bytes of 0x5A, with the stack's checksums.
 std::vector<uint8_t> packet(const char* layers, uint16_t payload) {
   const auto stack = HeaderStack::from_json(json::parse(layers), "");
   const Headers headers = stack->build(static_cast<uint16_t>(stack->length() + payload));
@@ -90,13 +90,13 @@ TEST(Replay, PayloadsKeepTheirSizeAndChecksumsAreMadeRight) {
   ASSERT_TRUE(replay) << replay.error().message;
   EXPECT_EQ(replay->packets(), 4U);
   EXPECT_EQ(replay->flows(), 4U);
-  EXPECT_EQ(replay->times_ns(), (std::vector<uint64_t>{0, 1000, 2500, 2500})) << "never back";
+  EXPECT_EQ(replay->times_ns(), (std::vector<uint64_t>{0, 1000, 2500, 2500})) << "never decreasing";
   EXPECT_EQ(replay->period_ns(), 2500U + 833);
 
   const Sent udp(*replay, 0);
   EXPECT_EQ(udp.length, 42 + 101);
   EXPECT_EQ(udp.be16(40), 0U) << "no checksum";
-  EXPECT_EQ(udp.bytes[42], 0x5A) << "the payload before the signature stays";
+  EXPECT_EQ(udp.bytes[42], 0x5A) << "the payload before the signature is unchanged";
   EXPECT_EQ(udp.bytes[udp.length - Signature::kBytes - 1], 0x5A);
   EXPECT_EQ(rte_raw_cksum(udp.bytes.data() + 14, 20), 0xffff);
   const Sent tcp(*replay, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mark that every generated packet carries: the last 14 bytes of its frame.
+// The signature of every generated packet: the last 14 bytes of its frame.
 //
 //   offset  bytes  what
 //        0      2  magic 0x4852
@@ -9,15 +9,15 @@
 //       13      1  run: every warm-up and every trial has its own, so that late packets of
 //                  earlier ones are not counted
 //
-// Little-endian: both ends are the same process, which is also why a TSC makes sense in it.
+// Little-endian: sender and receiver are the same process, which is also why TSC times are
+// comparable. Why at the end: tags, labels and tunnels that the device under test adds or removes
+// move the start of the payload, not its end. (Padding does; padded packets count as foreign.) Why
+// 14: 64-byte frames (60 without FCS) with VLAN, IPv4 and UDP headers leave 14.
 //
-// Why at the end: tags, labels and tunnels that the device under test adds or removes move the
-// start of the payload, never its end. (Padding would: it is not looked for.) Why 14: 64-byte
-// frames (60 without FCS) with VLAN, IPv4 and UDP headers leave 14.
-//
-// Limits: the time wraps after 2^40 cycles (nine minutes at 2 GHz) and latency must stay below
+// Limits: the time wraps after 2^40 cycles (nine minutes at 2 GHz), and latencies must be below
 // that; the sequence number wraps at 2^32 (three minutes at 20 Mpps) and is extended by the
-// receiver (sequence.h), which needs gaps shorter than 2^31; 65536 streams; a run's number returns
+// receiver (sequence.h), which requires gaps shorter than 2^31; 65536 streams; run numbers repeat
+// after 256. A foreign packet is taken for one of a given run with probability 2^-24 or less.
 // after 256. A foreign packet passes for one of a given run with probability 2^-24 or less.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Signature {
   uint64_t time;  ///< modulo 2^40
   uint8_t run;
 
-  /// Writes the mark to the kBytes at `to`.
+  /// Writes the signature to the kBytes at `to`.
   void write(uint8_t* to) const noexcept {
     const uint64_t head =
         kMagic | (static_cast<uint64_t>(stream) << 16) | (static_cast<uint64_t>(sequence) << 32);
@@ -48,7 +48,7 @@ struct Signature {
     std::memcpy(to + 12, &last, 2);
   }
 
-  /// Reads the mark from the kBytes at `from`; nothing if the magic is not there.
+  /// Reads the signature at `from` (kBytes); nothing if the magic is wrong.
   static std::optional<Signature> read(const uint8_t* from) noexcept {
     uint64_t head;
     uint32_t tail;
@@ -63,14 +63,15 @@ struct Signature {
                      .run = static_cast<uint8_t>(last >> 8)};
   }
 
-  /// Cycles from the mark's time to `now`. A time up to a quarter of the range in the future (two
-  /// cores' TSCs differ by some cycles) is 0.
+  /// Cycles from the signature's time to `now`; 0 for a time up to a quarter of the range in the
+  /// future (the TSCs of two cores differ by some cycles).
   [[nodiscard]] uint64_t age(uint64_t now) const noexcept {
     const uint64_t cycles = (now - time) & kTimeMask;
     return cycles > kTimeMask - (kTimeMask >> 2) ? 0 : cycles;
   }
 };
 
-static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "signatures are written as they lie");
+static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+              "signatures are copied in host byte order");
 
 }  // namespace headrace::traffic

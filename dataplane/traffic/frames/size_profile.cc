@@ -21,7 +21,7 @@ SizeProfile from_weights(std::string name, const Weights& weights) {
     profile.sizes.push_back(size);
     profile.weights.push_back(weight / divisor);
   }
-  // Smooth weighted round robin: at each step the size that is furthest behind its share.
+  // Smooth weighted round robin: each step takes the size that is furthest behind its share.
   const auto total = std::accumulate(profile.weights.begin(), profile.weights.end(), int64_t{0});
   std::vector<int64_t> behind(profile.sizes.size());
   for (int64_t step = 0; step < total; ++step) {
@@ -44,7 +44,7 @@ Result<SizeProfile> from_genome(std::string_view name, std::string_view letters)
   for (const char letter : letters) {
     const auto size = kSizes.find(letter);
     if (size == kSizes.end()) {
-      return fail_as("bad_params", "'{}': '{}' is none of RFC 6985's letters a to h and z", name,
+      return fail_as("bad_params", "'{}': '{}' is not one of RFC 6985's letters a to h and z", name,
                      letter);
     }
     ++weights[size->second];
@@ -62,8 +62,8 @@ Result<SizeProfile> from_genome(std::string_view name, std::string_view letters)
 
 Result<SizeProfile> SizeProfile::fixed(uint64_t size) {
   if (size < kSmallest || size > kLargest) {
-    return fail_as("bad_params", "{} is no frame size; write {} to {} (with FCS)", size, kSmallest,
-                   kLargest);
+    return fail_as("bad_params", "{} is not a frame size; write {} to {} (with FCS)", size,
+                   kSmallest, kLargest);
   }
   return from_weights(std::to_string(size), {{static_cast<uint16_t>(size), 1}});
 }
@@ -75,7 +75,7 @@ Result<SizeProfile> SizeProfile::imix(std::string_view name) {
   constexpr std::string_view kGenome = "imix-genome:";
   if (name.starts_with(kGenome)) return from_genome(name, name.substr(kGenome.size()));
   return fail_as("bad_params",
-                 "'{}' is no IMIX known here; write imix-nfvbench, imix-csit or "
+                 "'{}' is not a known IMIX; write imix-nfvbench, imix-csit or "
                  "imix-genome:<letters>",
                  name);
 }

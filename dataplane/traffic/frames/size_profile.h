@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Frame sizes of a stream: one, or an IMIX by name.
+// Frame sizes of a stream: a single size, or an IMIX by name.
 //
-// Sizes count the FCS, as RFC 2544 does: 64 is a buffer of 60 bytes. "IMIX" means something else in
-// every tool, so a profile carries its definition and mean into every result:
+// Sizes include the FCS, as in RFC 2544: 64 is a buffer of 60 bytes. "IMIX" means something else in
+// every tool, so every result states the profile's definition and mean:
 //   imix-nfvbench          64/594/1518 at 7:4:1   mean 361.83 (NFVbench, TRex)
 //   imix-csit              64/570/1518 at 28:16:4 mean 353.83 (FD.io CSIT IMIX_v4_1)
 //   imix-genome:<letters>  RFC 6985: a 64, b 128, c 256, d 512, e 1024, f 1280, g 1518, h 2112,
@@ -27,15 +27,15 @@ struct SizeProfile {
   std::string name;               ///< as configured: "64", "imix-csit"
   std::vector<uint16_t> sizes;    ///< distinct, ascending, with FCS
   std::vector<uint32_t> weights;  ///< packets of each size in one pattern, without common factor
-  /// Indices into `sizes`: one pattern, each size spread over it as evenly as it goes (a genome
-  /// keeps its order). Empty for a capture, whose packets have their own order.
+  /// Indices into `sizes`: one pattern, in which each size is spread as evenly as possible (a
+  /// genome keeps its order). Empty for a capture, whose packets have their own order.
   std::vector<uint8_t> pattern;
 
   /// One size.
   static Result<SizeProfile> fixed(uint64_t size);
   /// A named IMIX. Fails on unknown names.
   static Result<SizeProfile> imix(std::string_view name);
-  /// A whole number or a name; errors do not name the place.
+  /// An integer or a name; errors do not name the JSON path.
   static Result<SizeProfile> from_json(const nlohmann::json& value);
 
   [[nodiscard]] double mean() const;

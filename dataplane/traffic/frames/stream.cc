@@ -16,8 +16,8 @@ using nlohmann::json;
 
 constexpr size_t kMaxStreams = 1024;
 
-/// The plain stack of a stream that has no "layers": Ethernet, VLAN if asked for, IPv4 or IPv6
-/// after the addresses given, UDP.
+/// The default stack of a stream without "layers": Ethernet, VLAN if requested, IPv4 or IPv6
+/// depending on the given addresses, UDP.
 HeaderStack plain_stack(const json& description) {
   std::vector<Layer> layers{default_layer(LayerKind::ethernet)};
   if (description.contains("vlan") && !description["vlan"].is_null()) {
@@ -44,8 +44,8 @@ Layer* innermost(HeaderStack& stack, std::initializer_list<LayerKind> kinds) {
   return nullptr;
 }
 
-/// Sets what the stream's short members say ("dst_mac", "src_ip", ...) on the innermost layer that
-/// has it.
+/// Applies the stream's shorthand members ("dst_mac", "src_ip", ...) to the innermost layer that
+/// has the field.
 void read_shorthands(ParamReader& reader, HeaderStack& stack) {
   std::string text;
   for (const char* key : {"src_mac", "dst_mac"}) {
@@ -53,7 +53,7 @@ void read_shorthands(ParamReader& reader, HeaderStack& stack) {
     const auto mac = packet::parse_mac(text);
     Layer* layer = innermost(stack, {LayerKind::ethernet});
     if (!mac) {
-      reader.reject(key, "'{}' is no MAC address", text);
+      reader.reject(key, "'{}' is not a MAC address", text);
     } else {
       (*key == 's' ? layer->src_mac : layer->dst_mac) = *mac;
     }
@@ -68,7 +68,7 @@ void read_shorthands(ParamReader& reader, HeaderStack& stack) {
     const int version = layer->kind == LayerKind::ipv6 ? 6 : 4;
     const auto address = parse_ip(version == 6 ? AF_INET6 : AF_INET, text);
     if (!address) {
-      reader.reject(key, "'{}' is no IPv{} address", text, version);
+      reader.reject(key, "'{}' is not an IPv{} address", text, version);
     } else {
       (*key == 's' ? layer->src_ip : layer->dst_ip) = *address;
     }
@@ -96,7 +96,7 @@ void read_shorthands(ParamReader& reader, HeaderStack& stack) {
   }
 }
 
-/// What flows differ in if the stream does not say: the innermost destination address.
+/// The fields in which flows differ by default: the innermost destination address.
 std::vector<Variation> default_variations(const HeaderStack& stack) {
   for (auto layer = stack.layers().rbegin(); layer != stack.layers().rend(); ++layer) {
     if (layer->kind == LayerKind::ipv6) return {Variation{.field = "ipv6_dst"}};

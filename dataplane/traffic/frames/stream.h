@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Streams as the control protocol describes them.
+// Streams, read from their descriptions in the control protocol.
 #pragma once
 
 #include <cstdint>
@@ -17,21 +17,23 @@
 
 namespace headrace::traffic {
 
-/// One stream: packets of one shape from `tx_port`, expected at `rx_port`.
+/// One stream: packets with the same headers from `tx_port`, expected at `rx_port`.
 struct Stream {
   std::string name;
   std::string tx_port;
   std::string rx_port;
-  double share{1};  ///< weight of its part of the load
+  double share{1};  ///< weight of its share of the load
   SizeProfile sizes;
   FrameSet frames;                       ///< empty for a replay
   std::shared_ptr<const Replay> replay;  ///< the packets of a capture, or none
-  double replay_speed{0};  ///< of the capture's own timing; 0: sent at the stream's rate instead
+  double replay_speed{
+      0};  ///< relative to the capture's own timing; 0: sent at the stream's rate instead
   Popularity popularity;
   std::vector<uint32_t> order;  ///< of the flows; empty: round robin
 
   [[nodiscard]] uint32_t flows() const { return replay ? replay->flows() : frames.flows(); }
-  /// {"name","size","flows","popularity"}: what a result must state to be comparable.
+  /// {"name","size","flows","popularity"}: the properties that a result must state to be
+  /// comparable.
   [[nodiscard]] nlohmann::json to_json() const;
 };
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A log-linear histogram of durations, mergeable, for percentiles with a known error.
 //
-// Each power of two is cut into 128 buckets of one width (the scheme of HdrHistogram), so a bucket
-// is at most 1/128 of its value wide and a percentile, given as the middle of its bucket, is off by
-// at most 0.4 %. Values below 256 are exact. Values of 2^40 and more count in the last bucket; as
-// TSC cycles that is nine minutes at 2 GHz. Minimum, maximum and mean are exact.
+// Each power of two is divided into 128 buckets of equal width (the scheme of HdrHistogram), so the
+// width of a bucket is at most 1/128 of its values, and a percentile, given as the middle of its
+// bucket, has an error of at most 0.4 %. Values below 256 are exact. Values of 2^40 and more are in
+// the last bucket; as TSC cycles that is nine minutes at 2 GHz. Minimum, maximum and mean are
+// exact.
 //
-// Thread safety: one writer; readers may look at any time and see each counter whole, but not all
-// of one moment.
+// Thread safety: one writer; readers may read at any time: each counter is consistent, but not the
+// set of all counters.
 #pragma once
 
 #include <array>
@@ -33,20 +34,20 @@ class Histogram {
     if (value > max_.read()) max_.set(value);
   }
 
-  /// Adds what `other` has counted.
+  /// Adds the counts of `other`.
   void merge(const Histogram& other) noexcept;
   void clear() noexcept;
 
   [[nodiscard]] uint64_t count() const noexcept;
-  /// How many values fell into a bucket.
+  /// The number of values in a bucket.
   [[nodiscard]] uint64_t count_of(unsigned bucket) const noexcept { return counts_[bucket].read(); }
   /// Of all values.
   [[nodiscard]] uint64_t sum() const noexcept { return sum_.read(); }
-  /// 0 if empty, as all of these.
+  /// 0 if empty, like the getters below.
   [[nodiscard]] uint64_t min() const noexcept;
   [[nodiscard]] uint64_t max() const noexcept { return max_.read(); }
   [[nodiscard]] double mean() const noexcept;
-  /// The least value that at least `fraction` (0..1) of the values do not exceed, to the
+  /// The smallest value that at least `fraction` (0..1) of the values do not exceed, to the
   /// histogram's precision; never below min() or above max().
   [[nodiscard]] double quantile(double fraction) const noexcept;
 
@@ -59,7 +60,7 @@ class Histogram {
     const unsigned shift = exponent - kSubBits;
     return (shift << kSubBits) + static_cast<unsigned>(value >> shift);
   }
-  /// The least value of bucket `index`.
+  /// The smallest value of bucket `index`.
   static constexpr uint64_t lower_bound(unsigned index) noexcept {
     if (index < (2U << kSubBits)) return index;
     const unsigned shift = (index >> kSubBits) - 1;

@@ -30,16 +30,16 @@ void Receiver::start(uint8_t run, uint8_t warmup) {
   stale_.set(0);
 }
 
-void Receiver::take(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept {
+void Receiver::process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept {
   for (const rte_mbuf* packet : packets) {
     rte_prefetch0(rte_pktmbuf_mtod_offset(packet, const uint8_t*, packet->data_len) -
                   Signature::kBytes);
   }
-  for (const rte_mbuf* packet : packets) take_one(port, packet, now);
+  for (const rte_mbuf* packet : packets) process_one(port, packet, now);
   rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(packets.size()));
 }
 
-void Receiver::take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept {
+void Receiver::process_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept {
   if (packet->pkt_len < Signature::kBytes) return foreign_.add(1);
   uint8_t copy[Signature::kBytes];
   const auto* mark = static_cast<const uint8_t*>(
@@ -52,7 +52,7 @@ void Receiver::take_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noe
   }
   Arrivals& stream = *streams_[signature->stream];
   if (port != stream.rx_port) return misdelivered_[signature->stream].add(1);
-  switch (stream.sequence.see(signature->sequence)) {
+  switch (stream.sequence.record(signature->sequence)) {
     case SequenceTracker::Arrival::in_order:
       break;
     case SequenceTracker::Arrival::reordered:

@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the sequence numbers of one stream say: which packets came, twice, or out of order.
+// Classifies the sequence numbers of one stream: in order, duplicate, or out of order.
 //
 // Definitions:
-// * reordered (RFC 4737, Type-P-Reordered): the packet's number is smaller than the largest seen
-//   before it. Each such packet counts once; the early one does not count.
-// * duplicated (RFC 5560's duplicate): its number has been seen; each further copy counts.
-// * lost: sent and not received, so it is the caller's subtraction. A packet that comes more than
-//   kWindow numbers after a later one is "ancient": neither received nor a duplicate, for that can
-//   no longer be told. So kWindow (at 10 Mpps, 26 ms) is the threshold that RFC 4737 and RFC 2680
-//   require, beyond which a late packet is a lost one.
+// * reordered (RFC 4737, Type-P-Reordered): the packet's number is smaller than the largest one
+// received before it. Each such packet counts once; the early packet does not count.
+// * duplicated (as in RFC 5560): its number has been received before; each further copy counts.
+// * lost: sent but not received, which the caller computes. A packet that comes more than kWindow
+// numbers after a later one is "ancient": neither received nor a duplicate, since the two can't be
+// distinguished any more. So kWindow (at 10 Mpps, 26 ms) is the threshold that RFC 4737 and RFC
+// 2680 require, beyond which a late packet is a lost one.
 //
-// Numbers are 32 bits on the wire and extended here; a jump of 2^31 or more reads as one backwards.
-// Thread safety: none; one owner.
+// Numbers have 32 bits on the wire and are extended here; a jump of 2^31 or more counts as a jump
+// backwards.
+// Thread safety: none; used by one thread.
 #pragma once
 
 #include <array>
@@ -24,8 +25,8 @@ class SequenceTracker {
   static constexpr uint32_t kWindow = 1 << 18;
   enum class Arrival : uint8_t { in_order, reordered, duplicate, ancient };
 
-  /// Takes note of the packet with this number.
-  Arrival see(uint32_t sequence) noexcept {
+  /// Records a packet's number.
+  Arrival record(uint32_t sequence) noexcept {
     const auto ahead = static_cast<int32_t>(sequence - next_);
     if (ahead == 0) {
       set(sequence);
@@ -40,12 +41,12 @@ class SequenceTracker {
     }
     if (static_cast<uint32_t>(-static_cast<int64_t>(ahead)) > kWindow) return Arrival::ancient;
     if (is_set(sequence)) return Arrival::duplicate;
-    // Before the first packet of a run there is nothing: the window's past was never sent.
+    // Before the first packet of a run the window is empty: earlier numbers were never sent.
     set(sequence);
     return Arrival::reordered;
   }
 
-  /// Forgets all; the next run begins with 0.
+  /// Resets the window; the next run begins with 0.
   void clear() noexcept {
     next_ = 0;
     seen_.fill(0);
@@ -63,7 +64,7 @@ class SequenceTracker {
   [[nodiscard]] bool is_set(uint32_t sequence) const noexcept {
     return ((seen_[(sequence & kMask) / 64] >> (sequence % 64)) & 1) != 0;
   }
-  /// Marks next_..sequence-1 as not seen. Words at a time, for an overload loses thousands.
+  /// Marks next_..sequence-1 as not seen, a word at a time, since an overload may lose thousands.
   void skip_to(uint32_t sequence) noexcept {
     if (sequence - next_ >= kWindow) {
       seen_.fill(0);

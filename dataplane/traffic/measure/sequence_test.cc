@@ -16,36 +16,37 @@ using Arrival = SequenceTracker::Arrival;
 
 TEST(Sequence, InOrderWithGaps) {
   auto tracker = std::make_unique<SequenceTracker>();
-  for (uint32_t i = 0; i < 1'000'000; i += 1 + i % 3) EXPECT_EQ(tracker->see(i), Arrival::in_order);
+  for (uint32_t i = 0; i < 1'000'000; i += 1 + i % 3)
+    EXPECT_EQ(tracker->record(i), Arrival::in_order);
 }
 
 TEST(Sequence, LateOnesAreReorderedOnceThenDuplicates) {
   auto tracker = std::make_unique<SequenceTracker>();
-  EXPECT_EQ(tracker->see(3), Arrival::in_order);
-  EXPECT_EQ(tracker->see(1), Arrival::reordered);
-  EXPECT_EQ(tracker->see(1), Arrival::duplicate);
-  EXPECT_EQ(tracker->see(3), Arrival::duplicate);
-  EXPECT_EQ(tracker->see(2), Arrival::reordered);
-  EXPECT_EQ(tracker->see(4), Arrival::in_order);
-  EXPECT_EQ(tracker->see(0), Arrival::reordered);
+  EXPECT_EQ(tracker->record(3), Arrival::in_order);
+  EXPECT_EQ(tracker->record(1), Arrival::reordered);
+  EXPECT_EQ(tracker->record(1), Arrival::duplicate);
+  EXPECT_EQ(tracker->record(3), Arrival::duplicate);
+  EXPECT_EQ(tracker->record(2), Arrival::reordered);
+  EXPECT_EQ(tracker->record(4), Arrival::in_order);
+  EXPECT_EQ(tracker->record(0), Arrival::reordered);
 }
 
 TEST(Sequence, WrapsAt32Bits) {
   auto tracker = std::make_unique<SequenceTracker>();
   for (const uint32_t near : {0x40000000U, 0x80000000U, 0xC0000000U, 0xFFFFFFFEU}) {
-    EXPECT_EQ(tracker->see(near), Arrival::in_order);
+    EXPECT_EQ(tracker->record(near), Arrival::in_order);
   }
-  EXPECT_EQ(tracker->see(1), Arrival::in_order);
-  EXPECT_EQ(tracker->see(0xFFFFFFFF), Arrival::reordered);
-  EXPECT_EQ(tracker->see(0), Arrival::reordered);
-  EXPECT_EQ(tracker->see(0xFFFFFFFE), Arrival::duplicate);
+  EXPECT_EQ(tracker->record(1), Arrival::in_order);
+  EXPECT_EQ(tracker->record(0xFFFFFFFF), Arrival::reordered);
+  EXPECT_EQ(tracker->record(0), Arrival::reordered);
+  EXPECT_EQ(tracker->record(0xFFFFFFFE), Arrival::duplicate);
 }
 
 TEST(Sequence, OlderThanTheWindowIsAncient) {
   auto tracker = std::make_unique<SequenceTracker>();
-  tracker->see(SequenceTracker::kWindow);
-  EXPECT_EQ(tracker->see(0), Arrival::ancient);
-  EXPECT_EQ(tracker->see(1), Arrival::reordered);
+  tracker->record(SequenceTracker::kWindow);
+  EXPECT_EQ(tracker->record(0), Arrival::ancient);
+  EXPECT_EQ(tracker->record(1), Arrival::reordered);
 }
 
 TEST(Sequence, AgreesWithASetOverRandomArrivals) {
@@ -61,7 +62,7 @@ TEST(Sequence, AgreesWithASetOverRandomArrivals) {
     const Arrival expected = seen.contains(number)     ? Arrival::duplicate
                              : any && number < largest ? Arrival::reordered
                                                        : Arrival::in_order;
-    ASSERT_EQ(tracker->see(number), expected) << number << " after " << largest;
+    ASSERT_EQ(tracker->record(number), expected) << number << " after " << largest;
     seen.insert(number);
     largest = std::max(largest, number);
     any = true;
@@ -70,10 +71,10 @@ TEST(Sequence, AgreesWithASetOverRandomArrivals) {
 
 TEST(Sequence, ClearBeginsAtZero) {
   auto tracker = std::make_unique<SequenceTracker>();
-  tracker->see(99);
+  tracker->record(99);
   tracker->clear();
-  EXPECT_EQ(tracker->see(0), Arrival::in_order);
-  EXPECT_EQ(tracker->see(99), Arrival::in_order);
+  EXPECT_EQ(tracker->record(0), Arrival::in_order);
+  EXPECT_EQ(tracker->record(99), Arrival::in_order);
 }
 
 TEST(Signature, RoundTripAtTheLimits) {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opens ports without holding up the control thread.
+// Opens ports without blocking the control thread.
 //
-// Why: net_virtio_user with server=1 does not return from its probe until a vhost-user client (the
-// switch) has connected, which may take the switch a second or for ever. So a port is opened in a
-// thread of its own, and after a time the wait is ended: we connect to the socket ourselves and
-// hang up, which makes the driver's negotiation, and with it the probe, fail.
+// Why: the probe of net_virtio_user with server=1 does not return until a vhost-user client (the
+// switch) has connected, which may take a second or forever. So a port is opened in a separate
+// thread, and after a timeout the wait is ended: we connect to the socket ourselves and close it,
+// which makes the driver's negotiation, and with it the probe, fail.
 //
 // Thread safety: all in the thread of the io_context; `done` is called there too.
 #pragma once
@@ -32,17 +32,16 @@ class PortOpener {
   PortOpener(const PortOpener&) = delete;
   PortOpener& operator=(const PortOpener&) = delete;
 
-  /// One at a time.
+  /// Whether a port is being opened; only one at a time can be.
   [[nodiscard]] bool busy() const { return thread_.joinable(); }
 
-  /// Opens a port; if its driver still waits for a peer after `wait`, that is an error. Must not be
-  /// busy.
+  /// Opens a port; fails if its driver still waits for a peer after `wait`. Must not be busy.
   void open(PortOptions options, std::chrono::milliseconds wait, Done done);
 
  private:
   void finished(Result<std::unique_ptr<TrafficPort>> port);
-  void give_up_after(std::chrono::milliseconds wait);
-  void give_up();
+  void abort_after(std::chrono::milliseconds wait);
+  void abort_wait();
 
   asio::io_context& io_;
   asio::steady_timer timer_;
@@ -50,7 +49,7 @@ class PortOpener {
   PortOptions options_;
   Done done_;
   bool gave_up_{false};
-  std::atomic<bool> returned_{true};  ///< the thread is at its end, or there is none
+  std::atomic<bool> returned_{true};  ///< the thread has finished, or there is none
   std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
 };
 

@@ -22,12 +22,12 @@ namespace {
 
 constexpr uint16_t kEthernetOverhead = RTE_ETHER_HDR_LEN + RTE_ETHER_CRC_LEN;
 
-/// Buffers for both queues, the mempool's cache and what is in our hands.
+/// Buffers for both queues, the mempool's cache, and bursts being processed.
 uint32_t buffers_for(uint16_t descriptors) {
   return 4U * descriptors + 1024 + 512;
 }
 
-/// The socket on which a vhost-user device of these arguments will listen, or "".
+/// The socket on which a vhost-user device with these arguments will listen, or "".
 std::string listens_on(const std::string& devargs) {
   if (devargs.starts_with("net_virtio_user") && devarg(devargs, "server") == "1") {
     return devarg(devargs, "path");
@@ -38,8 +38,8 @@ std::string listens_on(const std::string& devargs) {
   return "";
 }
 
-/// Removes a socket that a killed process left behind: its driver would refuse the name. One that
-/// has a listener, or a file of another kind, stays.
+/// Removes a socket that a killed process left behind, since the driver would fail to bind to it. A
+/// socket with a listener, or a file of another kind, is kept.
 void remove_dead_socket(const std::string& path) {
   sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
   struct stat status {};
@@ -65,7 +65,7 @@ std::string devarg(const std::string& devargs, const std::string& key) {
 }
 
 TrafficPort::TrafficPort(PortOptions options) : options_(std::move(options)) {
-  static uint16_t ports = 0;  // the control thread's, and the opener's while that one waits for it
+  static uint16_t ports = 0;  // used by the control thread, or by the opener's while that one waits
   number_ = ports++;
 }
 
@@ -80,7 +80,7 @@ Result<std::unique_ptr<TrafficPort>> TrafficPort::open_memif(const PortOptions& 
                                                              port::memif::EndpointConfig memif,
                                                              asio::io_context& io) {
   if (!options.mac.empty() && !packet::parse_mac(options.mac)) {
-    return fail_as("bad_params", "/mac: '{}' is no MAC address", options.mac);
+    return fail_as("bad_params", "/mac: '{}' is not a MAC address", options.mac);
   }
   std::unique_ptr<TrafficPort> port(new TrafficPort(options));
   if (auto made = port->make_pool(1U << memif.log2_ring_size); !made) {
@@ -97,7 +97,7 @@ Result<> TrafficPort::make_pool(uint32_t descriptors) {
   auto pool = eal::make_mempool({.name = "traffic-" + std::to_string(number_),
                                  .buffers = buffers_for(descriptors),
                                  .cache = 512,
-                                 // virtio wants room for its own header and a tag, too.
+                                 // virtio needs space for its header and a tag, too.
                                  .data_size = std::max<uint16_t>(2048, options_.max_frame + 64)});
   if (!pool) return tl::unexpected(pool.error());
   pool_ = std::move(*pool);
@@ -107,7 +107,7 @@ Result<> TrafficPort::make_pool(uint32_t descriptors) {
 Result<> TrafficPort::attach() {
   const std::string& devargs = options_.devargs;
   if (eal::device_name(devargs).empty()) {
-    return fail_as("bad_devargs", "/devargs: begin with the device's name");
+    return fail_as("bad_devargs", "/devargs: must begin with the device's name");
   }
   remove_dead_socket(listens_on(devargs));
   auto device = eal::Ethdev::probe(devargs);
@@ -136,7 +136,7 @@ Result<> TrafficPort::configure() {
   if (Result<> set_up = device_->set_up_queues(pool_.get()); !set_up) return failed(set_up.error());
   if (!options_.mac.empty()) {
     const auto mac = packet::parse_mac(options_.mac);
-    if (!mac) return fail_as("bad_params", "/mac: '{}' is no MAC address", options_.mac);
+    if (!mac) return fail_as("bad_params", "/mac: '{}' is not a MAC address", options_.mac);
     const Result<bool> set = device_->set_mac(*mac);
     if (!set) return failed(set.error());
     if (!*set) return fail_as("port_failed", "/mac: the device has no MAC address to be set");
@@ -144,7 +144,7 @@ Result<> TrafficPort::configure() {
   if (Result<> started = device_->start(); !started) {
     return fail_as("port_failed", "/devargs: {}: {}", options_.devargs, started.error().message);
   }
-  // Streams may be sent to any address.
+  // Receive all addresses: streams may be sent to any of them.
   if (Result<> set = device_->set_promiscuous(); !set) return failed(set.error());
   return {};
 }
@@ -159,7 +159,8 @@ bool TrafficPort::link_up() const {
 json TrafficPort::to_json() const {
   packet::MacAddress mac{};
   if (memif_) {
-    // A memif device has no address: the option's, or one that is the same at every start.
+    // A memif device has no address: use the option's, or one derived from the arguments, the same
+    // at every start.
     mac = packet::parse_mac(options_.mac).value_or(packet::mac_from_name(options_.devargs));
   } else {
     mac = device_->mac();

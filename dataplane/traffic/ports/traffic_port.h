@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A port of the generator, with one receive and one transmit queue, made from DPDK vdev arguments
-// and gone with the object: an ethdev, or a memif of port/memif, which reconnects to its peer.
+// A port of the generator, with one receive and one transmit queue, made from DPDK vdev arguments:
+// an ethdev, or a memif of port/memif, which reconnects to its peer. The destructor removes it.
 //
 // Thread safety: made, queried and destroyed by the control thread while no trial uses it; during a
-// trial one worker calls receive(), one send(), maybe another.
+// trial one worker calls receive(), and one, possibly another, send().
 #pragma once
 
 #include <rte_ethdev.h>
@@ -24,7 +24,7 @@
 namespace headrace::traffic {
 
 struct PortOptions {
-  std::string name;     ///< the generator's name for it
+  std::string name;     ///< its name in the generator
   std::string devargs;  ///< "net_memif0,role=client,socket=/run/x.sock": a vdev, as EAL's --vdev
   std::string mac;      ///< empty: the device's own
   uint16_t descriptors{1024};
@@ -36,9 +36,9 @@ std::string devarg(const std::string& devargs, const std::string& key);
 
 class TrafficPort {
  public:
-  /// Makes, configures and starts the device. Fails naming the member at fault ("/devargs: ...").
+  /// Makes, configures and starts the device. Errors name the member at fault ("/devargs: ...").
   static Result<std::unique_ptr<TrafficPort>> open(const PortOptions& options);
-  /// The same for a memif of ours, which waits for its peer; in the thread of `io`.
+  /// The same for a memif of port/memif, which waits for its peer; in the thread of `io`.
   static Result<std::unique_ptr<TrafficPort>> open_memif(const PortOptions& options,
                                                          port::memif::EndpointConfig memif,
                                                          asio::io_context& io);
@@ -48,18 +48,18 @@ class TrafficPort {
   TrafficPort& operator=(const TrafficPort&) = delete;
 
   [[nodiscard]] const std::string& name() const { return options_.name; }
-  /// Tells it from all other ports of the process.
+  /// Unique among the ports of the process.
   [[nodiscard]] uint16_t number() const { return number_; }
   [[nodiscard]] rte_mempool* pool() const { return pool_.get(); }
   [[nodiscard]] uint16_t max_frame() const { return options_.max_frame; }
   [[nodiscard]] bool link_up() const;
-  /// Takes a burst in; how many packets.
+  /// Receives a burst; returns the number of packets.
   uint16_t receive(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->receive(pool_.get(), packets);
     return rte_eth_rx_burst(device_->id(), 0, packets.data(),
                             static_cast<uint16_t>(packets.size()));
   }
-  /// Sends what there is room for; how many packets. The rest stays the caller's.
+  /// Sends as many packets as fit; returns their number. The caller keeps the rest.
   uint16_t send(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->send(packets);
     return rte_eth_tx_burst(device_->id(), 0, packets.data(),
@@ -79,7 +79,7 @@ class TrafficPort {
   uint16_t number_;
   eal::Mempool pool_;  ///< outlives the device
   std::unique_ptr<eal::Ethdev> device_;
-  std::unique_ptr<port::memif::Standalone> memif_;  ///< then there is no ethdev
+  std::unique_ptr<port::memif::Standalone> memif_;  ///< instead of an ethdev
 };
 
 }  // namespace headrace::traffic

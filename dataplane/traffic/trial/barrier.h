@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A spinning barrier: all workers of a trial begin at one time. A futex would wake them
+// A spinning barrier: all workers of a trial start at the same time. A futex would wake them
 // microseconds apart, and in a random order.
 #pragma once
 
@@ -14,17 +14,17 @@ namespace headrace::traffic {
 
 class Barrier {
  public:
-  /// Of `parties` threads, at least one.
+  /// For `parties` threads, at least one.
   explicit Barrier(unsigned parties) : parties_(parties) {}
 
-  /// Waits until all have arrived. The last to arrive runs `act` before any of them continues; what
-  /// it writes, all see. With `yield` the core is offered to others meanwhile.
-  template <typename Act>
-  void wait(bool yield, Act&& act) noexcept {
+  /// Waits until all threads have arrived. The last one runs `action` before any of them continues;
+  /// all see what it wrote. With `yield` the thread yields its core while it waits.
+  template <typename Action>
+  void wait(bool yield, Action&& action) noexcept {
     const uint64_t round = round_.load(std::memory_order_acquire);
-    if (here_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
-      here_.store(0, std::memory_order_relaxed);
-      std::forward<Act>(act)();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == parties_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      std::forward<Action>(action)();
       round_.store(round + 1, std::memory_order_release);
       return;
     }
@@ -39,7 +39,7 @@ class Barrier {
 
  private:
   const unsigned parties_;
-  std::atomic<unsigned> here_{0};
+  std::atomic<unsigned> arrived_{0};
   std::atomic<uint64_t> round_{0};
 };
 

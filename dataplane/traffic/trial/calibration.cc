@@ -60,18 +60,20 @@ Result<std::unique_ptr<Calibration>> Calibration::make(const CalibrationOptions&
   }
   uint8_t run = 0;
   const auto add = [&](uint16_t size, const TrialOptions& trial) {
-    std::vector<Lane> lanes;
+    std::vector<TrialStream> trial_streams;
     for (const TrafficPort* const loop : loops) {
       auto streams = read_streams(
           json::array(
               {{{"name", "loop"}, {"tx_port", "loop"}, {"rx_port", "loop"}, {"size", size}}}),
           "/calibration");
-      // The description is ours and right.
+      // The description was made above and is valid.
       calibration->streams_.push_back(std::make_unique<Stream>(std::move(streams->front())));
-      lanes.push_back({.stream = calibration->streams_.back().get(), .tx = loop, .rx = loop});
+      trial_streams.push_back(
+          {.stream = calibration->streams_.back().get(), .tx = loop, .rx = loop});
     }
     run = static_cast<uint8_t>(run + 2);
-    return std::make_unique<Trial>(lanes, loops, trial, run, static_cast<unsigned>(loops.size()));
+    return std::make_unique<Trial>(trial_streams, loops, trial, run,
+                                   static_cast<unsigned>(loops.size()));
   };
   TrialOptions fastest;
   fastest.duration_s = options.duration_s;

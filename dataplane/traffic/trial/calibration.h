@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The generator looped to itself: what it can do and how exact it is, with nothing behind it.
+// Calibration: the generator's own limits and precision, measured in loopback.
 //
-// Over net_ring ports of its own, one for each worker (a ring in memory whose transmit side is its
-// receive side):
-// * ceiling: packets per second sent and received by all workers, as fast as they can, per size;
-// * latency floor: what a packet costs that is sent at its time and found at the next poll, at
-//   a moderate load: subtract it in mind from every latency measured;
-// * timing error: how much later than meant packets are handed to the device, at the same load.
+// Over net_ring ports, one for each worker (a ring in memory whose transmit side is its receive
+// side):
+// * ceiling: packets per second sent and received by all workers at full speed, per size;
+// * latency floor: the latency of a packet that is sent at its time and received by the next poll,
+// at a moderate load: every latency measured includes it;
+// * timing error: how long after their intended time packets are passed to the device, at the same
+// load.
 #pragma once
 
 #include <cstdint>
@@ -30,12 +31,12 @@ struct CalibrationOptions {
 
 class Calibration {
  public:
-  /// Makes the port and the trials. `number` keeps device names apart. Control thread.
+  /// Makes the ports and the trials. `number` makes device names unique. Control thread.
   static Result<std::unique_ptr<Calibration>> make(const CalibrationOptions& options,
                                                    unsigned number, unsigned workers);
   /// A worker's part of all trials.
   void run(size_t worker);
-  /// Ends run() soon. Control thread.
+  /// Ends run() early. Control thread.
   void stop();
   /// {"via","ceilings":[{"size","ceiling_pps","loss_ratio","workers"}],"at_pps",
   /// "latency_floor_ns","timing_error_ns","workers":[{"busy_share","on_core_share","preemptions"}]},

@@ -62,12 +62,12 @@ TEST(Pacer, NothingIsDueBeforeItsTime) {
 TEST(Pacer, AStallIsCaughtUpOrGivenUp) {
   Pacer pacer;
   pacer.start(kBegin, kBegin + 2'000'000'000, 1e6, kHz, 0);
-  // 10 ms of stall, of which the oldest 4 ms are given up.
+  // 10 ms of stall; the oldest 4 ms are skipped.
   const uint64_t now = kBegin + 20'000'000;
   EXPECT_EQ(pacer.skip_before(now - 12'000'000), 4000U);
   EXPECT_EQ(count_due(pacer, now), 6001U);
   EXPECT_EQ(pacer.skip_before(now - 12'000'000), 0U);
-  // What is left of the second is neither lost nor invented.
+  // Exactly the rest of the second is left.
   EXPECT_EQ(pacer.skip_before(~uint64_t{0}), 1'000'000U - 10'001);
   EXPECT_TRUE(pacer.done());
 }
@@ -78,7 +78,7 @@ TEST(Pacer, BurstsShareATimeAndKeepTheRate) {
   EXPECT_EQ(count_due(pacer, kBegin), 100U);
   EXPECT_EQ(count_due(pacer, kBegin + 199'999), 0U);
   EXPECT_EQ(count_due(pacer, kBegin + 200'000), 100U);
-  // Part of a burst sent, the rest of it and the next three given up.
+  // Part of a burst is sent, its rest and the next three bursts are skipped.
   EXPECT_TRUE(pacer.due(kBegin + 400'000));
   pacer.advance();
   EXPECT_EQ(pacer.skip_before(kBegin + 1'000'001), 99U + 300U);
@@ -96,7 +96,8 @@ TEST(Pacer, AReplayKeepsItsOwnTimesAndRepeats) {
   EXPECT_EQ(pacer.next(), kBegin + 700);
   EXPECT_EQ(pacer.skip_before(kBegin + 1200), 3U);
   EXPECT_EQ(pacer.next(), kBegin + 1200);
-  EXPECT_EQ(count_due(pacer, ~uint64_t{0}), 1U + 4U) << "the third turn ends before the end";
+  EXPECT_EQ(count_due(pacer, ~uint64_t{0}), 1U + 4U)
+      << "the schedule ends during the third repetition";
 }
 
 TEST(Pacer, NoRateIsNoPackets) {

@@ -23,7 +23,7 @@ struct Counts {
   void add(const Trial& trial, size_t stream) {
     const Sender& sender = trial.sender(stream);
     const Arrivals& arrivals = trial.arrivals(stream);
-    // Received first: a packet that arrives in between must not make more received than sent.
+    // Read `received` first: packets that arrive in between must not make it exceed `sent`.
     received += arrivals.received.read();
     duplicated += arrivals.duplicated.read();
     reordered += arrivals.reordered.read();

@@ -9,16 +9,16 @@
 
 namespace headrace::traffic {
 
-/// {"count","min","mean","p50","p90","p99","p99_9","max"} in nanoseconds; of an empty histogram
+/// {"count","min","mean","p50","p90","p99","p99_9","max"} in nanoseconds; for an empty histogram
 /// only the count.
 nlohmann::json latency_json(const Histogram& cycles, double tsc_hz);
 
-/// All that the histogram holds, to be merged with others' (headrace/traffic/histogram.py):
+/// The whole histogram, which can be merged with others (headrace/traffic/histogram.py):
 /// {"hz","sub_bits","min","max","sum","buckets":[[number, count],...]}, values in cycles of `hz`,
-/// buckets without values left out.
+/// without empty buckets.
 nlohmann::json histogram_json(const Histogram& cycles, double tsc_hz);
 
-/// The trial's result, or what it would be if it ended now.
+/// The trial's result, or, while it runs, the result so far.
 nlohmann::json trial_json(const Trial& trial);
 
 }  // namespace headrace::traffic

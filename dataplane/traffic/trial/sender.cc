@@ -53,13 +53,13 @@ inline uint16_t Sender::make(uint8_t* frame, const Cursor& cursor, uint64_t mean
   const Signature signature{
       .stream = number_, .sequence = cursor.sequence, .time = meant, .run = run_};
   if (replay_ != nullptr) {
-    const uint16_t length = replay_->write(frame, cursor.turn);
+    const uint16_t length = replay_->write(frame, cursor.position);
     signature.write(frame + length - Signature::kBytes);
-    replay_->finish(frame, cursor.turn);
+    replay_->finish(frame, cursor.position);
     return length;
   }
   const unsigned size = pattern_[cursor.size];
-  const uint32_t flow = order_.empty() ? cursor.turn : order_[cursor.turn];
+  const uint32_t flow = order_.empty() ? cursor.position : order_[cursor.position];
   const uint16_t length = frames_.write(frame, size, flow);
   if (frames_.needs_finish()) frames_.clear_payload(frame, size);
   signature.write(frame + length - Signature::kBytes);
@@ -70,7 +70,7 @@ inline uint16_t Sender::make(uint8_t* frame, const Cursor& cursor, uint64_t mean
 unsigned Sender::send(uint64_t now, unsigned count) noexcept {
   std::array<rte_mbuf*, kBurst> packets;
   std::array<uint64_t, kBurst> meant;
-  // All buffers in use is the device's backlog: the packets stay due.
+  // No free buffers: all are in the device's queues. The packets remain due.
   if (rte_pktmbuf_alloc_bulk(port_.pool(), packets.data(), count) != 0) return 0;
   const bool unpaced = unpaced_left_ != 0;
   Cursor cursor = cursor_;

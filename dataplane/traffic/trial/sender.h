@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The sending side of one stream.
 //
-// pump() sends what is due: at most kBurst packets with the times that the schedule meant for them.
-// At low rates that is one packet at its time; at high rates as many as became due since the last
-// round. What the device refuses stays due and is made anew at the next pump(), until it is later
-// than the bound; then it is unsent. Sequence numbers count sent packets only, so a gap at the
-// receiver is a loss on the way.
+// pump() sends due packets, at most kBurst, each with its scheduled time in the signature. At low
+// rates that is one packet at its time; at high rates as many as became due since the last round.
+// Packets that the device does not accept remain due and are made again at the next pump(), until
+// they are later than the bound; then they count as unsent. Sequence numbers count sent packets
+// only, so a gap at the receiver is a loss on the path.
 //
-// Without a rate (unpaced) a burst is sent at each pump(); packets mean to leave when they are
-// made, and a refusal costs nothing.
+// Without a rate (unpaced) each pump() sends a burst; the intended time is that of the call, and
+// packets not accepted have no effect.
 //
-// Thread safety: one worker pumps; counters and histogram may be read by others.
+// Thread safety: one worker calls pump(); any thread may read counters and histogram.
 #pragma once
 
 #include <cstdint>
@@ -28,57 +28,57 @@ class Sender {
  public:
   static constexpr uint16_t kBurst = 32;
 
-  /// Sends `stream`, known as `number` in its signatures, to `port`. Both must outlive the sender.
+  /// Sends `stream`, with `number` in its signatures, to `port`. Both must outlive the sender.
   Sender(const Stream& stream, uint16_t number, const TrafficPort& port)
       : frames_(stream.frames),
         pattern_(stream.sizes.pattern),
         order_(stream.order),
         replay_(stream.replay.get()),
-        turns_(replay_          ? replay_->packets()
-               : order_.empty() ? frames_.flows()
-                                : static_cast<uint32_t>(order_.size())),
+        order_length_(replay_          ? replay_->packets()
+                      : order_.empty() ? frames_.flows()
+                                       : static_cast<uint32_t>(order_.size())),
         number_(number),
         port_(port) {}
 
   /// Begins a run with a schedule (Pacer::start). `late_bound` in cycles.
   void start(uint8_t run, const Pacer& schedule, uint64_t late_bound);
-  /// Begins a run without one, of at most `packets`.
+  /// Begins an unpaced run of at most `packets`.
   void start_unpaced(uint8_t run, uint64_t packets);
-  /// No packet is meant for after `now`.
+  /// Ends the schedule at `now`.
   void stop(uint64_t now) {
     pacer_.stop(now);
     unpaced_left_ = 0;
   }
 
-  /// Sends what is due at `now` (TSC). Returns how many packets the device took.
+  /// Sends the packets due at `now` (TSC). Returns how many the device accepted.
   unsigned pump(uint64_t now) noexcept;
-  /// Nothing is left to send.
+  /// Whether nothing is left to send.
   [[nodiscard]] bool done() const { return unpaced_left_ == 0 && pacer_.done(); }
 
   [[nodiscard]] uint64_t sent() const { return sent_.read(); }
   [[nodiscard]] uint64_t unsent() const { return unsent_.read(); }
-  /// How much later than meant packets were handed to the device, in cycles.
+  /// How long after their intended time packets were passed to the device, in cycles.
   [[nodiscard]] const Histogram& lateness() const { return lateness_; }
 
  private:
-  /// Which packet comes next.
+  /// The next packet.
   struct Cursor {
     uint32_t sequence;
-    uint32_t turn;  ///< index into the order of flows, or packet of the replay
-    uint32_t size;  ///< index into the pattern
+    uint32_t position;  ///< index into the order of flows, or packet of the replay
+    uint32_t size;      ///< index into the pattern
   };
   void advance(Cursor& cursor) const noexcept {
     ++cursor.sequence;
     if (++cursor.size == pattern_.size()) cursor.size = 0;
-    if (++cursor.turn == turns_) {
-      cursor.turn = 0;
-      // Or a flow count with a factor in common with the pattern's length would give some flows
-      // only some of the sizes.
+    if (++cursor.position == order_length_) {
+      cursor.position = 0;
+      // Otherwise, if the flow count and the pattern's length had a common factor, some flows would
+      // never have some of the sizes.
       if (++cursor.size == pattern_.size()) cursor.size = 0;
     }
   }
   void reset(uint8_t run);
-  /// Makes the packet at `cursor`, all of it; returns its length.
+  /// Makes the whole packet at `cursor`; returns its length.
   uint16_t make(uint8_t* frame, const Cursor& cursor, uint64_t meant) const noexcept;
   unsigned send(uint64_t now, unsigned count) noexcept;
 
@@ -86,7 +86,7 @@ class Sender {
   const std::vector<uint8_t>& pattern_;
   const std::vector<uint32_t>& order_;
   const Replay* replay_;  ///< instead of frames_, or null
-  uint32_t turns_;
+  uint32_t order_length_;
   uint16_t number_;
   const TrafficPort& port_;
   uint8_t run_{0};

@@ -14,7 +14,7 @@ namespace headrace::traffic {
 using nlohmann::json;
 
 Service::~Service() {
-  // What has not ended uses ports and streams; the workers must be gone by now.
+  // A running trial uses ports and streams; the workers must have ended before this.
   trial_.reset();
   calibrating_.reset();
 }
@@ -72,8 +72,7 @@ void Service::add_port(const json& params, const Reply& reply) {
   }
   if (auto ok = reader.finish(); !ok) return reply(tl::unexpected(ok.error()));
   if (ports_.contains(options.name)) {
-    return reply(
-        fail_as("exists", "/name: there is a port {} already; remove it first", options.name));
+    return reply(fail_as("exists", "/name: port {} already exists; remove it first", options.name));
   }
   auto memif = port::memif::read_net_memif(options.devargs);
   if (!memif) return reply(fail_as("bad_devargs", "/devargs: {}", memif.error().message));
@@ -95,8 +94,8 @@ Result<json> Service::remove_port(const json& params) {
   ParamReader reader(params, "");
   reader.required("name", name);
   if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
-  if (!ports_.contains(name)) return fail_as("not_found", "/name: there is no port {}", name);
-  // Streams over it would have nowhere to go.
+  if (!ports_.contains(name)) return fail_as("not_found", "/name: no port {}", name);
+  // Its streams may use the port.
   trial_.reset();
   std::erase_if(streams_, [&](const Stream& s) { return s.tx_port == name || s.rx_port == name; });
   ports_.erase(name);
@@ -125,8 +124,7 @@ Result<json> Service::configure(const json& params) {
          {std::pair("tx_port", stream.tx_port), std::pair("rx_port", stream.rx_port)}) {
       const auto found = ports_.find(port);
       if (found == ports_.end()) {
-        return fail_as("not_found", "/streams/{}/{}: there is no port {}; add_port first", i, key,
-                       port);
+        return fail_as("not_found", "/streams/{}/{}: no port {}; add_port first", i, key, port);
       }
       if (stream.sizes.largest() > found->second->max_frame()) {
         return fail_as("bad_params",
@@ -148,7 +146,7 @@ Result<> Service::check_links() const {
   for (const Stream& stream : streams_) {
     for (const std::string& name : {stream.tx_port, stream.rx_port}) {
       if (!ports_.at(name)->link_up()) {
-        return fail_as("link_down", "stream {}: port {} has no link; is its peer there?",
+        return fail_as("link_down", "stream {}: port {} has no link; is its peer running?",
                        stream.name, name);
       }
     }
@@ -158,18 +156,18 @@ Result<> Service::check_links() const {
 
 Result<> Service::launch(const TrialOptions& options) {
   if (auto ok = idle(); !ok) return ok;
-  if (streams_.empty()) return fail_as("no_streams", "there is nothing to send; configure first");
+  if (streams_.empty()) return fail_as("no_streams", "no streams; configure first");
   if (auto ok = check_links(); !ok) return ok;
-  std::vector<Lane> lanes;
+  std::vector<TrialStream> trial_streams;
   for (const Stream& stream : streams_) {
-    lanes.push_back({.stream = &stream,
-                     .tx = ports_.at(stream.tx_port).get(),
-                     .rx = ports_.at(stream.rx_port).get()});
+    trial_streams.push_back({.stream = &stream,
+                             .tx = ports_.at(stream.tx_port).get(),
+                             .rx = ports_.at(stream.rx_port).get()});
   }
   std::vector<const TrafficPort*> polled;
   for (const auto& [name, port] : ports_) polled.push_back(port.get());
   run_ = static_cast<uint8_t>(run_ + 2);
-  trial_ = std::make_unique<Trial>(lanes, polled, options, run_, threads_.size());
+  trial_ = std::make_unique<Trial>(trial_streams, polled, options, run_, threads_.size());
   running_ = true;
   threads_.run([this](size_t worker) { trial_->run(worker); },
                [this] { asio::post(io_, [this] { finished(); }); });
@@ -210,14 +208,14 @@ Result<json> Service::start(const json& params) {
 Result<json> Service::read(const json& params) {
   ParamReader reader(params, "");
   if (auto ok = reader.finish(); !ok) return tl::unexpected(ok.error());
-  if (!trial_) return fail_as("no_trial", "nothing has been run; start or trial first");
+  if (!trial_) return fail_as("no_trial", "no trial has been run; start or trial first");
   return result();
 }
 
 void Service::stop(const json& params, const Reply& reply) {
   ParamReader reader(params, "");
   if (auto ok = reader.finish(); !ok) return reply(tl::unexpected(ok.error()));
-  if (!trial_) return reply(fail_as("no_trial", "nothing has been run; start first"));
+  if (!trial_) return reply(fail_as("no_trial", "no trial has been run; start first"));
   if (!running_) return reply(result());
   trial_->stop();
   waiting_.push_back(reply);
@@ -232,7 +230,8 @@ void Service::calibrate(const json& params, const Reply& reply) {
   calibrating_ = std::move(*made);
   const auto finished = [this, reply] {
     calibration_ = calibrating_->to_json();
-    // With its device and buffers, before the reply, after which the client may start the next one.
+    // Destroyed with its device and buffers before the reply, after which the client may start the
+    // next one.
     calibrating_.reset();
     reply(calibration_);
   };

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace-traffic's control methods (docs/traffic.md): ports, streams, trials, calibration.
 //
-// The control thread serves the socket and owns ports and streams; trials run in the workers. While
-// one runs, ports and streams stay as they are (error "busy"); ports, read and ping are answered.
+// The control thread serves the socket and owns ports and streams; trials run in the workers.
+// During a trial ports and streams can't be changed (error "busy"); ports, read and ping are
+// answered.
 //
 // Thread safety: all in the thread of the io_context.
 #pragma once
@@ -35,7 +36,7 @@ class Service {
 
   /// Adds the methods to `server`.
   void serve(ControlServer& server);
-  /// Ends a running trial or calibration soon, so that the workers can be joined.
+  /// Ends a running trial or calibration early, so that the workers can be joined.
   void stop_trial();
 
  private:
@@ -66,9 +67,9 @@ class Service {
   std::unique_ptr<Trial> trial_;  ///< the running one, or the last
   bool running_{false};
   std::unique_ptr<Calibration> calibrating_;  ///< the running one
-  std::vector<Reply> waiting_;                ///< for the running trial's end
-  /// Begins anywhere, so that two generators on one network rarely take each other's packets for
-  /// their own; even, for each trial has a warm-up's number below its own.
+  std::vector<Reply> waiting_;                ///< to be sent at the end of the running trial
+  /// Begins at a random number, so that two generators on one network rarely count each other's
+  /// packets; even, because each trial's warm-up has the number below its own.
   uint8_t run_{static_cast<uint8_t>(std::random_device{}() & 0xfeU)};
   unsigned calibrations_{0};
   json calibration_;

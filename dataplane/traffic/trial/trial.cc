@@ -18,19 +18,19 @@ std::vector<std::pair<unsigned, unsigned>> share_ports(size_t ports, unsigned wo
   return shares;
 }
 
-Trial::Trial(std::span<const Lane> lanes, std::span<const TrafficPort* const> ports,
+Trial::Trial(std::span<const TrialStream> streams, std::span<const TrafficPort* const> ports,
              const TrialOptions& options, uint8_t run, unsigned workers)
-    : state_(lanes, options, run, workers) {
+    : state_(streams, options, run, workers) {
   const auto shares = share_ports(ports.size(), workers);
-  std::vector<TrialPart::Duties> duties(workers);
+  std::vector<TrialPart::Assignment> assignments(workers);
   for (size_t i = 0; i < ports.size(); ++i) {
-    duties[shares[i].second].polled.push_back(ports[i]);
+    assignments[shares[i].second].polled.push_back(ports[i]);
   }
-  for (size_t i = 0; i < lanes.size(); ++i) {
-    const auto port = std::ranges::find(ports, lanes[i].tx) - ports.begin();
-    duties[shares[static_cast<size_t>(port)].first].lanes.push_back(i);
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const auto port = std::ranges::find(ports, streams[i].tx) - ports.begin();
+    assignments[shares[static_cast<size_t>(port)].first].streams.push_back(i);
   }
-  for (TrialPart::Duties& each : duties) {
+  for (TrialPart::Assignment& each : assignments) {
     parts_.push_back(std::make_unique<TrialPart>(state_, std::move(each)));
   }
 }

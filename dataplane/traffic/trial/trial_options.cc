@@ -9,9 +9,9 @@ namespace headrace::traffic {
 
 namespace {
 
-constexpr double kMostPps = 1e9;
+constexpr double kMaxPps = 1e9;
 
-/// Bits that the streams' mean packet takes on the line.
+/// Bits of the streams' mean packet on the line.
 double mean_line_bits(std::span<const Stream> streams) {
   double share = 0;
   double bytes = 0;
@@ -30,7 +30,7 @@ void read_load(ParamReader& reader, std::span<const Stream> streams, TrialOption
   const char* key = nullptr;
   const auto read = [&](const char* name, double& out) {
     if (!reader.optional(name, out)) return;
-    if (key != nullptr) reader.reject(name, "{} is there too; give one load", key);
+    if (key != nullptr) reader.reject(name, "{} is given too; give one load", key);
     if (!(out > 0)) reader.reject(name, "must be above 0");
     key = name;
   };
@@ -43,7 +43,7 @@ void read_load(ParamReader& reader, std::span<const Stream> streams, TrialOption
   if (key == nullptr) return;
   if (percent > 0) bps = line_rate * percent / 100;
   if (bps > 0) pps = streams.empty() ? 1 : bps / mean_line_bits(streams);
-  if (pps > kMostPps) reader.reject(key, "is {} packets/s; {} is the most", pps, kMostPps);
+  if (pps > kMaxPps) reader.reject(key, "is {} packets/s; the maximum is {}", pps, kMaxPps);
   options.load_pps = pps;
 }
 

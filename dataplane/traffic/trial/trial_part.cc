@@ -15,9 +15,9 @@ namespace headrace::traffic {
 
 namespace {
 
-constexpr double kSettleS = 0.005;      ///< after the last packet came back, for copies
-constexpr double kStartAheadS = 50e-6;  ///< from the plan to the first packet's time
-constexpr int kMostLeftovers = 4096;    ///< bursts
+constexpr double kSettleS = 0.005;      ///< after the last packet came back, for duplicates
+constexpr double kStartAheadS = 50e-6;  ///< from the barrier to the first packet's time
+constexpr int kMaxLeftovers = 4096;     ///< bursts
 constexpr uint64_t kNever = std::numeric_limits<uint64_t>::max() / 2;
 
 uint64_t nanoseconds(clockid_t clock) {
@@ -32,7 +32,7 @@ std::vector<uint16_t> numbers_of(std::span<const TrafficPort* const> ports) {
   return numbers;
 }
 
-/// How often the kernel has taken the core from this thread.
+/// How often the kernel has preempted this thread.
 uint64_t involuntary_switches() {
   rusage usage{};
   getrusage(RUSAGE_THREAD, &usage);
@@ -41,10 +41,10 @@ uint64_t involuntary_switches() {
 
 }  // namespace
 
-TrialPart::TrialPart(TrialState& state, Duties duties)
+TrialPart::TrialPart(TrialState& state, Assignment assigned)
     : state_(state),
-      duties_(std::move(duties)),
-      receiver_(state.arrivals, numbers_of(duties_.polled)) {}
+      assigned_(std::move(assigned)),
+      receiver_(state.arrivals, numbers_of(assigned_.polled)) {}
 
 void TrialPart::run() {
   const bool warm = state_.options.warmup_s > 0;
@@ -66,7 +66,7 @@ uint64_t TrialPart::warm_up(uint64_t begin) {
   start_senders(static_cast<uint8_t>(state_.run - 1), begin, end);
   while (!state_.stop.load(std::memory_order_relaxed) && rte_rdtsc() < end) round(true);
   state_.barrier.wait(state_.options.yield, [this, end] {
-    // A load goes on without a break.
+    // A load continues without a pause.
     state_.planned = state_.options.load_pps ? end : rte_rdtsc();
     state_.begin.set(state_.planned);
   });
@@ -75,7 +75,7 @@ uint64_t TrialPart::warm_up(uint64_t begin) {
 
 void TrialPart::start_senders(uint8_t run, uint64_t begin, uint64_t end) {
   const TrialOptions& options = state_.options;
-  for (const size_t i : duties_.lanes) {
+  for (const size_t i : assigned_.streams) {
     Sender& sender = *state_.senders[i];
     if (state_.scheduled(i)) {
       sender.start(run, state_.schedule(i, begin, end),
@@ -103,7 +103,7 @@ void TrialPart::send_phase(uint64_t begin) {
     if (options.yield) sched_yield();
     now = rte_rdtsc();
     if (!cut && (state_.stop.load(std::memory_order_relaxed) || now >= end)) {
-      for (const size_t i : duties_.lanes) state_.senders[i]->stop(std::min(now, end));
+      for (const size_t i : assigned_.streams) state_.senders[i]->stop(std::min(now, end));
       cut = true;
     }
     if ((cut || options.packets) && all_sent()) break;
@@ -121,21 +121,21 @@ void TrialPart::drain_phase() {
     round(false);
     if (state_.options.yield) sched_yield();
     const uint64_t sent = state_.end.read();
-    if (sent == 0) continue;  // others still send
+    if (sent == 0) continue;  // other workers still send
     if (end == kNever) end = rte_rdtsc() + state_.cycles(state_.options.drain_s);
     if (settled == kNever && state_.all_back()) settled = now + state_.cycles(kSettleS);
   }
-  // What came while this worker was kept from its core has come in time. (A peer that floods would
-  // keep this going for ever.)
-  for (int i = 0; i < kMostLeftovers && round(false); ++i) {
+  // Packets that arrived while this worker was preempted are in time. The bound ends the loop under
+  // a flood.
+  for (int i = 0; i < kMaxLeftovers && round(false); ++i) {
   }
 }
 
 void TrialPart::discard_leftovers() {
   std::array<rte_mbuf*, Sender::kBurst> packets;
-  for (const TrafficPort* port : duties_.polled) {
-    // A peer that floods would keep this going for ever; what is left is stale, and counted so.
-    for (int i = 0; i < kMostLeftovers; ++i) {
+  for (const TrafficPort* port : assigned_.polled) {
+    // The bound ends the loop under a flood; the remaining packets are counted as stale.
+    for (int i = 0; i < kMaxLeftovers; ++i) {
       const uint16_t count = port->receive(packets);
       if (count == 0) break;
       rte_pktmbuf_free_bulk(packets.data(), count);
@@ -147,10 +147,10 @@ bool TrialPart::round(bool send) noexcept {
   unsigned moved = 0;
   if (send) moved += pump_all(rte_rdtsc());
   std::array<rte_mbuf*, Sender::kBurst> packets;
-  for (const TrafficPort* port : duties_.polled) {
+  for (const TrafficPort* port : assigned_.polled) {
     const uint16_t count = port->receive(packets);
     if (count == 0) continue;
-    receiver_.take(port->number(), std::span(packets.data(), count), rte_rdtsc());
+    receiver_.process(port->number(), std::span(packets.data(), count), rte_rdtsc());
     moved += count;
   }
   return moved != 0;
@@ -159,18 +159,18 @@ bool TrialPart::round(bool send) noexcept {
 unsigned TrialPart::pump_all(uint64_t now) noexcept {
   unsigned moved = 0;
   const auto& senders = state_.senders;
-  const auto& lanes = state_.lanes;
+  const auto& streams = state_.streams;
   const auto progress = [&](size_t i) {
-    return static_cast<double>(senders[i]->sent()) / lanes[i].stream->share;
+    return static_cast<double>(senders[i]->sent()) / streams[i].stream->share;
   };
-  for (const size_t i : duties_.lanes) {
+  for (const size_t i : assigned_.streams) {
     bool chosen = true;
     if (!state_.scheduled(i)) {
-      // Of a port's streams without a schedule, the one furthest behind its share.
+      // Of a port's streams without a schedule, choose the one furthest behind its share.
       chosen = !senders[i]->done();
-      for (const size_t j : duties_.lanes) {
+      for (const size_t j : assigned_.streams) {
         if (!chosen) break;
-        if (j == i || lanes[j].tx != lanes[i].tx || state_.scheduled(j) || senders[j]->done()) {
+        if (j == i || streams[j].tx != streams[i].tx || state_.scheduled(j) || senders[j]->done()) {
           continue;
         }
         chosen = progress(i) < progress(j) || (progress(i) == progress(j) && i < j);
@@ -182,7 +182,8 @@ unsigned TrialPart::pump_all(uint64_t now) noexcept {
 }
 
 bool TrialPart::all_sent() const {
-  return std::ranges::all_of(duties_.lanes, [this](size_t i) { return state_.senders[i]->done(); });
+  return std::ranges::all_of(assigned_.streams,
+                             [this](size_t i) { return state_.senders[i]->done(); });
 }
 
 double TrialPart::busy_share() const {

@@ -2,10 +2,10 @@
 // One worker's part of a trial: the streams that it sends and the ports that it polls, in one loop.
 //
 // A round of the loop pumps each sender once and polls each port once. Each is bounded (a burst of
-// 32), so no port waits long for another. With `yield` the worker offers its core to others
-// (sched_yield) after each round.
+// 32), so no port waits long for another. With `yield` the worker yields its core (sched_yield)
+// after each round.
 //
-// Thread safety: made by the control thread; run() by its worker; getters by anyone.
+// Thread safety: made by the control thread; run() is called by its worker; getters by any thread.
 #pragma once
 
 #include <cstdint>
@@ -19,25 +19,25 @@ namespace headrace::traffic {
 
 class TrialPart {
  public:
-  /// What a worker has to do. A port's streams are sent by one worker, and it is polled by one.
-  struct Duties {
-    std::vector<size_t> lanes;               ///< streams to send
+  /// The streams and ports of a worker. One worker sends all of a port's streams, and one polls it.
+  struct Assignment {
+    std::vector<size_t> streams;             ///< streams to send
     std::vector<const TrafficPort*> polled;  ///< ports
   };
 
-  TrialPart(TrialState& state, Duties duties);
+  TrialPart(TrialState& state, Assignment assigned);
 
-  /// Runs together with the trial's other parts, each in its worker: returns when all is sent and
-  /// drained.
+  /// Runs together with the trial's other parts, each in its worker; returns when all packets are
+  /// sent and drained.
   void run();
 
   [[nodiscard]] const Receiver& receiver() const { return receiver_; }
-  /// Share of the worker's cycles since the trial's begin in rounds that moved packets.
+  /// Share of the worker's cycles since the trial's begin spent in rounds that moved packets.
   [[nodiscard]] double busy_share() const;
-  /// Share of the time of sending in which the kernel let the worker run; the rest others had the
-  /// core. Below 0 while it still sends. (What a hypervisor takes is not seen.)
+  /// Share of the sending time in which the kernel ran this worker. Negative while it still sends.
+  /// (Time taken by a hypervisor is not included.)
   [[nodiscard]] double on_core_share() const;
-  /// How often the kernel took the core away while it sent.
+  /// How often the kernel preempted the worker while it sent.
   [[nodiscard]] uint64_t preemptions() const { return preemptions_.read(); }
 
  private:
@@ -51,12 +51,12 @@ class TrialPart {
   [[nodiscard]] bool all_sent() const;
 
   TrialState& state_;
-  Duties duties_;
+  Assignment assigned_;
   Receiver receiver_;
   Counter busy_cycles_;
   Counter total_cycles_;
-  Counter sending_ns_;  ///< of the clock; 0: it still sends
-  Counter running_ns_;  ///< of these, with the core
+  Counter sending_ns_;  ///< wall-clock time; 0: it still sends
+  Counter running_ns_;  ///< of these, on the core
   Counter preemptions_;
 };
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the workers of one trial have in common: its streams, their counts, its times.
+// The state shared by the workers of one trial: its streams, their counters, its times.
 //
-// Thread safety: everything is made by the control thread. A stream's sender is used by the worker
-// that sends it, its arrivals are written by the worker that polls its rx port (trial_part.h).
+// Thread safety: made by the control thread. A stream's sender is used by the worker that sends it,
+// its arrivals are written by the worker that polls its rx port (trial_part.h).
 #pragma once
 
 #include <atomic>
@@ -22,42 +22,43 @@
 namespace headrace::traffic {
 
 /// A stream with its ports.
-struct Lane {
+struct TrialStream {
   const Stream* stream;
   const TrafficPort* tx;
   const TrafficPort* rx;
 };
 
 struct TrialState {
-  /// `run`: this trial's number, and `run` - 1 its warm-up's. `workers`: how many share it.
-  TrialState(std::span<const Lane> all, const TrialOptions& wanted, uint8_t run, unsigned workers);
+  /// `run`: this trial's number; its warm-up has `run` - 1. `workers`: how many share it.
+  TrialState(std::span<const TrialStream> all, const TrialOptions& wanted, uint8_t run,
+             unsigned workers);
 
   [[nodiscard]] uint64_t cycles(double seconds) const {
     return static_cast<uint64_t>(seconds * tsc_hz);
   }
-  /// Stream `i` has a schedule: a share of the load, or a capture's own times.
+  /// Whether stream `i` has a schedule: a share of the load, or a capture's own times.
   [[nodiscard]] bool scheduled(size_t i) const {
-    return options.load_pps || lanes[i].stream->replay_speed > 0;
+    return options.load_pps || streams[i].stream->replay_speed > 0;
   }
-  /// When stream `i` sends what, from `from` until before `until` (TSC).
+  /// The schedule of stream `i`, from `from` until before `until` (TSC).
   [[nodiscard]] Pacer schedule(size_t i, uint64_t from, uint64_t until) const;
-  /// Every packet sent has come back.
+  /// Whether every packet sent has come back.
   [[nodiscard]] bool all_back() const;
 
-  const std::vector<Lane> lanes;
+  const std::vector<TrialStream> streams;
   const TrialOptions options;
   const uint8_t run;
   const double tsc_hz;
   double total_share{0};                             ///< of the streams that share the load
   std::vector<std::vector<uint64_t>> replay_cycles;  ///< times of replays at their own timing
-  std::vector<std::unique_ptr<Sender>> senders;      ///< by lane
-  std::vector<std::unique_ptr<Arrivals>> arrivals;   ///< by lane
+  std::vector<std::unique_ptr<Sender>> senders;      ///< by stream
+  std::vector<std::unique_ptr<Arrivals>> arrivals;   ///< by stream
   std::atomic<bool> stop{false};
   Barrier barrier;
-  uint64_t planned{0};            ///< TSC of the next begin, as set at the last barrier
-  Counter begin;                  ///< TSC of the first packet's time; 0: not yet
-  Counter end;                    ///< TSC when all was sent; 0: not yet
-  std::atomic<unsigned> sending;  ///< workers that have not sent all of theirs
+  uint64_t planned{0};            ///< TSC of the next phase's begin, set at the last barrier
+  Counter begin;                  ///< TSC of the first packet's time; 0: not yet begun
+  Counter end;                    ///< TSC when everything was sent; 0: not yet
+  std::atomic<unsigned> sending;  ///< workers that still send
 };
 
 }  // namespace headrace::traffic

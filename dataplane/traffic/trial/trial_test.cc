@@ -28,17 +28,17 @@ TEST(SharePorts, WithFewPortsSendingAndPollingAreShared) {
 TEST(SharePorts, NobodyHasTwoDutiesMoreThanAnother) {
   for (unsigned workers = 1; workers <= 8; ++workers) {
     for (size_t ports = 1; ports <= 16; ++ports) {
-      std::map<unsigned, int> duties;
-      for (unsigned worker = 0; worker < workers; ++worker) duties[worker] = 0;
+      std::map<unsigned, int> assignments;
+      for (unsigned worker = 0; worker < workers; ++worker) assignments[worker] = 0;
       for (const auto& [sends, polls] : share_ports(ports, workers)) {
         ASSERT_LT(sends, workers);
         ASSERT_LT(polls, workers);
-        ++duties[sends];
-        ++duties[polls];
+        ++assignments[sends];
+        ++assignments[polls];
       }
-      int least = duties[0];
-      int most = duties[0];
-      for (const auto& [worker, count] : duties) {
+      int least = assignments[0];
+      int most = assignments[0];
+      for (const auto& [worker, count] : assignments) {
         least = std::min(least, count);
         most = std::max(most, count);
       }
@@ -52,7 +52,7 @@ TEST(Barrier, NobodyGoesOnBeforeAllAreThere) {
   constexpr int kRounds = 200;
   Barrier barrier(kParties);
   std::atomic<unsigned> came{0};
-  unsigned acts = 0;  // by the last one only, and seen by all
+  unsigned acts = 0;  // run by the last thread only, and seen by all
   std::atomic<int> wrong{0};
   std::vector<std::thread> threads;
   for (unsigned i = 0; i < kParties; ++i) {

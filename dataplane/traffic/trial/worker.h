@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A thread that moves packets: pinned to its core, asleep but for when it has a job.
+// A thread that moves packets: pinned to its core, sleeping while it has no job.
 //
 // Thread safety: submit() from the control thread; jobs run in the worker, one after the other.
 #pragma once
@@ -20,7 +20,7 @@ class Worker {
  public:
   /// Starts the thread on `cpu`. EAL must be up. Fails if the process may not run there.
   static Result<std::unique_ptr<Worker>> start(uint32_t cpu);
-  /// Runs the jobs that it has: other workers may wait for this one in theirs.
+  /// Waits until all submitted jobs have run: other workers' jobs may wait for them.
   ~Worker();
   Worker(const Worker&) = delete;
   Worker& operator=(const Worker&) = delete;

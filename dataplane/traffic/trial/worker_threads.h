@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The workers of the generator, one for each core that it was given.
+// The workers of the generator, one for each of its cores.
 #pragma once
 
 #include <cstdint>
@@ -18,11 +18,12 @@ class WorkerThreads {
   /// Starts a worker on each of `cpus`, which must differ. EAL must be up.
   static Result<std::unique_ptr<WorkerThreads>> start(std::span<const uint32_t> cpus);
 
-  /// Runs `part` in every worker, with its number; the last to return calls `done`. Control thread.
+  /// Runs `part` in every worker, with the worker's number; the last to return calls `done`. Called
+  /// by the control thread.
   void run(std::function<void(size_t)> part, std::function<void()> done);
 
   [[nodiscard]] unsigned size() const { return static_cast<unsigned>(workers_.size()); }
-  /// Where each worker runs.
+  /// The CPU of each worker.
   [[nodiscard]] const std::vector<uint32_t>& cpus() const { return cpus_; }
 
  private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What every function with an address of its own does with a frame before anything else.
+// The checks that every function with its own address makes on a received frame first.
 #pragma once
 
 #include <cstring>
@@ -10,8 +10,8 @@
 
 namespace headrace::vnf {
 
-/// Whether the frame is an untagged, valid IPv4 packet sent to `own`. If it is not, it is gone:
-/// ARP went to `answer`, anything else was dropped with its reason.
+/// Whether the frame is an untagged, valid IPv4 packet sent to `own`. If not, the frame has been
+/// consumed: `answer` replied to ARP, anything else was dropped with its reason.
 template <typename AnswerArp>
 bool admit_ipv4(rte_mbuf* frame, const MacAddress& own, Output& output, AnswerArp&& answer) {
   if (rte_pktmbuf_data_len(frame) < sizeof(packet::EthernetHeader)) {

@@ -17,7 +17,7 @@ namespace headrace::vnf {
 namespace {
 
 constexpr size_t kEthernet = sizeof(packet::EthernetHeader);
-constexpr size_t kEspLeast = 8;  ///< SPI and sequence
+constexpr size_t kMinEsp = 8;  ///< SPI and sequence
 
 class Basestation final : public Function {
  public:
@@ -36,23 +36,24 @@ class Basestation final : public Function {
     for (size_t start = 0; start < packets.size(); start += kChunk) {
       const auto chunk = packets.subspan(start, std::min(kChunk, packets.size() - start));
       if (port == config_.radio) {
-        go_up(chunk, output);
+        process_uplink(chunk, output);
       } else if (port == config_.core) {
-        come_down(chunk, output);
+        process_downlink(chunk, output);
       } else {
         output.drop(chunk, DropReason::no_route);
       }
     }
   }
 
-  /// The sequences and replay windows of tunnels that stay, and the users' MAC addresses.
-  void inherit(Function& previous) noexcept override {
+  /// Keeps the sequence numbers and replay windows of unchanged tunnels, and the users' MAC
+  /// addresses.
+  void migrate_state(Function& previous) noexcept override {
     auto& old = static_cast<Basestation&>(previous);
     if (old.uplink_->parameters() == uplink_->parameters()) std::swap(uplink_, old.uplink_);
     if (old.downlink_->parameters() == downlink_->parameters()) std::swap(downlink_, old.downlink_);
     for (const Bearer& known : old.config_.bearers.all()) {
-      Bearer* heir = known.has_mac ? config_.bearers.by_address(known.address) : nullptr;
-      if (heir != nullptr && !heir->has_mac) learn(*heir, known.mac.data());
+      Bearer* entry = known.has_mac ? config_.bearers.by_address(known.address) : nullptr;
+      if (entry != nullptr && !entry->has_mac) learn(*entry, known.mac.data());
     }
   }
 
@@ -61,15 +62,15 @@ class Basestation final : public Function {
   }
 
  private:
-  static constexpr size_t kChunk = EspSa::kMost;
+  static constexpr size_t kChunk = EspSa::kMaxBurst;
 
-  void go_up(std::span<rte_mbuf*> packets, Output& output) noexcept;
-  void come_down(std::span<rte_mbuf*> packets, Output& output) noexcept;
-  /// True if the packet is in its GTP-U tunnel now; else it is gone.
-  bool enter_tunnel(rte_mbuf* packet, Output& output) noexcept;
-  /// True if the packet begins with the IPv4 header before ESP now; else it is gone.
-  bool admit_from_core(rte_mbuf* packet, Output& output) noexcept;
-  void leave_tunnel(rte_mbuf* packet, Output& output) noexcept;
+  void process_uplink(std::span<rte_mbuf*> packets, Output& output) noexcept;
+  void process_downlink(std::span<rte_mbuf*> packets, Output& output) noexcept;
+  /// Adds the user's GTP-U tunnel headers. False if the packet was dropped.
+  bool encapsulate(rte_mbuf* packet, Output& output) noexcept;
+  /// Removes everything in front of the IPv4 header before ESP. False if the packet was dropped.
+  bool accept_from_core(rte_mbuf* packet, Output& output) noexcept;
+  void decapsulate(rte_mbuf* packet, Output& output) noexcept;
   void answer_user(rte_mbuf* packet, Output& output) noexcept;
   void answer_core(rte_mbuf* packet, Output& output) noexcept;
   static void drop_failed(std::span<rte_mbuf*> packets, const EspSa::Outcome& outcome,
@@ -91,7 +92,7 @@ class Basestation final : public Function {
   Counter seen_;
 };
 
-/// Puts an Ethernet header in front; null for want of room, which no buffer of ours lacks.
+/// Prepends an Ethernet header; null without headroom, which every buffer of our pool has.
 packet::EthernetHeader* prepend_ethernet(rte_mbuf* packet, const MacAddress& dst,
                                          const MacAddress& src) {
   auto* header = reinterpret_cast<packet::EthernetHeader*>(rte_pktmbuf_prepend(packet, kEthernet));
@@ -102,11 +103,11 @@ packet::EthernetHeader* prepend_ethernet(rte_mbuf* packet, const MacAddress& dst
   return header;
 }
 
-void Basestation::go_up(std::span<rte_mbuf*> packets, Output& output) noexcept {
+void Basestation::process_uplink(std::span<rte_mbuf*> packets, Output& output) noexcept {
   std::array<rte_mbuf*, kChunk> tunnelled;
   size_t count = 0;
   for (rte_mbuf* packet : packets) {
-    if (enter_tunnel(packet, output)) tunnelled[count++] = packet;
+    if (encapsulate(packet, output)) tunnelled[count++] = packet;
   }
   if (count == 0) return;
   const auto outcome = uplink_->process({tunnelled.data(), count});
@@ -121,7 +122,7 @@ void Basestation::go_up(std::span<rte_mbuf*> packets, Output& output) noexcept {
   drop_failed({tunnelled.data(), count}, outcome, DropReason::no_buffer, output);
 }
 
-bool Basestation::enter_tunnel(rte_mbuf* packet, Output& output) noexcept {
+bool Basestation::encapsulate(rte_mbuf* packet, Output& output) noexcept {
   if (!admit_ipv4(packet, radio_mac_, output, [&] { answer_user(packet, output); })) return false;
   const auto& ethernet = ethernet_of(packet);
   const auto& ip = ipv4_of(packet);
@@ -131,7 +132,7 @@ bool Basestation::enter_tunnel(rte_mbuf* packet, Output& output) noexcept {
     return false;
   }
   learn(*bearer, ethernet.src);
-  // What Ethernet padded a short packet with mustn't go into the tunnel.
+  // Ethernet's padding of a short packet must not enter the tunnel.
   const uint16_t inner = packet::swap16(ip.total_length);
   const uint8_t tos = ip.tos;
   rte_pktmbuf_adj(packet, kEthernet);
@@ -147,19 +148,19 @@ bool Basestation::enter_tunnel(rte_mbuf* packet, Output& output) noexcept {
   return true;
 }
 
-void Basestation::come_down(std::span<rte_mbuf*> packets, Output& output) noexcept {
+void Basestation::process_downlink(std::span<rte_mbuf*> packets, Output& output) noexcept {
   std::array<rte_mbuf*, kChunk> sealed;
   size_t count = 0;
   for (rte_mbuf* packet : packets) {
-    if (admit_from_core(packet, output)) sealed[count++] = packet;
+    if (accept_from_core(packet, output)) sealed[count++] = packet;
   }
   if (count == 0) return;
   const auto outcome = downlink_->process({sealed.data(), count});
-  for (size_t i = 0; i < outcome.done; ++i) leave_tunnel(sealed[i], output);
+  for (size_t i = 0; i < outcome.done; ++i) decapsulate(sealed[i], output);
   drop_failed({sealed.data(), count}, outcome, DropReason::replayed, output);
 }
 
-bool Basestation::admit_from_core(rte_mbuf* packet, Output& output) noexcept {
+bool Basestation::accept_from_core(rte_mbuf* packet, Output& output) noexcept {
   if (!admit_ipv4(packet, core_mac_, output, [&] { answer_core(packet, output); })) return false;
   const auto& ip = ipv4_of(packet);
   if (packet::swap32(ip.dst) != config_.core_address || ip.proto != packet::kProtoEsp) {
@@ -171,20 +172,20 @@ bool Basestation::admit_from_core(rte_mbuf* packet, Output& output) noexcept {
     output.drop(packet, DropReason::unsupported);
     return false;
   }
-  if (esp.size() < kEspLeast || packet::load_be32(esp.data()) != config_.downlink.spi) {
+  if (esp.size() < kMinEsp || packet::load_be32(esp.data()) != config_.downlink.spi) {
     output.drop(packet, DropReason::denied);
     return false;
   }
-  // ESP ends where the IPv4 packet does; behind it is Ethernet's padding.
+  // ESP ends where the IPv4 packet ends; Ethernet's padding follows it.
   const auto size = static_cast<uint16_t>(kEthernet + packet::swap16(ip.total_length));
   rte_pktmbuf_trim(packet, static_cast<uint16_t>(rte_pktmbuf_pkt_len(packet) - size));
   rte_pktmbuf_adj(packet, kEthernet);
   return true;
 }
 
-/// A packet that begins with the IPv4 header of its GTP-U tunnel. Checks want room for Ethernet in
-/// front, which ESP left behind.
-void Basestation::leave_tunnel(rte_mbuf* packet, Output& output) noexcept {
+/// `packet` begins with the outer IPv4 header of its GTP-U tunnel. The header checks expect space
+/// for an Ethernet header in front; the removed ESP headers have left it.
+void Basestation::decapsulate(rte_mbuf* packet, Output& output) noexcept {
   if (rte_pktmbuf_prepend(packet, kEthernet) == nullptr || !is_ipv4_valid(packet)) {
     output.drop(packet, DropReason::malformed);
     return;
@@ -203,7 +204,7 @@ void Basestation::leave_tunnel(rte_mbuf* packet, Output& output) noexcept {
     return;
   }
   const Bearer* bearer = config_.bearers.by_downlink_teid(payload->teid);
-  // The user's packet is where an Ethernet frame has it once the headers before it are gone.
+  // Once the tunnel headers are removed, the inner packet is where an Ethernet frame has it.
   rte_pktmbuf_adj(packet, static_cast<uint16_t>(ipv4_header_size(ip) + sizeof(packet::UdpHeader) +
                                                 payload->offset));
   if (bearer == nullptr) {
@@ -237,7 +238,8 @@ void Basestation::drop_failed(std::span<rte_mbuf*> packets, const EspSa::Outcome
   if (outcome.failed > 0) output.drop(behind.last(outcome.failed), DropReason::crypto_failed);
 }
 
-/// A user's request for any address but its own (then it checks for duplicates: RFC 5227).
+/// Answers a user's request for any address but the user's own; that one is duplicate address
+/// detection (RFC 5227).
 void Basestation::answer_user(rte_mbuf* packet, Output& output) noexcept {
   const auto* arp = arp_of(packet);
   if (arp == nullptr) {
@@ -274,9 +276,9 @@ std::unique_ptr<Function> make_basestation(ConfigReader& config, const FunctionC
   BasestationConfig station = read_basestation(config, context);
   if (context.pool == nullptr || config.failed()) return nullptr;
   auto uplink = EspSa::make(station.uplink);
-  if (!uplink) config.complain("uplink", uplink.error().message);
+  if (!uplink) config.add_error("uplink", uplink.error().message);
   auto downlink = EspSa::make(station.downlink);
-  if (!downlink) config.complain("downlink", downlink.error().message);
+  if (!downlink) config.add_error("downlink", downlink.error().message);
   if (config.failed()) return nullptr;
   return std::make_unique<Basestation>(std::move(station), *std::move(uplink), *std::move(downlink),
                                        context);

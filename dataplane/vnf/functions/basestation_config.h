@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `basestation` reads from its configuration (basestation.h).
+// The configuration of `basestation` (basestation.h).
 #pragma once
 
 #include "vnf/function.h"
@@ -21,7 +21,7 @@ struct BasestationConfig {
   BearerTable bearers;
 };
 
-/// Mistakes go to the reader.
+/// Adds errors to the reader.
 BasestationConfig read_basestation(ConfigReader& config, const FunctionContext& context);
 
 }  // namespace headrace::vnf

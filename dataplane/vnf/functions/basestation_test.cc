@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The station is tested against a second one, whose uplink keys are the first one's downlink keys:
-// what one seals the other opens. That the sealed form is right is state/esp_sa_test.cc's business.
+// The station is tested against a second instance, whose uplink keys are the first one's downlink
+// keys: each decrypts what the other encrypted. That the encrypted form conforms to the RFCs is
+// tested in state/esp_sa_test.cc.
 #include "vnf/functions/basestation.h"
 
 #include <gmock/gmock.h>
@@ -26,8 +27,8 @@ constexpr const char* kGcmKeys = R"("suite": "aes-gcm", "salt": "01020304",
 constexpr const char* kCbcKeys = R"("suite": "aes-cbc-hmac-sha1",
   "key": "000102030405060708090a0b0c0d0e0f", "auth_key": "0001020304050607080910111213141516171819")";
 
-/// The station's configuration, or, with the ends exchanged, its gateway's: whatever the station
-/// sends as 100.64.0.x on tunnel n the gateway gives to its "user" of that tunnel.
+/// The station's configuration, or, with the ends exchanged, that of its gateway: what the station
+/// sends from 100.64.0.x in tunnel n, the gateway delivers to its "user" of that tunnel.
 std::string config(bool gateway = false, const char* keys = kGcmKeys, const char* window = "64") {
   const char* const own = gateway ? "192.0.2.2" : "192.0.2.1";
   const char* const peer = gateway ? "192.0.2.1" : "192.0.2.2";
@@ -46,7 +47,7 @@ std::string config(bool gateway = false, const char* keys = kGcmKeys, const char
 
 class BasestationTest : public FunctionTest {
  protected:
-  /// A user's packet to its counterpart behind the gateway.
+  /// A user's packet to the peer behind the gateway.
   static Bytes from_user(uint8_t number, const Bytes& data = {1, 2, 3}) {
     Ipv4Packet ip{.eth_src = kUserMac, .eth_dst = port_mac(kRadio)};
     ip.src = fmt::format("100.64.0.{}", number);
@@ -60,7 +61,8 @@ class BasestationTest : public FunctionTest {
     ip.dst = fmt::format("100.64.0.{}", number);
     return udp_frame(ip, 2000, 1000, {4, 5, 6});
   }
-  /// Runs `frames` through a gateway: in on its radio side, out on its core side, for the station.
+  /// Passes `frames` through a gateway: in on its radio side, out on its core side, encrypted for
+  /// the station.
   std::vector<Bytes> sealed_by_gateway(const std::vector<Bytes>& frames,
                                        const char* keys = kGcmKeys) {
     BasestationTestGateway gateway(config(true, keys).c_str(), pool_.get());
@@ -68,7 +70,7 @@ class BasestationTest : public FunctionTest {
   }
 
  private:
-  /// A second instance with ports of its own.
+  /// A second instance with its own ports.
   class BasestationTestGateway {
    public:
     BasestationTestGateway(const char* config, rte_mempool* pool) : pool_(pool), output_(2) {
@@ -152,7 +154,7 @@ class BasestationSuiteTest : public BasestationTest,
 
 TEST_P(BasestationSuiteTest, GivesTheCoresPacketsToTheirUsers) {
   make("basestation", config(false, GetParam()).c_str());
-  process(kRadio, {from_user(1), from_user(2)});  // where users are is learnt
+  process(kRadio, {from_user(1), from_user(2)});  // the users' MAC addresses are learnt
   const auto sealed = sealed_by_gateway({to_user(1), to_user(2)}, GetParam());
   ASSERT_THAT(sealed, SizeIs(2));
   auto expected = [](uint8_t number) {
@@ -173,7 +175,7 @@ TEST_F(BasestationTest, DropsReplaysForgeriesAndUnknownUsers) {
   process(kRadio, {from_user(1)});
   const auto sealed = sealed_by_gateway({to_user(1), to_user(2), to_user(1)});
   EXPECT_THAT(process(kCore, {sealed[0], sealed[1]}), SizeIs(1));
-  EXPECT_EQ(drops(DropReason::no_neighbor), 1U) << "user 2 was never heard of";
+  EXPECT_EQ(drops(DropReason::no_neighbor), 1U) << "user 2 has not sent anything";
   EXPECT_THAT(process(kCore, {sealed[0]}), IsEmpty());
   EXPECT_EQ(drops(DropReason::replayed), 1U);
   Bytes forged = sealed[2];
@@ -196,7 +198,7 @@ TEST_F(BasestationTest, SurvivesEveryTruncation) {
     Bytes cut(sealed[0].begin(), sealed[0].begin() + static_cast<long>(size));
     EXPECT_THAT(process(kCore, {cut}), IsEmpty()) << size;
     if (size < 34) continue;
-    // The same with a length and a checksum that agree, so that ESP sees it.
+    // The same with a matching length and checksum, so that the packet gets as far as ESP.
     cut[16] = static_cast<uint8_t>((size - 14) >> 8);
     cut[17] = static_cast<uint8_t>(size - 14);
     cut[24] = cut[25] = 0;
@@ -223,7 +225,7 @@ TEST_F(BasestationTest, AnswersArpOnBothSides) {
                                arp_frame(1, kUserMac, "100.64.9.1", {}, "100.64.0.254", kAll)}),
               IsEmpty());
   const auto sealed = sealed_by_gateway({to_user(1)});
-  EXPECT_THAT(process(kCore, sealed), SizeIs(1)) << "ARP told where the user is";
+  EXPECT_THAT(process(kCore, sealed), SizeIs(1)) << "the ARP request gave the user's MAC address";
 }
 
 TEST_F(BasestationTest, AReloadKeepsSequencesWindowsAndUsers) {
@@ -245,14 +247,14 @@ TEST_F(BasestationTest, CarriesFullSizedPackets) {
   EXPECT_EQ(out[0].bytes.size(), 14U + 20 + 8 + 8 + 36 + 1500 + 2 + 2 + 16);
 }
 
-TEST_F(BasestationTest, NamesMistakesButNoKeys) {
+TEST_F(BasestationTest, ReportsErrorsButNoKeys) {
   auto bad = Json::parse(config());
   bad["uplink"]["key"] = "00112233";
   bad["uplink"]["spi"] = 3;
   bad["downlink"]["salt"] = "0x";
   bad["users"].push_back(bad["users"][0]);
   bad["radio"] = "7";
-  const auto errors = mistakes("basestation", bad.dump().c_str());
+  const auto errors = config_errors("basestation", bad.dump().c_str());
   EXPECT_THAT(errors, ElementsAre(HasSubstr("function.radio: isn't in"),
                                   HasSubstr("function.uplink.spi: 3"),
                                   "function.uplink.key: 4 octets; AES takes 16, 24 or 32",

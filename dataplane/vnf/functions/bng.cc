@@ -24,7 +24,7 @@ struct __attribute__((packed)) QinQHeader {
 };
 static_assert(sizeof(QinQHeader) == 22);
 
-/// What goes in front of a tunnelled packet.
+/// The headers in front of a tunnelled packet.
 struct __attribute__((packed)) TunnelHeader {
   packet::EthernetHeader ethernet;
   packet::Ipv4Header ip;
@@ -45,7 +45,7 @@ struct BngConfig {
   MacAddress core_next_hop{};
 };
 
-/// The header of an empty packet; its length and checksum are mended for each packet.
+/// The headers for an empty payload; length and checksum are updated for each packet.
 TunnelHeader make_tunnel(const BngConfig& config, const MacAddress& core_mac) {
   TunnelHeader header{};
   std::copy(config.core_next_hop.begin(), config.core_next_hop.end(), header.ethernet.dst);
@@ -78,21 +78,21 @@ class Bng final : public Function {
     for (rte_mbuf* packet : packets) rte_prefetch0(rte_pktmbuf_mtod(packet, void*));
     for (rte_mbuf* packet : packets) {
       if (port == config_.access) {
-        go_up(packet, output);
+        process_upstream(packet, output);
       } else if (port == config_.core) {
-        come_down(packet, output);
+        process_downstream(packet, output);
       } else {
         output.drop(packet, DropReason::no_route);
       }
     }
   }
 
-  void inherit(Function& previous) noexcept override {
+  void migrate_state(Function& previous) noexcept override {
     for (const Subscriber& old : static_cast<Bng&>(previous).subscribers_.all()) {
-      Subscriber* heir = subscribers_.find(old.s_vid, old.c_vid);
-      if (heir == nullptr || !old.has_mac || heir->has_mac) continue;
-      heir->mac = old.mac;
-      heir->has_mac = true;
+      Subscriber* entry = subscribers_.find(old.s_vid, old.c_vid);
+      if (entry == nullptr || !old.has_mac || entry->has_mac) continue;
+      entry->mac = old.mac;
+      entry->has_mac = true;
       seen_.add(1);
     }
   }
@@ -103,13 +103,13 @@ class Bng final : public Function {
   }
 
  private:
-  void go_up(rte_mbuf* packet, Output& output) noexcept;
-  void come_down(rte_mbuf* packet, Output& output) noexcept;
+  void process_upstream(rte_mbuf* packet, Output& output) noexcept;
+  void process_downstream(rte_mbuf* packet, Output& output) noexcept;
   void answer_subscriber(rte_mbuf* packet, const Subscriber& subscriber, Output& output) noexcept;
   void answer_core(rte_mbuf* packet, Output& output) noexcept;
   void learn(Subscriber& subscriber, const uint8_t* mac) noexcept;
-  /// The TTL falls by one; false, and the packet is gone, if it was the last.
-  static bool hop(rte_mbuf* packet, Output& output) noexcept;
+  /// Decrements the TTL. False if it expired, and the packet was dropped.
+  static bool check_and_decrement_ttl(rte_mbuf* packet, Output& output) noexcept;
 
   BngConfig config_;
   SubscriberTable subscribers_;
@@ -121,7 +121,7 @@ class Bng final : public Function {
   Counter seen_;
 };
 
-bool Bng::hop(rte_mbuf* packet, Output& output) noexcept {
+bool Bng::check_and_decrement_ttl(rte_mbuf* packet, Output& output) noexcept {
   auto& ip = ipv4_of(packet);
   if (ip.ttl <= 1) {
     output.drop(packet, DropReason::ttl_expired);
@@ -137,7 +137,7 @@ void Bng::learn(Subscriber& subscriber, const uint8_t* mac) noexcept {
   std::memcpy(subscriber.mac.data(), mac, subscriber.mac.size());
 }
 
-void Bng::go_up(rte_mbuf* packet, Output& output) noexcept {
+void Bng::process_upstream(rte_mbuf* packet, Output& output) noexcept {
   if (rte_pktmbuf_data_len(packet) < sizeof(QinQHeader)) {
     output.drop(packet, DropReason::malformed);
     return;
@@ -166,7 +166,7 @@ void Bng::go_up(rte_mbuf* packet, Output& output) noexcept {
     output.drop(packet, DropReason::not_for_us);
     return;
   }
-  rte_pktmbuf_adj(packet, kTags);  // the IPv4 header is now where an untagged frame has it
+  rte_pktmbuf_adj(packet, kTags);  // the IPv4 header is now at the offset of an untagged frame
   if (!is_ipv4_valid(packet)) {
     output.drop(packet, DropReason::malformed);
     return;
@@ -176,8 +176,8 @@ void Bng::go_up(rte_mbuf* packet, Output& output) noexcept {
     return;
   }
   learn(*subscriber, header.src);
-  if (!hop(packet, output)) return;
-  // What Ethernet padded a short packet with mustn't go into the tunnel.
+  if (!check_and_decrement_ttl(packet, output)) return;
+  // Ethernet's padding of a short packet must not enter the tunnel.
   const uint16_t inner = packet::swap16(ipv4_of(packet).total_length);
   rte_pktmbuf_adj(packet, sizeof(packet::EthernetHeader));
   rte_pktmbuf_trim(packet, static_cast<uint16_t>(rte_pktmbuf_pkt_len(packet) - inner));
@@ -195,7 +195,7 @@ void Bng::go_up(rte_mbuf* packet, Output& output) noexcept {
   output.send(config_.core, packet);
 }
 
-void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
+void Bng::process_downstream(rte_mbuf* packet, Output& output) noexcept {
   if (!admit_ipv4(packet, core_mac_, output, [&] { answer_core(packet, output); })) return;
   const auto& ip = ipv4_of(packet);
   if (packet::swap32(ip.dst) != config_.core_address || ip.proto != packet::kProtoGre ||
@@ -212,7 +212,7 @@ void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
   }
   const uint32_t key = packet::load_be32(&gre[sizeof(packet::GreHeader)]);
   const Subscriber* subscriber = key >> 24 == 0 ? subscribers_.find(key >> 12, key) : nullptr;
-  // An Ethernet header's room stays in front, where the checks expect it.
+  // Space for an Ethernet header is left in front, where the header checks expect it.
   rte_pktmbuf_adj(packet, static_cast<uint16_t>(ipv4_header_size(ip) + kGreWithKey));
   if (subscriber == nullptr) {
     output.drop(packet, DropReason::denied);
@@ -230,7 +230,7 @@ void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
     output.drop(packet, DropReason::no_neighbor);
     return;
   }
-  if (!hop(packet, output)) return;
+  if (!check_and_decrement_ttl(packet, output)) return;
   auto* header = reinterpret_cast<QinQHeader*>(rte_pktmbuf_prepend(packet, kTags));
   if (header == nullptr) {
     output.drop(packet, DropReason::no_buffer);
@@ -245,7 +245,8 @@ void Bng::come_down(rte_mbuf* packet, Output& output) noexcept {
   output.send(config_.access, packet);
 }
 
-/// A request for any address but the subscriber's own (then it checks for duplicates: RFC 5227).
+/// Answers a request for any address but the subscriber's own; that one is duplicate address
+/// detection (RFC 5227).
 void Bng::answer_subscriber(rte_mbuf* packet, const Subscriber& subscriber,
                             Output& output) noexcept {
   const auto header = *rte_pktmbuf_mtod(packet, const QinQHeader*);
@@ -290,20 +291,20 @@ void read_subscribers(ConfigReader& config, SubscriberTable& table) {
     const auto count = static_cast<uint16_t>(entry.integer("count", 1, 4094, 1));
     const Ipv4Address address = entry.ipv4("address");
     if (c_vid + count - 1 > 4094) {
-      entry.complain("count", "C-VIDs would go beyond 4094");
+      entry.add_error("count", "C-VIDs would go beyond 4094");
     } else {
       for (uint16_t i = 0; i < count; ++i) {
         if (!table.add({.address = address + i,
                         .s_vid = s_vid,
                         .c_vid = static_cast<uint16_t>(c_vid + i)})) {
-          entry.complain("c_vid", "these tags are another subscriber's");
+          entry.add_error("c_vid", "these tags are another subscriber's");
           break;
         }
       }
     }
     entry.finish();
   }
-  if (table.all().empty()) config.complain("subscribers", "give at least one");
+  if (table.all().empty()) config.add_error("subscribers", "give at least one");
 }
 
 }  // namespace
@@ -312,9 +313,9 @@ std::unique_ptr<Function> make_bng(ConfigReader& config, const FunctionContext& 
   BngConfig bng;
   bng.access = context.port_index(config.string("access"));
   bng.core = context.port_index(config.string("core"));
-  if (bng.access >= context.ports.size()) config.complain("access", "isn't in `ports`");
-  if (bng.core >= context.ports.size()) config.complain("core", "isn't in `ports`");
-  if (bng.access == bng.core) config.complain("core", "is the access port");
+  if (bng.access >= context.ports.size()) config.add_error("access", "isn't in `ports`");
+  if (bng.core >= context.ports.size()) config.add_error("core", "isn't in `ports`");
+  if (bng.access == bng.core) config.add_error("core", "is the access port");
   bng.core_address = config.ipv4("core_address");
   bng.tunnel_remote = config.ipv4("tunnel_remote");
   bng.core_next_hop = config.mac("core_next_hop_mac");

@@ -32,7 +32,7 @@ Bytes tagged(const Bytes& frame, uint16_t s_vid, uint16_t c_vid, uint16_t s_tpid
   return result;
 }
 
-/// The inner packet of a subscriber's or for one, as an untagged frame.
+/// The inner packet from or to a subscriber, as an untagged frame.
 Bytes inner(const std::string& src, const std::string& dst, uint8_t ttl, const MacAddress& eth_src,
             const MacAddress& eth_dst) {
   return udp_frame({.eth_src = eth_src, .eth_dst = eth_dst, .src = src, .dst = dst, .ttl = ttl},
@@ -96,13 +96,15 @@ TEST_F(BngTest, BringsAnAnswerBackToWhoItIsFor) {
 
 TEST_F(BngTest, KeepsSubscribersApart) {
   process(kAccess, {tagged(upstream(), 100, 8)});
-  EXPECT_THAT(process(kAccess, {tagged(upstream("100.64.0.12"), 100, 8),  // a neighbor's address
-                                tagged(upstream(), 100, 50),              // nobody's tags
-                                tagged(upstream(), 200, 8)}),
-              IsEmpty());
+  EXPECT_THAT(
+      process(kAccess, {tagged(upstream("100.64.0.12"), 100, 8),  // another subscriber's address
+                        tagged(upstream(), 100, 50),              // unassigned tags
+                        tagged(upstream(), 200, 8)}),
+      IsEmpty());
   EXPECT_EQ(drops(DropReason::denied), 3U);
-  EXPECT_THAT(process(kCore, {downstream(100 << 12 | 8, "100.64.0.12"),   // not the key's address
-                              downstream(100 << 12 | 50, "100.64.0.11"),  // nobody's key
+  EXPECT_THAT(process(kCore, {downstream(100 << 12 | 8,
+                                         "100.64.0.12"),  // not the address of the key's subscriber
+                              downstream(100 << 12 | 50, "100.64.0.11"),  // an unassigned key
                               downstream(1 << 24 | 100 << 12 | 8, "100.64.0.11")}),
               IsEmpty());
   EXPECT_EQ(drops(DropReason::denied), 6U);
@@ -156,8 +158,8 @@ TEST_F(BngTest, AReloadKeepsWhereSubscribersAre) {
   EXPECT_EQ(process(kCore, {downstream(100 << 12 | 8, "100.64.0.11")}).size(), 1U);
 }
 
-TEST_F(BngTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("bng", R"({"access": "0", "core": "1", "core_address": "192.0.2.1",
+TEST_F(BngTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("bng", R"({"access": "0", "core": "1", "core_address": "192.0.2.1",
       "tunnel_remote": "192.0.2.9", "core_next_hop_mac": "02:cc:00:00:00:01", "subscribers": [
         {"s_vid": 0, "c_vid": 7, "address": "100.64.0.10"},
         {"s_vid": 1, "c_vid": 4000, "count": 200, "address": "100.64.0.10"},

@@ -14,10 +14,10 @@
 namespace headrace::vnf {
 namespace {
 
-/// Tags are not looked at: one table for all VLANs.
+/// VLAN tags are ignored: one table for all VLANs.
 constexpr uint16_t kNoVlan = 0;
 
-/// 01:80:c2:00:00:00 to ..:0f: never forwarded (IEEE 802.1Q, table 8-1).
+/// 01:80:c2:00:00:00 to 01:80:c2:00:00:0f, which are never forwarded (IEEE 802.1Q, table 8-1).
 bool is_link_local(const uint8_t* mac) {
   constexpr uint8_t kPrefix[5] = {0x01, 0x80, 0xc2, 0, 0};
   return std::memcmp(mac, kPrefix, sizeof kPrefix) == 0 && mac[5] < 0x10;
@@ -38,7 +38,7 @@ class Bridge final : public Function {
     for (rte_mbuf* packet : packets) handle(port, packet, tick, output);
   }
 
-  void inherit(Function& previous) noexcept override {
+  void migrate_state(Function& previous) noexcept override {
     table_.merge(static_cast<Bridge&>(previous).table_);
   }
 
@@ -74,7 +74,7 @@ class Bridge final : public Function {
     }
   }
 
-  /// Copies rather than clones: a device may write into the headroom of what it sends.
+  /// Sends copies, not clones: a device may write into the headroom of the packets that it sends.
   void flood(uint16_t in_port, rte_mbuf* packet, Output& output) noexcept {
     flooded_.add(1);
     std::optional<uint16_t> last;

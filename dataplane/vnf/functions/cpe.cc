@@ -17,8 +17,8 @@ struct StageKind {
   FunctionFactory make;
 };
 
-/// From inside to outside: rules and flows have the inside's own addresses, queues see marks and
-/// what goes on the wire.
+/// From inside to outside: firewall and DPI match addresses before translation; QoS sees the DSCPs
+/// that DPI set and the packets as they are sent.
 constexpr std::array kOrder = {
     StageKind{"firewall", make_firewall},
     StageKind{"dpi", make_dpi},
@@ -31,9 +31,9 @@ constexpr std::array kOrder = {
 std::unique_ptr<Function> make_cpe(ConfigReader& config, const FunctionContext& context) {
   const uint16_t inside = context.port_index(config.string("inside"));
   const uint16_t outside = context.port_index(config.string("outside"));
-  if (inside >= context.ports.size()) config.complain("inside", "isn't in `ports`");
-  if (outside >= context.ports.size()) config.complain("outside", "isn't in `ports`");
-  if (inside == outside) config.complain("outside", "is the inside port");
+  if (inside >= context.ports.size()) config.add_error("inside", "isn't in `ports`");
+  if (outside >= context.ports.size()) config.add_error("outside", "isn't in `ports`");
+  if (inside == outside) config.add_error("outside", "is the inside port");
   if (config.failed()) return nullptr;
   const FunctionContext within{
       .ports = {{"inside", context.ports[inside].mac}, {"outside", context.ports[outside].mac}},
@@ -46,7 +46,7 @@ std::unique_ptr<Function> make_cpe(ConfigReader& config, const FunctionContext& 
     stages.push_back({kind.name, kind.make(child, within)});
     child.finish();
   }
-  if (stages.empty()) config.complain("firewall", "give at least one of firewall, dpi, nat, qos");
+  if (stages.empty()) config.add_error("firewall", "give at least one of firewall, dpi, nat, qos");
   if (context.pool == nullptr || config.failed()) return nullptr;
   return std::make_unique<Stages>(std::move(stages), inside, outside);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// `cpe`: what a customer's box does, in one process: firewall, DPI, NAT and QoS in a row
-// (stages.h), from the inside to the outside port. Configuration:
+// `cpe`: customer premises equipment in one process: firewall, DPI, NAT and QoS chained (stages.h)
+// from the inside to the outside port. Configuration:
 //
 //   {"inside": "0", "outside": "1",
 //    "firewall": {"rules": [{"action": "allow", "from": "inside"}]},
@@ -8,8 +8,9 @@
 //    "nat": {"public": ["203.0.113.1"]},
 //    "qos": {"rate_bps": 100000000, "classes": [...]}}
 //
-// Each stage takes what the function of its name takes, with ports named "inside" and "outside"
-// (which `pairs` and NAT's `inside`, `outside` have already); one that is left out isn't there.
+// Each stage takes the configuration of the function of its name, with ports named "inside" and
+// "outside"; `pairs` and NAT's `inside` and `outside` are preset. A stage without a member is left
+// out.
 #pragma once
 
 #include <memory>

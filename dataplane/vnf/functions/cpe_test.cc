@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-constexpr uint16_t kInside = 1;  // not in the order of the ports, on purpose
+constexpr uint16_t kInside = 1;  // deliberately not the first port
 constexpr uint16_t kOutside = 0;
 constexpr const char* kConfig = R"({"inside": "1", "outside": "0",
   "firewall": {"rules": [{"action": "deny", "proto": "udp", "dst_port": 53},
@@ -22,7 +22,7 @@ constexpr const char* kConfig = R"({"inside": "1", "outside": "0",
 
 class CpeTest : public FunctionTest {
  protected:
-  /// What comes out within ten rounds: a queue lets go of at most 32 packets in each.
+  /// The packets sent within ten rounds: a queue sends at most 32 packets per round.
   std::vector<SentPacket> run(uint16_t port, const std::vector<Bytes>& frames) {
     auto sent = process(port, frames);
     for (int i = 0; i < 10; ++i) {
@@ -102,13 +102,13 @@ TEST_F(CpeTest, StagesMayBeLeftOut) {
   EXPECT_THAT(run(kInside, {outward(53)}), ElementsAre(SentPacket{kOutside, outward(53)}));
 }
 
-TEST_F(CpeTest, NamesMistakesByTheirStage) {
-  EXPECT_THAT(mistakes("cpe", R"({"inside": "1", "outside": "0", "nat": {"public": ["x"]},
+TEST_F(CpeTest, ReportsErrorsByTheirStage) {
+  EXPECT_THAT(config_errors("cpe", R"({"inside": "1", "outside": "0", "nat": {"public": ["x"]},
                                   "firewall": {"default": "maybe"}})"),
               ElementsAre(HasSubstr("function.firewall.default: \"maybe\""),
                           HasSubstr("function.nat.public: x is not"),
                           HasSubstr("function.nat.public: a NAT needs")));
-  EXPECT_THAT(mistakes("cpe", R"({"inside": "1", "outside": "0"})"),
+  EXPECT_THAT(config_errors("cpe", R"({"inside": "1", "outside": "0"})"),
               ElementsAre("function.firewall: give at least one of firewall, dpi, nat, qos"));
 }
 

@@ -34,9 +34,9 @@ struct ProtocolCounters {
   Counter bytes;
 };
 
-/// What outlives a reload: flows, and the counters by protocol.
-struct Knowledge {
-  explicit Knowledge(std::unique_ptr<DpiFlows> known)
+/// The state that a reload keeps: flows, and the counters by protocol.
+struct DpiState {
+  explicit DpiState(std::unique_ptr<DpiFlows> known)
       : flows(std::move(known)), counters(flows->detector().protocols()) {}
   std::unique_ptr<DpiFlows> flows;
   std::vector<ProtocolCounters> counters;
@@ -46,7 +46,7 @@ class Dpi final : public Function {
  public:
   Dpi(DpiConfig config, std::unique_ptr<DpiFlows> flows, const FunctionContext& context)
       : config_(std::move(config)),
-        known_(std::make_shared<Knowledge>(std::move(flows))),
+        known_(std::make_shared<DpiState>(std::move(flows))),
         tsc_hz_(context.tsc_hz) {}
 
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
@@ -71,8 +71,8 @@ class Dpi final : public Function {
     return 0;
   }
 
-  /// Flows go over whole where their limits are the same; else they are looked at anew.
-  void inherit(Function& previous) noexcept override {
+  /// Takes over all flows if the limits are unchanged; otherwise detection starts again.
+  void migrate_state(Function& previous) noexcept override {
     auto& old = static_cast<Dpi&>(previous);
     if (old.config_.limits == config_.limits) std::swap(known_, old.known_);
   }
@@ -80,9 +80,9 @@ class Dpi final : public Function {
   [[nodiscard]] nlohmann::json counters() const override;
 
  private:
-  static constexpr size_t kChunk = DpiFlows::kMostKeys;
+  static constexpr size_t kChunk = DpiFlows::kMaxKeys;
 
-  /// A packet that may belong to a flow.
+  /// A packet that has a flow key.
   struct Tracked {
     rte_mbuf* packet;
     packet::ParsedPacket parsed;
@@ -93,7 +93,7 @@ class Dpi final : public Function {
   void handle(uint16_t out, const Tracked& tracked, const FlowKey& key, uint32_t index,
               uint64_t now, Output& output) noexcept;
   void detect(const Tracked& tracked, uint32_t index, uint64_t now) noexcept;
-  /// Counts a flow and its packets so far by what it turned out to be.
+  /// Counts a flow and its packets so far under the detected protocol.
   void count_decision(const DpiFlow& flow) noexcept {
     ProtocolCounters& counters = known_->counters[flow.application];
     counters.flows.add(1);
@@ -106,7 +106,7 @@ class Dpi final : public Function {
   }
 
   DpiConfig config_;
-  std::shared_ptr<Knowledge> known_;
+  std::shared_ptr<DpiState> known_;
   uint64_t tsc_hz_;
   uint64_t next_sweep_{0};
   std::atomic<uint32_t> shown_flows_{0};
@@ -176,7 +176,7 @@ void Dpi::handle(uint16_t out, const Tracked& tracked, const FlowKey& key, uint3
 void Dpi::detect(const Tracked& tracked, uint32_t index, uint64_t now) noexcept {
   const uint64_t start = rte_rdtsc();
   const auto frame = packet::frame_of(tracked.packet);
-  if (known_->flows->look(index, frame.subspan(tracked.parsed.l3), now)) {
+  if (known_->flows->inspect(index, frame.subspan(tracked.parsed.l3), now)) {
     count_decision((*known_->flows)[index]);
   }
   detection_packets_.add(1);
@@ -200,15 +200,15 @@ nlohmann::json Dpi::counters() const {
           {"protocols", std::move(protocols)}};
 }
 
-/// The protocols whose names begin as this one does, for who mistyped one.
-std::string alike(const ProtocolDetector& detector, std::string_view name) {
+/// Protocols whose names begin with the same letters, to suggest for a misspelt name.
+std::string similar_names(const ProtocolDetector& detector, std::string_view name) {
   std::string text;
   for (uint16_t id = 0; id < detector.protocols(); ++id) {
     const auto one = detector.name(id);
     if (name.empty() || one.empty() || (one[0] | 0x20) != (name[0] | 0x20)) continue;
     text += (text.empty() ? "" : ", ") + std::string(one);
   }
-  return text.empty() ? "none begins like it" : "those that begin like it: " + text;
+  return text.empty() ? "no name begins with these letters" : "similar names:" + text;
 }
 
 void read_rule(ConfigReader& entry, const ProtocolDetector& detector, DpiConfig& dpi) {
@@ -219,12 +219,13 @@ void read_rule(ConfigReader& entry, const ProtocolDetector& detector, DpiConfig&
                                                  static_cast<size_t>(Verdict::Kind::pass))};
   const bool marks = verdict.kind == Verdict::Kind::mark;
   if (marks || entry.has("dscp")) verdict.dscp = static_cast<uint8_t>(entry.integer("dscp", 0, 63));
-  if (!marks && entry.has("dscp")) entry.complain("dscp", "only for the action \"mark\"");
+  if (!marks && entry.has("dscp")) entry.add_error("dscp", "only for the action \"mark\"");
   if (!protocol) {
-    entry.complain("protocol", fmt::format("nDPI {} knows no '{}'; {}", ProtocolDetector::version(),
-                                           name, alike(detector, name)));
+    entry.add_error("protocol",
+                    fmt::format("nDPI {} has no protocol '{}'; {}", ProtocolDetector::version(),
+                                name, similar_names(detector, name)));
   } else if (dpi.verdicts[*protocol].kind != Verdict::Kind::none) {
-    entry.complain("protocol", fmt::format("a rule before this one is for '{}', too", name));
+    entry.add_error("protocol", fmt::format("a rule before this one is for '{}', too", name));
   } else {
     dpi.verdicts[*protocol] = verdict;
   }
@@ -244,12 +245,12 @@ std::unique_ptr<Function> make_dpi(ConfigReader& config, const FunctionContext& 
                 .packets = static_cast<uint8_t>(config.integer("max_packets", 1, 255, 10)),
                 .timeout = config.integer("timeout_s", 1, 86400, 60) * context.tsc_hz,
                 .tsc_per_ms = std::max<uint64_t>(context.tsc_hz / 1000, 1)};
-  // Only to check names a detector is enough; the flows' memory needs DPDK.
-  const bool only_checks = context.pool == nullptr;
-  if (only_checks) {
+  // The detector alone suffices to check names; the flows' memory needs DPDK.
+  const bool check_only = context.pool == nullptr;
+  if (check_only) {
     const auto detector = ProtocolDetector::make(0);
     if (!detector) {
-      config.complain("rules", detector.error().message);
+      config.add_error("rules", detector.error().message);
       return nullptr;
     }
     dpi.verdicts.resize((*detector)->protocols());
@@ -258,7 +259,7 @@ std::unique_ptr<Function> make_dpi(ConfigReader& config, const FunctionContext& 
   }
   auto known = DpiFlows::make(dpi.limits);
   if (!known) {
-    config.complain("max_flows", known.error().message);
+    config.add_error("max_flows", known.error().message);
     return nullptr;
   }
   dpi.verdicts.resize((*known)->detector().protocols());

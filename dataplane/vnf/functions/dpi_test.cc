@@ -40,7 +40,7 @@ Bytes tcp_data(const Ipv4Packet& from, uint16_t src_port, uint16_t dst_port, con
   return ip.build();
 }
 
-/// An IPv6 frame (RFC 8200, 3) around a transport header whose checksum nobody here looks at.
+/// An IPv6 frame (RFC 8200, 3) with a transport header whose checksum isn't checked here.
 Bytes ipv6_frame(uint8_t next_header, const Bytes& l4) {
   Bytes frame{2, 0, 0, 0, 0, 0, 2, 9, 9, 9, 9, 9, 0x86, 0xdd, 0x60, 0, 0, 0, 0};
   frame.push_back(static_cast<uint8_t>(l4.size()));
@@ -67,7 +67,7 @@ TEST_F(DpiTest, ForwardsAndCountsByProtocol) {
   make("dpi", "{}");
   const Bytes query = udp_frame(client_, 40000, 53, kDnsQuery);
   EXPECT_THAT(process(0, {query}), ElementsAre(SentPacket{1, query}));
-  for (int i = 0; i < 12; ++i) process(0, {query});  // DNS waits for answers, for a while
+  for (int i = 0; i < 12; ++i) process(0, {query});  // nDPI waits for a DNS reply for some packets
   EXPECT_EQ(protocols()["DNS"]["flows"], 1);
   EXPECT_EQ(protocols()["DNS"]["packets"], 13);
   EXPECT_EQ(protocols()["DNS"]["bytes"], 13 * query.size());
@@ -123,7 +123,7 @@ TEST_F(DpiTest, KnowsFlowsOfIpv6) {
 
 TEST_F(DpiTest, GivesUpOnWhatSaysNothing) {
   make("dpi", R"({"max_packets": 3, "rules": [{"protocol": "Unknown", "action": "drop"}]})");
-  const Bytes frame = udp_frame(client_, 40000, 50001, octets("nothing that anybody knows"));
+  const Bytes frame = udp_frame(client_, 40000, 50001, octets("no known protocol"));
   EXPECT_THAT(process(0, {frame, frame}), SizeIs(2));
   EXPECT_THAT(process(0, {frame, frame}), IsEmpty());
   EXPECT_EQ(protocols()["Unknown"]["flows"], 1);
@@ -169,9 +169,9 @@ TEST_F(DpiTest, AReloadKeepsWhatWasFound) {
   EXPECT_EQ(protocols()["BitTorrent"]["packets"], 13);
 }
 
-TEST_F(DpiTest, NamesMistakes) {
+TEST_F(DpiTest, ReportsErrors) {
   EXPECT_THAT(
-      mistakes("dpi", R"({"rules": [{"protocol": "YuoTube", "action": "drop"},
+      config_errors("dpi", R"({"rules": [{"protocol": "YuoTube", "action": "drop"},
                                     {"protocol": "DNS", "action": "drop", "dscp": 1},
                                     {"protocol": "dns", "action": "pass"},
                                     {"protocol": "TLS", "action": "mark"}], "max": 1})"),

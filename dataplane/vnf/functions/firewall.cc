@@ -45,8 +45,8 @@ class Firewall final : public Function {
       return;
     }
     for (rte_mbuf* packet : packets) rte_prefetch0(rte_pktmbuf_mtod(packet, void*));
-    for (size_t start = 0; start < packets.size(); start += Acl::kMostPackets) {
-      const size_t size = std::min(Acl::kMostPackets, packets.size() - start);
+    for (size_t start = 0; start < packets.size(); start += Acl::kMaxPackets) {
+      const size_t size = std::min(Acl::kMaxPackets, packets.size() - start);
       process_chunk(port, packets.subspan(start, size), now, output);
     }
   }
@@ -59,9 +59,9 @@ class Firewall final : public Function {
     return 0;
   }
 
-  void inherit(Function& previous) noexcept override {
+  void migrate_state(Function& previous) noexcept override {
     const auto& old = static_cast<Firewall&>(previous);
-    if (sessions_ != nullptr && old.sessions_ != nullptr) sessions_->absorb(*old.sessions_);
+    if (sessions_ != nullptr && old.sessions_ != nullptr) sessions_->copy_from(*old.sessions_);
   }
 
   [[nodiscard]] nlohmann::json counters() const override {
@@ -72,7 +72,7 @@ class Firewall final : public Function {
   }
 
  private:
-  /// A packet that no session lets through yet.
+  /// A packet without an established session.
   struct Candidate {
     rte_mbuf* packet;
     uint8_t tcp_flags;
@@ -80,7 +80,8 @@ class Firewall final : public Function {
 
   void process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
                      Output& output) noexcept;
-  /// The tuple of a packet that the rules can judge; else it is dropped here.
+  /// The packet's five-tuple; nothing for packets that rules can't be applied to, which are dropped
+  /// here.
   std::optional<FiveTuple> admit(uint16_t port, rte_mbuf* packet, Output& output) noexcept;
   bool passes_by_session(rte_mbuf* packet, const FiveTuple& tuple, uint64_t now) noexcept;
   void decide(uint16_t port, const Candidate& candidate, const FiveTuple& tuple, uint32_t rule,
@@ -99,9 +100,9 @@ class Firewall final : public Function {
 
 void Firewall::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now,
                              Output& output) noexcept {
-  std::array<Candidate, Acl::kMostPackets> candidates;
-  std::array<FiveTuple, Acl::kMostPackets> tuples;
-  std::array<uint32_t, Acl::kMostPackets> rules;
+  std::array<Candidate, Acl::kMaxPackets> candidates;
+  std::array<FiveTuple, Acl::kMaxPackets> tuples;
+  std::array<uint32_t, Acl::kMaxPackets> rules;
   size_t count = 0;
   for (rte_mbuf* packet : packets) {
     const auto tuple = admit(port, packet, output);
@@ -158,7 +159,7 @@ bool Firewall::passes_by_session(rte_mbuf* packet, const FiveTuple& tuple, uint6
   const uint8_t flags = tcp_flags_of(packet);
   if ((*sessions_)[index].state == Session::State::closing &&
       (flags & (kTcpSyn | kTcpAck)) == kTcpSyn) {
-    return false;  // the same ports again: the rules decide anew
+    return false;  // a new connection of the same ports: apply the rules again
   }
   sessions_->touch(index, tuple, flags, now);
   return true;
@@ -176,7 +177,7 @@ void Firewall::decide(uint16_t port, const Candidate& candidate, const FiveTuple
   const bool opens = sessions_ != nullptr && (tuple.proto != packet::kProtoIcmp ||
                                               is_icmp_query(l4_of(candidate.packet)[0]));
   if (opens) {
-    // A packet before it in this burst may have opened the session.
+    // An earlier packet of this burst may have opened the session.
     uint32_t index = sessions_->find(tuple);
     if (index == SessionTable::kNone) {
       index = sessions_->add(tuple, now);
@@ -213,7 +214,8 @@ PortRange read_ports(ConfigReader& rule, const char* key) {
   const Json* value = rule.raw(key);
   const auto text = value->is_string() ? value->get<std::string>() : value->dump();
   const auto ports = parse_ports(text);
-  if (!ports) rule.complain(key, fmt::format("{} is not a port or a range (80, 1024-65535)", text));
+  if (!ports)
+    rule.add_error(key, fmt::format("{} is not a port or a range (80, 1024-65535)", text));
   return ports.value_or(PortRange{});
 }
 
@@ -224,7 +226,7 @@ std::optional<uint8_t> read_proto(ConfigReader& rule) {
   if (value == "udp") return packet::kProtoUdp;
   if (value == "icmp") return packet::kProtoIcmp;
   if (value.is_number_unsigned() && value.get<uint64_t>() <= 255) return value.get<uint8_t>();
-  rule.complain("proto", value.dump() + " is not tcp, udp, icmp or 0 to 255");
+  rule.add_error("proto", value.dump() + " is not tcp, udp, icmp or 0 to 255");
   return std::nullopt;
 }
 
@@ -233,7 +235,7 @@ void read_rule(ConfigReader& entry, const FunctionContext& context, FirewallConf
   firewall.allows.push_back(entry.choice("action", {"deny", "allow"}) == 1);
   if (entry.has("from")) {
     rule.in_port = context.port_index(entry.string("from"));
-    if (*rule.in_port >= context.ports.size()) entry.complain("from", "isn't in `ports`");
+    if (*rule.in_port >= context.ports.size()) entry.add_error("from", "isn't in `ports`");
   }
   rule.proto = read_proto(entry);
   rule.src = entry.ipv4_prefix("src", Ipv4Prefix{});
@@ -253,8 +255,8 @@ FirewallConfig read_firewall(ConfigReader& config, const FunctionContext& contex
   firewall.arp = config.boolean("arp", true);
   firewall.max_sessions = static_cast<uint32_t>(config.integer("max_sessions", 8, 1 << 24, 65536));
   auto timeouts = config.optional_child("timeouts");
-  const auto seconds = [&](const char* key, uint64_t otherwise) {
-    return timeouts.integer(key, 1, 864000, otherwise) * context.tsc_hz;
+  const auto seconds = [&](const char* key, uint64_t fallback) {
+    return timeouts.integer(key, 1, 864000, fallback) * context.tsc_hz;
   };
   firewall.timeouts = {.opening = seconds("opening_s", 30),
                        .tcp_established = seconds("tcp_established_s", 7440),
@@ -271,14 +273,14 @@ std::unique_ptr<Function> make_firewall(ConfigReader& config, const FunctionCont
   if (context.pool == nullptr || config.failed()) return nullptr;
   auto acl = Acl::make(firewall.rules);
   if (!acl) {
-    config.complain("rules", acl.error().message);
+    config.add_error("rules", acl.error().message);
     return nullptr;
   }
   std::unique_ptr<SessionTable> sessions;
   if (firewall.stateful) {
     auto made = SessionTable::make(firewall.max_sessions, firewall.timeouts);
     if (!made) {
-      config.complain("max_sessions", made.error().message);
+      config.add_error("max_sessions", made.error().message);
       return nullptr;
     }
     sessions = *std::move(made);

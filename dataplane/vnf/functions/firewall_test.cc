@@ -20,7 +20,7 @@ constexpr uint8_t kSynAck = 0x12;
 constexpr uint8_t kAck = 0x10;
 constexpr uint8_t kRst = 0x04;
 
-/// From inside (port 0) all but telnet; from outside only the web server.
+/// From inside (port 0) everything but telnet is allowed; from outside only the web server.
 constexpr const char* kConfig = R"({
   "rules": [{"action": "deny", "from": "0", "proto": "tcp", "dst_port": 23},
             {"action": "allow", "from": "0"},
@@ -148,8 +148,8 @@ TEST_F(FirewallTest, PassesArpAndDropsWhatItCannotJudge) {
   EXPECT_EQ(drops(DropReason::unsupported), 2U);
 }
 
-TEST_F(FirewallTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("firewall", R"({"rules": [
+TEST_F(FirewallTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("firewall", R"({"rules": [
       {"action": "maybe"}, {"action": "allow", "proto": "ipx"}, {"action": "deny", "from": "9"},
       {"action": "deny", "dst_port": "90-80"}, {"action": "deny", "src": "10.0.0.1/8"}]})"),
               ElementsAre(HasSubstr("function.rules[0].action"),
@@ -159,7 +159,7 @@ TEST_F(FirewallTest, NamesMistakes) {
 
 class AclTest : public FunctionTest {};
 
-/// The obvious way: rules in order.
+/// The reference: rules compared one after the other.
 uint32_t first_match(const std::vector<AclRule>& rules, uint16_t in_port, const FiveTuple& tuple) {
   const auto in = [](PortRange range, uint16_t port) {
     return port >= range.first && port <= range.last;

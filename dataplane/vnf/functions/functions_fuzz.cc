@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// libFuzzer target: frames of any kind into every function that looks into them.
+// libFuzzer target: arbitrary frames as input of every function that parses packets.
 //
-// The first octet chooses the function; then each frame is an octet (its lowest bit the port, the
-// next whether a burst ends here, the rest how much time goes by), two octets of length and its
-// own octets. Every packet must come out, be dropped or be kept where the function keeps packets,
-// and what comes out must be whole. Functions live on from input to input, as they do under
-// traffic: a fault may need what came before it.
+// The first octet selects the function. Then each frame is an octet (its lowest bit is the port,
+// the next bit ends the burst, the rest advances the clock), two octets of length and its data.
+// Every packet must be sent, be dropped or be held where the function holds packets, and sent
+// packets must be well-formed. Functions keep their state from input to input, as under traffic: a
+// fault may depend on earlier packets.
 #include <rte_mbuf.h>
 
 #include <algorithm>
@@ -28,8 +28,8 @@ namespace {
 
 constexpr uint64_t kTscHz = 1'000'000;
 constexpr uint32_t kBuffers = 2047;
-/// Packets that a function may keep: queues, and packets that wait for a neighbor.
-constexpr unsigned kMostKept = 1024;
+/// Packets that a function may hold: in queues, or waiting for a neighbor.
+constexpr unsigned kMaxKept = 1024;
 
 struct Subject {
   const char* name;
@@ -85,7 +85,7 @@ constexpr std::array kSubjects = {
   std::abort();
 }
 
-/// Looks at what comes out, and frees it.
+/// Checks the packets that are sent, and frees them.
 class CheckingOutput final : public Output {
  public:
   CheckingOutput() : Output(2) {}
@@ -140,7 +140,7 @@ class Bench {
     }
     (void)function.counters().dump();
     const unsigned kept = rte_mempool_in_use_count(pool_.get());
-    if (kept > kMostKept) die(kSubjects[data[0] % kSubjects.size()].name, "leaks buffers");
+    if (kept > kMaxKept) die(kSubjects[data[0] % kSubjects.size()].name, "leaks buffers");
   }
 
  private:
@@ -172,7 +172,7 @@ class Bench {
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
-  // Never taken down: EAL can't be started a second time.
+  // Never destroyed: EAL can't be initialized a second time.
   static auto* const bench = new headrace::vnf::Bench();
   bench->run(data, size);
   return 0;

@@ -13,7 +13,7 @@
 namespace headrace::vnf {
 namespace {
 
-/// Where the next header's number stands in the packet: what a parameter problem points to.
+/// The offset of the next header field, which a parameter problem points to.
 constexpr uint32_t kNextHeaderOffset = 6;
 
 }  // namespace
@@ -53,11 +53,11 @@ Result<std::unique_ptr<Ipv6Router>> Ipv6Router::make(const Ipv6RouterConfig& con
     }
     routes.push_back({route.prefix, it->second});
   }
-  // What is connected goes last: it wins over a route to the same prefix.
+  // Connected subnets go last: they take precedence over a route to the same prefix.
   for (const auto& interface : config.interfaces) {
     routes.push_back({interface.subnet, static_cast<uint32_t>(adjacencies.size())});
     adjacencies.push_back({.kind = Kind::connected, .port = interface.port});
-    // The subnet-router anycast address; links of two hosts have none (RFC 6164, 5).
+    // The subnet-router anycast address; /127 links have none (RFC 6164, 5).
     if (interface.subnet.length < 127) routes.push_back({{interface.subnet.address, 128}, 1});
     routes.push_back({{interface.address, 128}, 1});
   }
@@ -116,7 +116,7 @@ bool Ipv6Router::admit(uint16_t port, rte_mbuf* packet, uint64_t now, Output& ou
   const auto dst = to_address(ip.dst);
   const auto* mac = ethernet_of(packet).dst;
   if (is_multicast(dst)) {
-    // A router without multicast routing listens to solicitations only.
+    // Without multicast routing, only neighbor solicitations are accepted.
     if (config_.interface_on(port) == nullptr ||
         !handle_neighbor_message(port, packet, now, output)) {
       output.drop(packet, DropReason::not_for_us);
@@ -151,13 +151,14 @@ void Ipv6Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& ad
   if (is_link_local(src) || is_unspecified(src) || is_multicast(src)) {
     output.drop(packet, DropReason::denied);  // RFC 4291, 2.5.2, 2.5.6, 2.7
   } else if (adjacency.kind == Kind::none) {
-    refuse(in_port, packet, kIcmpv6Unreachable, kIcmpv6NoRoute, 0, DropReason::no_route, now,
-           output);
+    drop_with_error(in_port, packet, kIcmpv6Unreachable, kIcmpv6NoRoute, 0, DropReason::no_route,
+                    now, output);
   } else if (ip.hop_limit <= 1) {
-    refuse(in_port, packet, kIcmpv6TimeExceeded, 0, 0, DropReason::ttl_expired, now, output);
+    drop_with_error(in_port, packet, kIcmpv6TimeExceeded, 0, 0, DropReason::ttl_expired, now,
+                    output);
   } else if (size > config_.mtu) {
-    refuse(in_port, packet, kIcmpv6PacketTooBig, 0, config_.mtu, DropReason::unsupported, now,
-           output);
+    drop_with_error(in_port, packet, kIcmpv6PacketTooBig, 0, config_.mtu, DropReason::unsupported,
+                    now, output);
   } else {
     --ip.hop_limit;
     forwarded_.add(1);
@@ -199,8 +200,8 @@ void Ipv6Router::transmit(const Ipv6Neighbor& neighbor, rte_mbuf* packet, Output
   output.send(neighbor.port, packet);
 }
 
-/// A packet of the router's own: nothing about it may cause another. `port` is where a link-local
-/// destination is.
+/// Sends a packet that the router made; it never causes an ICMPv6 error. `port` is the link of a
+/// link-local destination.
 void Ipv6Router::send_own(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   auto dst = to_address(ipv6_of(packet).dst);
   if (is_link_local(dst)) {
@@ -219,7 +220,8 @@ void Ipv6Router::send_own(uint16_t port, rte_mbuf* packet, uint64_t now, Output&
   }
 }
 
-/// A packet for the router itself: neighbor discovery, echo; all else is refused.
+/// Handles a packet to the router itself: neighbor discovery and echo; other packets cause an
+/// error.
 void Ipv6Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   delivered_.add(1);
   if (handle_neighbor_message(port, packet, now, output)) return;
@@ -233,17 +235,18 @@ void Ipv6Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& 
   if (next == packet::kProtoIcmpv6) {
     output.drop(packet, DropReason::not_for_us);
   } else if (next == packet::kProtoUdp || next == packet::kProtoTcp) {
-    refuse(port, packet, kIcmpv6Unreachable, kIcmpv6PortUnreachable, 0, DropReason::not_for_us, now,
-           output);
+    drop_with_error(port, packet, kIcmpv6Unreachable, kIcmpv6PortUnreachable, 0,
+                    DropReason::not_for_us, now, output);
   } else {
-    refuse(port, packet, kIcmpv6ParameterProblem, kIcmpv6UnknownNextHeader, kNextHeaderOffset,
-           DropReason::not_for_us, now, output);
+    drop_with_error(port, packet, kIcmpv6ParameterProblem, kIcmpv6UnknownNextHeader,
+                    kNextHeaderOffset, DropReason::not_for_us, now, output);
   }
 }
 
-/// Drops a packet and tells its sender why, if the rules and the rate limit allow it.
-void Ipv6Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, uint32_t word,
-                        DropReason reason, uint64_t now, Output& output) noexcept {
+/// Drops a packet and sends an ICMPv6 error about it, if RFC 4443 and the rate limit allow that.
+void Ipv6Router::drop_with_error(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code,
+                                 uint32_t word, DropReason reason, uint64_t now,
+                                 Output& output) noexcept {
   const auto* interface = config_.interface_on(port);
   if (interface != nullptr && may_cause_icmpv6_error(packet, type) && icmp_limit_.take(now)) {
     rte_mbuf* error = make_icmpv6_error(pool_, packet, interface->address, type, code, word);
@@ -257,8 +260,9 @@ void Ipv6Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t c
   output.drop(packet, reason);
 }
 
-/// RFC 4861, 7.2. A solicitation for us is answered, and its sender learnt; an advertisement
-/// updates whom we know. False, and nothing done, for other packets and invalid messages.
+/// RFC 4861, 7.2. A solicitation for an own address is answered and its sender learnt; an
+/// advertisement updates a known neighbor. False, and no effect, for other packets and invalid
+/// messages.
 bool Ipv6Router::handle_neighbor_message(uint16_t port, rte_mbuf* packet, uint64_t now,
                                          Output& output) noexcept {
   const auto message = read_neighbor_message(packet);
@@ -331,8 +335,8 @@ void Ipv6Router::solicit(Ipv6Neighbor& neighbor, uint64_t now, Output& output) n
   output.send(neighbor.port, frame);
 }
 
-/// What a neighbor's deadline brings: another solicitation, or the end of its reachability.
-void Ipv6Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
+/// When a neighbor's deadline expires: solicits again, or ends its reachability.
+void Ipv6Router::handle_timeout(uint32_t index, uint64_t now, Output& output) noexcept {
   Ipv6Neighbor& neighbor = (*neighbors_)[index];
   if (neighbor.requests < Ipv6Neighbor::kRequests) {
     solicit(neighbor, now, output);
@@ -343,10 +347,10 @@ void Ipv6Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept
   const uint8_t queued = std::exchange(neighbor.queued, uint8_t{0});
   const auto waiting = neighbor.queue;
   for (uint8_t i = 0; i < queued; ++i) {
-    refuse(neighbor.port, waiting[i], kIcmpv6Unreachable, kIcmpv6AddressUnreachable, 0,
-           DropReason::no_neighbor, now, output);
+    drop_with_error(neighbor.port, waiting[i], kIcmpv6Unreachable, kIcmpv6AddressUnreachable, 0,
+                    DropReason::no_neighbor, now, output);
   }
-  // An error may have been queued for this very neighbor; then it is being asked for again.
+  // An error may have been queued for this same neighbor, which is then being solicited again.
   if (neighbor.queued == 0 && neighbor.requests == 0 && !neighbor.pinned) {
     neighbors_->remove(index);
   }
@@ -354,16 +358,17 @@ void Ipv6Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept
 
 void Ipv6Router::tick(uint64_t now, Output& output) noexcept {
   const auto used = neighbors_->used();
-  for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
+  for (size_t i = used.size();
+       i-- > 0;) {  // from the end: remove() moves the last entry to the free place
     const Ipv6Neighbor& neighbor = (*neighbors_)[used[i]];
     const bool watched =
         neighbor.state == Ipv6Neighbor::State::reachable ||
         (neighbor.state == Ipv6Neighbor::State::incomplete && neighbor.requests > 0);
-    if (watched && now >= neighbor.deadline) time_out(used[i], now, output);
+    if (watched && now >= neighbor.deadline) handle_timeout(used[i], now, output);
   }
 }
 
-void Ipv6Router::inherit(Ipv6Router& previous) noexcept {
+void Ipv6Router::migrate_state(Ipv6Router& previous) noexcept {
   auto& old = *previous.neighbors_;
   for (const uint32_t old_index : old.used()) {
     Ipv6Neighbor& learnt = old[old_index];
@@ -376,11 +381,11 @@ void Ipv6Router::inherit(Ipv6Router& previous) noexcept {
     }
     const uint32_t index = neighbors_->find_or_add(learnt.address, learnt.port);
     if (index == Ipv6NeighborTable::kNone) continue;
-    Ipv6Neighbor& heir = (*neighbors_)[index];
-    if (heir.state == Ipv6Neighbor::State::fixed) continue;
-    const bool pinned = heir.pinned;
-    heir = learnt;
-    heir.pinned = pinned;
+    Ipv6Neighbor& entry = (*neighbors_)[index];
+    if (entry.state == Ipv6Neighbor::State::fixed) continue;
+    const bool pinned = entry.pinned;
+    entry = learnt;
+    entry.pinned = pinned;
     learnt.queued = 0;
   }
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The IPv6 half of `router` (router.h): forwarding, neighbor discovery, ICMPv6.
 //
-// A router's address on a link is the one configured and, made from the port's MAC address, a
-// link-local one; it answers solicitations and echoes for both, and for the subnet-router anycast
-// address (RFC 4291, 2.6.1). It sends no router advertisements: hosts get their default route by
-// hand. Link-local packets aren't forwarded, nor multicast.
+// A router's addresses on a link are the configured one and a link-local one, derived from the
+// port's MAC address. It answers solicitations and echo requests for both, and for the
+// subnet-router anycast address (RFC 4291, 2.6.1). It sends no router advertisements: the default
+// route of hosts must be configured. Link-local and multicast packets aren't forwarded.
 //
-// Thread safety: as of every function (function.h).
+// Thread safety: as for every function (function.h).
 #pragma once
 
 #include <memory>
@@ -47,7 +47,7 @@ struct Ipv6RouterConfig {
   uint32_t neighbor_capacity{4096};
   uint16_t mtu{1500};
 
-  /// The interface whose subnet holds the address, or null.
+  /// The interface whose subnet contains the address, or null.
   [[nodiscard]] const Ipv6Interface* interface_towards(const Ipv6Address& address) const;
   /// The first interface on a port, or null.
   [[nodiscard]] const Ipv6Interface* interface_on(uint16_t port) const;
@@ -60,11 +60,11 @@ class Ipv6Router {
   static Result<std::unique_ptr<Ipv6Router>> make(const Ipv6RouterConfig& config,
                                                   const FunctionContext& context);
 
-  /// At most kChunk untagged frames with the type of IPv6; disposes of each.
+  /// At most kChunk untagged frames of IPv6's ethertype; consumes each.
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now, Output& output) noexcept;
-  /// Solicits again, and forgets neighbors.
+  /// Retransmits solicitations, and removes expired neighbors.
   void tick(uint64_t now, Output& output) noexcept;
-  void inherit(Ipv6Router& previous) noexcept;
+  void migrate_state(Ipv6Router& previous) noexcept;
   [[nodiscard]] nlohmann::json counters() const;
 
  private:
@@ -78,7 +78,7 @@ class Ipv6Router {
   Ipv6Router(Ipv6RouterConfig config, std::vector<Adjacency> adjacencies, Ipv6Fib fib,
              std::unique_ptr<Ipv6NeighborTable> neighbors, const FunctionContext& context);
 
-  /// True if the packet is to be looked up; else it is dealt with.
+  /// True if the packet is to be looked up; otherwise it has been consumed.
   bool admit(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   [[nodiscard]] bool is_own(uint16_t port, const Ipv6Address& address) const noexcept;
   void forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
@@ -91,11 +91,11 @@ class Ipv6Router {
   void send_to_host(uint16_t port, const Ipv6Address& host, rte_mbuf* packet, uint64_t now,
                     Output& output) noexcept;
   void transmit(const Ipv6Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept;
-  void refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, uint32_t word,
-              DropReason reason, uint64_t now, Output& output) noexcept;
+  void drop_with_error(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, uint32_t word,
+                       DropReason reason, uint64_t now, Output& output) noexcept;
   void learn(Ipv6Neighbor& neighbor, const MacAddress& mac, uint64_t now, Output& output) noexcept;
   void solicit(Ipv6Neighbor& neighbor, uint64_t now, Output& output) noexcept;
-  void time_out(uint32_t index, uint64_t now, Output& output) noexcept;
+  void handle_timeout(uint32_t index, uint64_t now, Output& output) noexcept;
 
   Ipv6RouterConfig config_;
   std::vector<MacAddress> port_macs_;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPv6 in `router`. Messages are checked octet by octet against their RFCs by a checksum of the
-// test's own.
+// IPv6 in `router`. Messages are checked against the RFCs octet by octet, with an independent
+// checksum function.
 #include "vnf/functions/ipv6_router.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,8 @@ constexpr const char* kConfig = R"({
                  {"address": "2001:db8::9", "mac": "02:09:09:09:09:09"}],
   "mtu": 1280, "arp_timeout_s": 60, "icmp_errors_per_s": 10})";
 
-/// Plain, on purpose not the one under test: over the pseudo-header and the message.
+/// A simple checksum over pseudo-header and message, deliberately not the implementation under
+/// test.
 uint16_t plain_checksum(const Bytes& frame) {
   uint32_t sum = frame[20] + (frame.size() - 54);  // next header and length
   for (size_t i = 22; i < frame.size(); i += 2) {
@@ -98,7 +99,7 @@ class Ipv6RouterTest : public FunctionTest {
   static Bytes onward(const std::string& dst, const MacAddress& mac) {
     return Ipv6Packet{.eth_src = port_mac(1), .eth_dst = mac, .dst = dst, .hop_limit = 63}.build();
   }
-  /// What the router asks for `target` (whose last octets are 0:n) on port 1.
+  /// The router's solicitation for `target` (whose last octets are 0:n) on port 1.
   static Bytes asks(const std::string& target, uint8_t n) {
     const auto own = port_mac(1);
     return Ipv6Packet{.eth_src = own,
@@ -200,7 +201,7 @@ TEST_F(Ipv6RouterTest, AnswersSolicitationsForItsAddressesOnly) {
                           asked("2001:db8:1::1", "ff02::1:ff00:1", group, 254)}),
               IsEmpty())
       << "another's address, another port's, one that came from beyond the link";
-  // Whoever asked is known now.
+  // The sender of a solicitation is known now.
   EXPECT_THAT(process(0, {to("2001:db8:1::77")}),
               ElementsAre(SentPacket{1, onward("2001:db8:1::77", kHostMac)}));
 }
@@ -237,7 +238,7 @@ TEST_F(Ipv6RouterTest, AnswersEcho) {
   Bytes wrong = ping.build();
   wrong.back() ^= 1;
   EXPECT_THAT(process(0, {wrong}), IsEmpty());
-  ping.dst = "2001:db8::";  // the subnet's routers: any of them
+  ping.dst = "2001:db8::";  // the subnet-router anycast address
   EXPECT_THAT(process(0, {ping.build()}), ElementsAre(SentPacket{0, pong}));
 }
 
@@ -300,7 +301,8 @@ TEST_F(Ipv6RouterTest, DropsWhatIsMalformed) {
   Bytes endless = message;
   endless[79] = 0;  // an option of no length
   process(1, {endless});
-  EXPECT_THAT(process(0, {to("2001:db8:1::77")}), SizeIs(1)) << "nothing of that was believed";
+  EXPECT_THAT(process(0, {to("2001:db8:1::77")}), SizeIs(1))
+      << "nothing was learnt from invalid messages";
 }
 
 TEST_F(Ipv6RouterTest, AReloadKeepsWhatWasLearntAndWhatWaits) {
@@ -312,8 +314,8 @@ TEST_F(Ipv6RouterTest, AReloadKeepsWhatWasLearntAndWhatWaits) {
   EXPECT_THAT(process(0, {to("2001:db8:1::77")}), ElementsAre(packet));
 }
 
-TEST_F(Ipv6RouterTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("router", R"({
+TEST_F(Ipv6RouterTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("router", R"({
       "interfaces": [{"port": "0", "address": "fe80::1/64"},
                      {"port": "0", "address": "2001:db8::1/64"},
                      {"port": "1", "address": "2001:db8::/48"}],

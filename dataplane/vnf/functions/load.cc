@@ -20,8 +20,8 @@ uint64_t xorshift(uint64_t x) {
   return x * 0x2545f4914f6cdd1dULL;
 }
 
-/// The packet's first octets, told apart by its number: packets of one flow begin alike, and all
-/// would touch the same memory. Never 0, which xorshift would keep.
+/// A random seed from the packet's first octets and its number. Without the number, the packets of
+/// one flow would all touch the same memory. Never 0, which xorshift maps to itself.
 uint64_t seed_of(rte_mbuf* packet, uint64_t number) {
   uint64_t seed = 0;
   std::memcpy(&seed, rte_pktmbuf_mtod(packet, void*),
@@ -29,8 +29,8 @@ uint64_t seed_of(rte_mbuf* packet, uint64_t number) {
   return (seed ^ number * 0x9e3779b97f4a7c15ULL) | 1;
 }
 
-/// Does `Work` on each packet and forwards it. The work's result goes to a member, so that the
-/// compiler must do it.
+/// Runs `Work` on each packet and forwards it. The result is stored in a member, so that the
+/// compiler can't remove the work.
 template <typename Work>
 class Load final : public Function {
  public:
@@ -71,7 +71,7 @@ struct CpuWork {
 };
 
 struct MemoryWork {
-  std::vector<uint64_t> table;  ///< a power of two of lines
+  std::vector<uint64_t> table;  ///< the number of cache lines is a power of two
   uint64_t lines_per_packet;
   bool write;
   uint64_t operator()(uint64_t x) noexcept {
@@ -100,10 +100,10 @@ std::unique_ptr<Function> make_memory(ConfigReader& config, const FunctionContex
   const uint64_t working_set = config.integer("working_set", kLine, uint64_t{1} << 34, 1 << 20);
   const bool write = config.boolean("write", false);
   if (!std::has_single_bit(working_set)) {
-    config.complain("working_set", "not a power of two");
+    config.add_error("working_set", "not a power of two");
   }
   if (context.pool == nullptr || config.failed()) return nullptr;
-  // The octets are 1, not 0: each page must be there, not the kernel's one page of zeroes.
+  // Initialized to 1, not 0: otherwise all pages could be the kernel's shared zero page.
   MemoryWork work{.table = std::vector<uint64_t>(working_set / sizeof(uint64_t), 1),
                   .lines_per_packet = (bytes + kLine - 1) / kLine,
                   .write = write};

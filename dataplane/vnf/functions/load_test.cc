@@ -53,10 +53,10 @@ TEST_F(LoadTest, MemoryCostGrowsWithBytes) {
   EXPECT_GT(some, none + 32 * 1000 * 3);
 }
 
-TEST_F(LoadTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("memory", R"({"working_set": 1000})"),
+TEST_F(LoadTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("memory", R"({"working_set": 1000})"),
               ElementsAre("function.working_set: not a power of two"));
-  EXPECT_THAT(mistakes("cpu", R"({"units": -5})"),
+  EXPECT_THAT(config_errors("cpu", R"({"units": -5})"),
               ElementsAre(HasSubstr("function.units: -5 is not an integer")));
 }
 

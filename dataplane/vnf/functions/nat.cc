@@ -41,7 +41,7 @@ class Nat final : public Function {
   }
 
   uint64_t tick(uint64_t now, Output& output) noexcept override;
-  void inherit(Function& previous) noexcept override {
+  void migrate_state(Function& previous) noexcept override {
     auto& old = *static_cast<Nat&>(previous).table_;
     for (uint32_t i = 0; i < old.size(); ++i) {
       if (old[i].state != NatMapping::State::free) table_->adopt(old[i]);
@@ -57,13 +57,13 @@ class Nat final : public Function {
  private:
   void handle(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   void handle_arp(uint16_t port, rte_mbuf* packet, Output& output) noexcept;
-  void go_out(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
-              Output& output) noexcept;
-  void come_in(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
-               Output& output) noexcept;
+  void translate_outbound(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
+                          Output& output) noexcept;
+  void translate_inbound(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
+                         Output& output) noexcept;
   void translate_error(uint16_t port, rte_mbuf* packet, Output& output) noexcept;
-  void leave(uint16_t port, rte_mbuf* packet, Output& output) noexcept;
-  void use(NatMapping& mapping, rte_mbuf* packet, bool from_inside, uint64_t now) noexcept;
+  void transmit(uint16_t port, rte_mbuf* packet, Output& output) noexcept;
+  void refresh(NatMapping& mapping, rte_mbuf* packet, bool from_inside, uint64_t now) noexcept;
   [[nodiscard]] uint64_t timeout_of(const NatMapping& mapping) const noexcept;
 
   NatConfig config_;
@@ -124,9 +124,9 @@ void Nat::handle(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) 
   } else if (*proto == NatProto::icmp && !is_icmp_query(l4_of(packet)[0])) {
     translate_error(port, packet, output);
   } else if (port == config_.inside) {
-    go_out(packet, *tuple, *proto, now, output);
+    translate_outbound(packet, *tuple, *proto, now, output);
   } else {
-    come_in(packet, *tuple, *proto, now, output);
+    translate_inbound(packet, *tuple, *proto, now, output);
   }
 }
 
@@ -149,8 +149,8 @@ void Nat::handle_arp(uint16_t port, rte_mbuf* packet, Output& output) noexcept {
   output.send(port == config_.inside ? config_.outside : config_.inside, packet);
 }
 
-void Nat::go_out(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
-                 Output& output) noexcept {
+void Nat::translate_outbound(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
+                             Output& output) noexcept {
   const NatEndpoint inside{tuple.src, tuple.src_port, proto};
   uint32_t index = table_->find_inside(inside);
   if (index == NatTable::kNone) {
@@ -165,30 +165,30 @@ void Nat::go_out(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint6
     made_.add(1);
   }
   NatMapping& mapping = (*table_)[index];
-  use(mapping, packet, true, now);
+  refresh(mapping, packet, true, now);
   set_endpoint(packet, End::source, mapping.outside.address, mapping.outside.port);
   if (table_->is_public(tuple.dst)) {
     hairpinned_.add(1);
-    come_in(packet, *five_tuple_of(packet), proto, now, output);
+    translate_inbound(packet, *five_tuple_of(packet), proto, now, output);
     return;
   }
-  leave(config_.outside, packet, output);
+  transmit(config_.outside, packet, output);
 }
 
-void Nat::come_in(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
-                  Output& output) noexcept {
+void Nat::translate_inbound(rte_mbuf* packet, const FiveTuple& tuple, NatProto proto, uint64_t now,
+                            Output& output) noexcept {
   const uint32_t index = table_->find_outside({tuple.dst, tuple.dst_port, proto});
   if (index == NatTable::kNone) {
     output.drop(packet, DropReason::no_translation);
     return;
   }
   NatMapping& mapping = (*table_)[index];
-  use(mapping, packet, false, now);
+  refresh(mapping, packet, false, now);
   set_endpoint(packet, End::destination, mapping.inside.address, mapping.inside.port);
-  leave(config_.inside, packet, output);
+  transmit(config_.inside, packet, output);
 }
 
-/// RFC 5508, 4.2: an error's quoted packet is one that went the other way.
+/// RFC 5508, 4.2: the packet that an ICMP error quotes went in the opposite direction.
 void Nat::translate_error(uint16_t port, rte_mbuf* packet, Output& output) noexcept {
   const bool from_outside = port == config_.outside;
   const auto quoted = quoted_endpoints(packet);
@@ -208,15 +208,15 @@ void Nat::translate_error(uint16_t port, rte_mbuf* packet, Output& output) noexc
   if (from_outside) {
     translate_quoted(packet, End::source, mapping.inside.address, mapping.inside.port);
     set_address(packet, End::destination, mapping.inside.address);
-    leave(config_.inside, packet, output);
+    transmit(config_.inside, packet, output);
   } else {
     translate_quoted(packet, End::destination, mapping.outside.address, mapping.outside.port);
     set_address(packet, End::source, mapping.outside.address);
-    leave(config_.outside, packet, output);
+    transmit(config_.outside, packet, output);
   }
 }
 
-void Nat::leave(uint16_t port, rte_mbuf* packet, Output& output) noexcept {
+void Nat::transmit(uint16_t port, rte_mbuf* packet, Output& output) noexcept {
   const auto& mac = port == config_.inside ? config_.inside_mac : config_.outside_mac;
   if (mac) {
     auto& ethernet = ethernet_of(packet);
@@ -227,9 +227,9 @@ void Nat::leave(uint16_t port, rte_mbuf* packet, Output& output) noexcept {
   output.send(port, packet);
 }
 
-/// Only what comes from inside keeps a mapping alive (RFC 4787, REQ-6), so that outsiders can't
-/// hold ports; TCP's state follows both ways.
-void Nat::use(NatMapping& mapping, rte_mbuf* packet, bool from_inside, uint64_t now) noexcept {
+/// Only packets from inside refresh a mapping (RFC 4787, REQ-6), so that outside hosts can't hold
+/// ports; TCP's state follows both directions.
+void Nat::refresh(NatMapping& mapping, rte_mbuf* packet, bool from_inside, uint64_t now) noexcept {
   using State = NatMapping::State;
   if (from_inside) mapping.last_used = now;
   if (mapping.inside.proto != NatProto::tcp) return;
@@ -257,8 +257,8 @@ uint64_t Nat::timeout_of(const NatMapping& mapping) const noexcept {
          tsc_hz_;
 }
 
-/// Looks at a thousandth of the table each millisecond, so that all of it is seen in a second and
-/// no round pays for more than a few cache lines.
+/// Checks a thousandth of the table each millisecond: the whole table in a second, and only a few
+/// cache lines per round.
 uint64_t Nat::tick(uint64_t now, Output& /*output*/) noexcept {
   if (now < next_sweep_) return 0;
   next_sweep_ = now + tsc_hz_ / 1000;
@@ -283,7 +283,7 @@ void read_ports(ConfigReader& config, NatTable::Options& table) {
   };
   if (!ports->is_array() || ports->size() != 2 || !is_port((*ports)[0]) || !is_port((*ports)[1]) ||
       (*ports)[0] > (*ports)[1]) {
-    config.complain("ports", ports->dump() + " is not the first and last port, 1 to 65535");
+    config.add_error("ports", ports->dump() + " is not the first and last port, 1 to 65535");
     return;
   }
   table.first_port = (*ports)[0].get<uint16_t>();
@@ -294,17 +294,17 @@ NatConfig read_nat(ConfigReader& config, const FunctionContext& context) {
   NatConfig nat;
   nat.inside = context.port_index(config.string("inside", "inside"));
   nat.outside = context.port_index(config.string("outside", "outside"));
-  if (nat.inside >= context.ports.size()) config.complain("inside", "isn't in `ports`");
-  if (nat.outside >= context.ports.size()) config.complain("outside", "isn't in `ports`");
-  if (nat.inside == nat.outside) config.complain("outside", "is the inside port");
+  if (nat.inside >= context.ports.size()) config.add_error("inside", "isn't in `ports`");
+  if (nat.outside >= context.ports.size()) config.add_error("outside", "isn't in `ports`");
+  if (nat.inside == nat.outside) config.add_error("outside", "is the inside port");
   for (const auto& text : config.strings("public")) {
     if (const auto address = parse_ipv4(text)) {
       nat.table.addresses.push_back(*address);
     } else {
-      config.complain("public", text + " is not an IPv4 address");
+      config.add_error("public", text + " is not an IPv4 address");
     }
   }
-  if (nat.table.addresses.empty()) config.complain("public", "a NAT needs a public address");
+  if (nat.table.addresses.empty()) config.add_error("public", "a NAT needs a public address");
   read_ports(config, nat.table);
   nat.table.capacity = static_cast<uint32_t>(config.integer("max_mappings", 8, 1 << 24, 65536));
   auto timeouts = config.optional_child("timeouts");
@@ -325,7 +325,7 @@ std::unique_ptr<Function> make_nat(ConfigReader& config, const FunctionContext& 
   if (context.pool == nullptr || config.failed()) return nullptr;
   auto table = NatTable::make(nat.table);
   if (!table) {
-    config.complain("max_mappings", table.error().message);
+    config.add_error("max_mappings", table.error().message);
     return nullptr;
   }
   return std::make_unique<Nat>(std::move(nat), *std::move(table), context);

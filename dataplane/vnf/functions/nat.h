@@ -8,11 +8,11 @@
 //    "inside_mac": "02:..", "outside_mac": "02:.."}
 //
 // Mapping and filtering are endpoint-independent; inside hosts reach each other by their public
-// endpoints ("hairpinning"). ICMP errors are translated with the packet that they quote. On layer
-// 2 it is a wire, but for two things: ARP requests for the public addresses that come from outside
-// are answered, and with inside_mac or outside_mac packets that leave that port have this
-// destination and the port's own address as source. ARP between the sides passes. Fragments are
-// dropped (`unsupported`), as are protocols without ports.
+// endpoints ("hairpinning"). ICMP errors are translated together with the packet that they quote.
+// MAC addresses are not changed, with two exceptions: ARP requests from outside for the public
+// addresses are answered, and with inside_mac or outside_mac, packets sent out of that port get
+// this destination address and the port's own address as source. Other ARP packets are forwarded.
+// Fragments and protocols without ports are dropped (`unsupported`).
 #pragma once
 
 #include <memory>

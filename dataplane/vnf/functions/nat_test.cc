@@ -24,13 +24,13 @@ constexpr const char* kConfig = R"({"inside": "0", "outside": "1", "public": ["2
 class NatTest : public FunctionTest {
  protected:
   void advance(double seconds) {
-    // In steps, since the sweep takes a second to go round.
+    // In steps, because a full sweep of the table takes a second.
     for (int i = 0; i < 2000; ++i) {
       now_ += static_cast<uint64_t>(seconds * kTscHz / 2000);
       tick();
     }
   }
-  /// Sends one frame and returns what came out, which must be one frame on `out`.
+  /// Processes one frame; returns the one frame that must have been sent on `out`.
   Bytes one(uint16_t in, const Bytes& frame, uint16_t out) {
     const auto sent = process(in, {frame});
     EXPECT_EQ(sent.size(), 1U);
@@ -67,7 +67,7 @@ TEST_F(NatTest, MapsAnEndpointOnceWhoeverItTalksTo) {
   EXPECT_EQ(port_of(from_host("10.0.0.5", 5000, "1.1.1.1")), mapped);
   EXPECT_NE(port_of(from_host("10.0.0.5", 5001)), mapped);
   EXPECT_NE(port_of(from_host("10.0.0.6", 5000)), mapped);
-  one(kOutside, to_public(mapped, "9.9.9.9"), kInside);  // anybody may answer
+  one(kOutside, to_public(mapped, "9.9.9.9"), kInside);  // filtering is endpoint-independent
   EXPECT_EQ(counters()["mappings_made"], 3);
 }
 
@@ -95,7 +95,7 @@ TEST_F(NatTest, TranslatesTcpAndEcho) {
   Ipv4Packet reply{.src = "8.8.8.8", .dst = kPublic, .proto = 1};
   reply.payload = icmp(0, 0, uint32_t{read16(out, 38)} << 16 | 7, Bytes(9, 1));
   const Bytes in = one(kOutside, reply.build(), kInside);
-  EXPECT_EQ(read16(in, 38), 0x1234) << "the identifier is the host's again";
+  EXPECT_EQ(read16(in, 38), 0x1234) << "the host's identifier is restored";
   EXPECT_EQ(read32(in, 30), 0x0a000005U);
 }
 
@@ -241,8 +241,8 @@ TEST_F(NatTest, DropsFragmentsAndOtherProtocols) {
   EXPECT_EQ(drops(DropReason::malformed), 1U);
 }
 
-TEST_F(NatTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("nat", R"({"inside": "0", "outside": "0", "public": ["x"],
+TEST_F(NatTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("nat", R"({"inside": "0", "outside": "0", "public": ["x"],
                                   "ports": [5, 1]})"),
               ElementsAre("function.outside: is the inside port",
                           "function.public: x is not an IPv4 address",

@@ -15,13 +15,13 @@ namespace {
 
 enum class MacMode : uint8_t { keep, swap, set };
 
-/// What leaves a port gets these addresses, in "set" mode.
+/// The addresses that packets sent from a port get, in "set" mode.
 struct Rewrite {
   std::optional<MacAddress> src;
   std::optional<MacAddress> dst;
 };
 
-/// Where the packets of one input port go.
+/// The output port of an input port.
 struct Path {
   uint16_t out{kUnpaired};
   Rewrite rewrite;
@@ -53,7 +53,7 @@ class Pass final : public Function {
   }
 
  private:
-  /// Frames too short for addresses can't come from Ethernet; they pass as they are.
+  /// Frames too short for addresses can't come from Ethernet; they are forwarded unchanged.
   void rewrite(const Path& path, rte_mbuf* packet) const noexcept {
     if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader)) return;
     auto& ethernet = *rte_pktmbuf_mtod(packet, packet::EthernetHeader*);
@@ -79,8 +79,8 @@ std::unique_ptr<Function> make_pass(ConfigReader& config, const FunctionContext&
   for (ConfigReader& entry : config.children("set")) {
     const uint16_t out = context.port_index(entry.string("port"));
     const Rewrite rewrite{.src = entry.optional_mac("src"), .dst = entry.optional_mac("dst")};
-    if (out >= paths.size()) entry.complain("port", "isn't in `ports`");
-    if (mode != MacMode::set) entry.complain("port", "`set` needs \"mac\": \"set\"");
+    if (out >= paths.size()) entry.add_error("port", "isn't in `ports`");
+    if (mode != MacMode::set) entry.add_error("port", "`set` needs \"mac\": \"set\"");
     for (Path& path : paths) {
       if (path.out == out) path.rewrite = rewrite;
     }

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// `pass`: forwards everything that comes in on one port of a pair out of the other; the "L2
-// forward" of the papers. Configuration:
+// `pass`: forwards all packets between the two ports of a pair; the "L2 forward" of the papers.
+// Configuration:
 //
 //   {"pairs": [["0", "1"]],           default: ports in order, two by two
 //    "mac": "keep" | "swap" | "set",  default keep: the packet isn't touched at all
-//    "set": [{"port": "1", "src": "02:..", "dst": "02:.."}]}   what leaves this port; either or
-//    both
+//    "set": [{"port": "1", "src": "02:..", "dst": "02:.."}]}
+//        addresses of packets sent out of this port; `src`, `dst` or both
 //
-// A pair of a port with itself reflects.
+// A port paired with itself reflects its packets.
 #pragma once
 
 #include <memory>

@@ -67,16 +67,17 @@ TEST_F(PassTest, CountsWhatAPortDoesNotTake) {
   EXPECT_EQ(drops(DropReason::tx_queue_full), 3U);
 }
 
-TEST_F(PassTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("pass", "{}", 3), ElementsAre(HasSubstr("function.pairs: missing")));
-  EXPECT_THAT(mistakes("pass", R"({"pairs": [["0", "9"]]})"),
+TEST_F(PassTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("pass", "{}", 3), ElementsAre(HasSubstr("function.pairs: missing")));
+  EXPECT_THAT(config_errors("pass", R"({"pairs": [["0", "9"]]})"),
               ElementsAre(HasSubstr("names a port that isn't in `ports`")));
-  EXPECT_THAT(mistakes("pass", R"({"pairs": [["0", "1"], ["1", "0"]]})"),
+  EXPECT_THAT(config_errors("pass", R"({"pairs": [["0", "1"], ["1", "0"]]})"),
               ElementsAre(HasSubstr("is in a pair already")));
-  EXPECT_THAT(mistakes("pass", R"({"mac": "mix"})"),
+  EXPECT_THAT(config_errors("pass", R"({"mac": "mix"})"),
               ElementsAre("function.mac: \"mix\" is none of keep, swap, set"));
-  EXPECT_THAT(mistakes("pass", R"({"mca": "swap"})"), ElementsAre("function.mca: unknown member"));
-  EXPECT_THAT(mistakes("pass", R"({"set": [{"port": "1"}]})"),
+  EXPECT_THAT(config_errors("pass", R"({"mca": "swap"})"),
+              ElementsAre("function.mca: unknown member"));
+  EXPECT_THAT(config_errors("pass", R"({"set": [{"port": "1"}]})"),
               ElementsAre("function.set[0].port: `set` needs \"mac\": \"set\""));
 }
 

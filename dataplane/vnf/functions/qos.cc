@@ -21,10 +21,10 @@ struct Meter {
   rte_meter_trtcm state{};
 };
 
-/// All that leaves by one port.
+/// The queues and meters of one output port.
 struct Egress {
-  std::optional<Scheduler> scheduler;        ///< none for a port outside every pair
-  std::optional<Scheduler> old;              ///< of before a reload; empties first
+  std::optional<Scheduler> scheduler;        ///< none for an unpaired port
+  std::optional<Scheduler> old;              ///< the one before the last reload, emptied first
   std::vector<std::optional<Meter>> meters;  ///< by class
 };
 
@@ -62,12 +62,12 @@ class Qos final : public Function {
     return sent;
   }
 
-  /// The old function's queues come along, and with them their packets.
-  void inherit(Function& previous) noexcept override {
+  /// Takes over the old queues together with their packets.
+  void migrate_state(Function& previous) noexcept override {
     auto& old = static_cast<Qos&>(previous).egress_;
     for (size_t i = 0; i < std::min(old.size(), egress_.size()); ++i) {
       if (!egress_[i].scheduler || !old[i].scheduler) continue;
-      // Two reloads while a queue empties: its last packets go down with the second.
+      // On a second reload before the old queue is empty, its remaining packets are lost.
       egress_[i].old = std::move(old[i].scheduler);
       old[i].scheduler.reset();
     }
@@ -112,7 +112,7 @@ class Qos final : public Function {
     for (size_t i = fitted; i < count; ++i) output.count_drop(DropReason::queue_full);
   }
 
-  /// Meters a packet; false if it is to be dropped.
+  /// Meters a packet; false if it must be dropped.
   bool conforms(Egress& egress, uint8_t cls, rte_mbuf* packet, bool ip, uint64_t now) noexcept {
     auto& meter = egress.meters[cls];
     if (!meter) return true;
@@ -171,7 +171,7 @@ std::unique_ptr<Function> make_qos(ConfigReader& config, const FunctionContext& 
     if (out == kUnpaired) continue;
     auto made = make_egress(qos, context.tsc_hz);
     if (!made) {
-      config.complain("classes", made.error().message);
+      config.add_error("classes", made.error().message);
       return nullptr;
     }
     egress[out] = *std::move(made);

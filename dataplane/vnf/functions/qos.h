@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `qos`: meters, shapes and schedules what passes between pairs of ports. Configuration:
+// `qos`: meters, shapes and schedules the traffic between pairs of ports. Configuration:
 //
 //   {"pairs": ..., "rate_bps": 1000000000, "queue_packets": 256,
 //    "classes": [
@@ -10,13 +10,14 @@
 //      {"name": "rest", "weight": 4}],
 //    "default": "rest"}
 //
-// A packet's class comes from its DSCP; what is not IPv4 or has a DSCP of no class is `default`'s
-// (by default the last class). A class has either a strict priority (0 first, to 11) or a weight
-// (1 to 255) among at most four that share what the priorities leave. A class's meter is a
-// two-rate three-colour marker (RFC 2698, colour-blind) over whole frames, one per direction: red
-// is dropped (`policed`), yellow as told (a number: gets that DSCP). Each port of a pair sends at
-// most at `rate_bps`, Ethernet's overhead counted; what a full queue doesn't take is dropped
-// (`queue_full`). On a reload the old queues empty first.
+// The DSCP determines a packet's class; packets that are not IPv4 or whose DSCP has no class are in
+// `default` (if absent, the last class). A class has either a strict priority (0, the highest, to
+// 11) or a weight (1 to 255) among at most four classes that share the rate left by the priorities.
+// A class's meter is a two-rate three-colour marker (RFC 2698, colour-blind) over whole frames, one
+// per direction: red packets are dropped (`policed`); yellow ones are handled as `yellow` says (a
+// number sets that DSCP). Each port of a pair sends at most at `rate_bps`, Ethernet's overhead
+// included; packets that don't fit in a queue are dropped (`queue_full`). After a reload the old
+// queues are emptied first.
 #pragma once
 
 #include <memory>

@@ -15,15 +15,15 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-/// The scheduler's clock is the test's (kTscHz); rte_meter takes every clock for the TSC, so for a
-/// meter to see time pass it must be as many TSC cycles.
+/// The scheduler's clock is simulated (kTscHz). rte_meter always uses the TSC's rate, so a meter
+/// sees time pass only after as many TSC cycles.
 class QosTest : public FunctionTest {
  protected:
   static Bytes frame(uint8_t dscp, size_t data = 18) {
     return udp_frame({.tos = static_cast<uint8_t>(dscp << 2)}, 1, 2, Bytes(data));
   }
   static uint8_t dscp_of(const SentPacket& packet) { return packet.bytes[15] >> 2; }
-  /// Lets time pass on the scheduler's clock, in rounds of 100 us, and returns what is sent.
+  /// Runs for a time on the scheduler's clock, in rounds of 100 us, and returns the packets sent.
   std::vector<SentPacket> run(double seconds) {
     std::vector<SentPacket> all;
     const uint64_t end = now_ + static_cast<uint64_t>(seconds * kTscHz);
@@ -33,7 +33,7 @@ class QosTest : public FunctionTest {
     }
     return all;
   }
-  /// Sends frames in and returns what comes out within a time.
+  /// Processes frames and returns the packets sent within a time.
   std::vector<SentPacket> run_with(uint16_t port, const std::vector<Bytes>& frames,
                                    double seconds) {
     auto all = process(port, frames);
@@ -84,7 +84,7 @@ TEST_F(QosTest, APauseEarnsNoMoreThanTheBucketHolds) {
   run_with(0, {frame(0, 986)}, 0.01);
   now_ += 10 * kTscHz;
   const auto at_once = process(0, std::vector<Bytes>(100, frame(0, 986))).size() + tick().size();
-  EXPECT_LE(at_once, 6U) << "5.26 kB: a millisecond's worth";
+  EXPECT_LE(at_once, 6U) << "5.26 kB: the octets of a millisecond";
   run(0.1);
 }
 
@@ -94,7 +94,8 @@ TEST_F(QosTest, AFullQueueDropsTheRest) {
   process(0, std::vector<Bytes>(200, frame(0, 1400)));
   EXPECT_GE(drops(DropReason::queue_full), 130U);
   EXPECT_LE(drops(DropReason::queue_full), 136U);
-  EXPECT_GE(buffers_in_use(), 60U);  // and the fixture checks that none is when the function goes
+  EXPECT_GE(buffers_in_use(),
+            60U);  // the fixture checks that none is in use after the function's destruction
 }
 
 constexpr const char* kMetered = R"({"rate_bps": 1000000000, "classes": [
@@ -143,9 +144,9 @@ TEST_F(QosTest, AReloadEmptiesTheOldQueuesFirst) {
   for (size_t i = 0; i < 50; ++i) EXPECT_EQ(dscp_of(sent[i]), i < 40 ? 1 : 2) << i;
 }
 
-TEST_F(QosTest, NamesMistakes) {
+TEST_F(QosTest, ReportsErrors) {
   EXPECT_THAT(
-      mistakes("qos", R"({"rate_bps": 1000000, "queue_packets": 100, "classes": [
+      config_errors("qos", R"({"rate_bps": 1000000, "queue_packets": 100, "classes": [
       {"name": "a", "dscp": [64], "priority": 1}, {"name": "b"},
       {"name": "c", "weight": 0}, {"name": "d", "weight": 1, "meter":
         {"cir_bps": 800, "pir_bps": 80, "cbs": 100, "pbs": 100, "yellow": 99}}],

@@ -27,7 +27,7 @@ struct Adjacency {
     local,      ///< one of the router's addresses
     broadcast,  ///< of a subnet: not forwarded (RFC 2644)
     connected,  ///< the destination is the neighbor
-    gateway,    ///< `neighbor` is
+    gateway,    ///< the next hop is `neighbor`
   } kind{Kind::none};
   uint16_t port{0};
   uint32_t neighbor{0};
@@ -40,7 +40,7 @@ struct RouterTables {
   std::vector<Adjacency> adjacencies;  ///< by the FIB's next hop
   Ipv4Fib fib;
   std::unique_ptr<NeighborTable> neighbors;
-  std::unique_ptr<Ipv6Router> six;  ///< null without IPv6
+  std::unique_ptr<Ipv6Router> ipv6;  ///< null without IPv6
 };
 
 class Router final : public Function {
@@ -61,7 +61,7 @@ class Router final : public Function {
   }
 
   uint64_t tick(uint64_t now, Output& output) noexcept override;
-  void inherit(Function& previous) noexcept override;
+  void migrate_state(Function& previous) noexcept override;
   [[nodiscard]] nlohmann::json counters() const override;
 
  private:
@@ -76,15 +76,15 @@ class Router final : public Function {
                Output& output) noexcept;
   void deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   void send_own(rte_mbuf* packet, uint64_t now, Output& output) noexcept;
-  void hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
-                 Output& output) noexcept;
+  void send_to_next_hop(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
+                        Output& output) noexcept;
   void transmit(const Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept;
-  void refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, DropReason reason,
-              uint64_t now, Output& output) noexcept;
+  void drop_with_error(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code,
+                       DropReason reason, uint64_t now, Output& output) noexcept;
   void handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept;
   void learn(Neighbor& neighbor, const uint8_t* mac, uint64_t now, Output& output) noexcept;
-  void ask(Neighbor& neighbor, uint64_t now, Output& output) noexcept;
-  void time_out(uint32_t index, uint64_t now, Output& output) noexcept;
+  void send_request(Neighbor& neighbor, uint64_t now, Output& output) noexcept;
+  void handle_timeout(uint32_t index, uint64_t now, Output& output) noexcept;
 
   RouterTables t_;
   rte_mempool* pool_;
@@ -104,8 +104,8 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
   std::array<uint32_t, kChunk> destinations;
   std::array<uint64_t, kChunk> next_hops;
   size_t count = 0;
-  std::array<rte_mbuf*, kChunk> sixes;
-  size_t six_count = 0;
+  std::array<rte_mbuf*, kChunk> ipv6_packets;
+  size_t ipv6_count = 0;
   for (rte_mbuf* packet : packets) {
     if (rte_pktmbuf_data_len(packet) < sizeof(packet::EthernetHeader)) {
       output.drop(packet, DropReason::malformed);
@@ -114,8 +114,8 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
     const auto& ethernet = ethernet_of(packet);
     if (ethernet.type == packet::kTypeArp) {
       handle_arp(port, packet, now, output);
-    } else if (ethernet.type == packet::kTypeIpv6 && t_.six) {
-      sixes[six_count++] = packet;
+    } else if (ethernet.type == packet::kTypeIpv6 && t_.ipv6) {
+      ipv6_packets[ipv6_count++] = packet;
     } else if (ethernet.type != packet::kTypeIpv4 || !is_for_us(port, ethernet)) {
       output.drop(packet, DropReason::not_for_us);
     } else if (!is_ipv4_valid(packet)) {
@@ -129,7 +129,7 @@ void Router::process_chunk(uint16_t port, std::span<rte_mbuf*> packets, uint64_t
   for (size_t i = 0; i < count; ++i) {
     forward(port, routed[i], t_.adjacencies[next_hops[i]], now, output);
   }
-  if (six_count > 0) t_.six->process(port, {sixes.data(), six_count}, now, output);
+  if (ipv6_count > 0) t_.ipv6->process(port, {ipv6_packets.data(), ipv6_count}, now, output);
 }
 
 void Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjacency, uint64_t now,
@@ -141,30 +141,31 @@ void Router::forward(uint16_t in_port, rte_mbuf* packet, const Adjacency& adjace
   }
   auto& ip = ipv4_of(packet);
   if (adjacency.kind == Kind::none) {
-    refuse(in_port, packet, kIcmpUnreachable, kIcmpNetUnreachable, DropReason::no_route, now,
-           output);
+    drop_with_error(in_port, packet, kIcmpUnreachable, kIcmpNetUnreachable, DropReason::no_route,
+                    now, output);
   } else if (adjacency.kind == Kind::broadcast) {
     output.drop(packet, DropReason::denied);
   } else if (ip.ttl <= 1) {
-    refuse(in_port, packet, kIcmpTimeExceeded, 0, DropReason::ttl_expired, now, output);
+    drop_with_error(in_port, packet, kIcmpTimeExceeded, 0, DropReason::ttl_expired, now, output);
   } else if (packet::swap16(ip.total_length) > t_.config.mtu) {
-    // Fragmenting isn't served; who asks for no fragments gets told the size (RFC 1191).
+    // Fragmentation isn't supported; the sender of a packet with DF gets the MTU (RFC 1191).
     if ((ip.fragment & packet::swap16(0x4000)) != 0) {
-      refuse(in_port, packet, kIcmpUnreachable, kIcmpFragmentationNeeded, DropReason::unsupported,
-             now, output);
+      drop_with_error(in_port, packet, kIcmpUnreachable, kIcmpFragmentationNeeded,
+                      DropReason::unsupported, now, output);
     } else {
       output.drop(packet, DropReason::unsupported);
     }
   } else {
     decrement_ttl(ip);
     forwarded_.add(1);
-    hand_over(adjacency, packet, now, output);
+    send_to_next_hop(adjacency, packet, now, output);
   }
 }
 
-/// Sends by a gateway or connected adjacency; resolves the neighbor first if need be.
-void Router::hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
-                       Output& output) noexcept {
+/// Sends to the next hop of a gateway or connected adjacency; resolves the neighbor first if
+/// necessary.
+void Router::send_to_next_hop(const Adjacency& adjacency, rte_mbuf* packet, uint64_t now,
+                              Output& output) noexcept {
   uint32_t index = adjacency.neighbor;
   if (adjacency.kind == Adjacency::Kind::connected) {
     index = t_.neighbors->find_or_add(packet::swap32(ipv4_of(packet).dst), adjacency.port);
@@ -181,7 +182,7 @@ void Router::hand_over(const Adjacency& adjacency, rte_mbuf* packet, uint64_t no
   if (rte_mbuf* oldest = NeighborTable::enqueue(neighbor, packet); oldest != nullptr) {
     output.drop(oldest, DropReason::no_neighbor);
   }
-  if (neighbor.requests == 0) ask(neighbor, now, output);
+  if (neighbor.requests == 0) send_request(neighbor, now, output);
 }
 
 void Router::transmit(const Neighbor& neighbor, rte_mbuf* packet, Output& output) noexcept {
@@ -191,20 +192,21 @@ void Router::transmit(const Neighbor& neighbor, rte_mbuf* packet, Output& output
   output.send(neighbor.port, packet);
 }
 
-/// A packet of the router's own: as forward(), but nothing about it may cause another.
+/// Sends a packet that the router made; like forward(), but never causes an ICMP error.
 void Router::send_own(rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   uint32_t destination = packet::swap32(ipv4_of(packet).dst);
   uint64_t next_hop = Ipv4Fib::kNoRoute;
   t_.fib.lookup({&destination, 1}, &next_hop);
   const Adjacency& adjacency = t_.adjacencies[next_hop];
   if (adjacency.kind == Adjacency::Kind::connected || adjacency.kind == Adjacency::Kind::gateway) {
-    hand_over(adjacency, packet, now, output);
+    send_to_next_hop(adjacency, packet, now, output);
   } else {
     output.drop(packet, DropReason::no_route);
   }
 }
 
-/// A packet for the router itself: echo is answered, all else refused as RFC 1122, 3.2.2.1 says.
+/// Handles a packet to the router itself: echo is answered, others cause an error as RFC 1122,
+/// 3.2.2.1 requires.
 void Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   delivered_.add(1);
   if (answer_echo(packet)) {
@@ -216,14 +218,14 @@ void Router::deliver(uint16_t port, rte_mbuf* packet, uint64_t now, Output& outp
     output.drop(packet, DropReason::not_for_us);
     return;
   }
-  refuse(port, packet, kIcmpUnreachable,
-         proto == packet::kProtoUdp ? kIcmpPortUnreachable : kIcmpProtocolUnreachable,
-         DropReason::not_for_us, now, output);
+  drop_with_error(port, packet, kIcmpUnreachable,
+                  proto == packet::kProtoUdp ? kIcmpPortUnreachable : kIcmpProtocolUnreachable,
+                  DropReason::not_for_us, now, output);
 }
 
-/// Drops a packet and tells its sender why, if the rules and the rate limit allow it.
-void Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code, DropReason reason,
-                    uint64_t now, Output& output) noexcept {
+/// Drops a packet and sends an ICMP error about it, if RFC 1812 and the rate limit allow that.
+void Router::drop_with_error(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code,
+                             DropReason reason, uint64_t now, Output& output) noexcept {
   const auto* interface = t_.config.interface_on(port);
   if (interface != nullptr && may_cause_icmp_error(packet) && icmp_limit_.take(now)) {
     const uint16_t mtu =
@@ -238,8 +240,8 @@ void Router::refuse(uint16_t port, rte_mbuf* packet, uint8_t type, uint8_t code,
   output.drop(packet, reason);
 }
 
-/// RFC 826, "Packet Reception": a known sender is updated; an unknown one is learnt if it asks for
-/// us or answers us; a request for us is answered.
+/// RFC 826, "Packet Reception": a known sender is updated; an unknown one is learnt if the packet's
+/// target is our address; a request for our address is answered.
 void Router::handle_arp(uint16_t port, rte_mbuf* packet, uint64_t now, Output& output) noexcept {
   const auto* arp = arp_of(packet);
   if (arp == nullptr) {
@@ -279,7 +281,7 @@ void Router::learn(Neighbor& neighbor, const uint8_t* mac, uint64_t now, Output&
   neighbor.queued = 0;
 }
 
-void Router::ask(Neighbor& neighbor, uint64_t now, Output& output) noexcept {
+void Router::send_request(Neighbor& neighbor, uint64_t now, Output& output) noexcept {
   ++neighbor.requests;
   neighbor.deadline = now + second_;
   const auto* interface = t_.config.interface_towards(neighbor.address);
@@ -293,11 +295,11 @@ void Router::ask(Neighbor& neighbor, uint64_t now, Output& output) noexcept {
   output.send(neighbor.port, request);
 }
 
-/// What a neighbor's deadline brings: another request, or the end of its reachability.
-void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
+/// When a neighbor's deadline expires: requests again, or ends its reachability.
+void Router::handle_timeout(uint32_t index, uint64_t now, Output& output) noexcept {
   Neighbor& neighbor = (*t_.neighbors)[index];
   if (neighbor.requests < Neighbor::kRequests) {
-    ask(neighbor, now, output);
+    send_request(neighbor, now, output);
     return;
   }
   neighbor.state = Neighbor::State::incomplete;
@@ -305,10 +307,10 @@ void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
   const uint8_t queued = std::exchange(neighbor.queued, uint8_t{0});
   const auto waiting = neighbor.queue;
   for (uint8_t i = 0; i < queued; ++i) {
-    refuse(neighbor.port, waiting[i], kIcmpUnreachable, kIcmpHostUnreachable,
-           DropReason::no_neighbor, now, output);
+    drop_with_error(neighbor.port, waiting[i], kIcmpUnreachable, kIcmpHostUnreachable,
+                    DropReason::no_neighbor, now, output);
   }
-  // An error may have been queued for this very neighbor; then it is being asked for again.
+  // An error may have been queued for this same neighbor, which is then being requested again.
   if (neighbor.queued == 0 && neighbor.requests == 0 && !neighbor.pinned) {
     t_.neighbors->remove(index);
   }
@@ -317,20 +319,21 @@ void Router::time_out(uint32_t index, uint64_t now, Output& output) noexcept {
 uint64_t Router::tick(uint64_t now, Output& output) noexcept {
   if (now < next_tick_) return 0;
   next_tick_ = now + second_ / 10;
-  if (t_.six) t_.six->tick(now, output);
+  if (t_.ipv6) t_.ipv6->tick(now, output);
   const auto used = t_.neighbors->used();
-  for (size_t i = used.size(); i-- > 0;) {  // from the end: removal puts the last in the gap
+  for (size_t i = used.size();
+       i-- > 0;) {  // from the end: remove() moves the last entry to the free place
     const Neighbor& neighbor = (*t_.neighbors)[used[i]];
     const bool watched = neighbor.state == Neighbor::State::reachable ||
                          (neighbor.state == Neighbor::State::incomplete && neighbor.requests > 0);
-    if (watched && now >= neighbor.deadline) time_out(used[i], now, output);
+    if (watched && now >= neighbor.deadline) handle_timeout(used[i], now, output);
   }
   return 0;
 }
 
-void Router::inherit(Function& previous) noexcept {
+void Router::migrate_state(Function& previous) noexcept {
   auto& old_tables = static_cast<Router&>(previous).t_;
-  if (t_.six && old_tables.six) t_.six->inherit(*old_tables.six);
+  if (t_.ipv6 && old_tables.ipv6) t_.ipv6->migrate_state(*old_tables.ipv6);
   auto& old = *old_tables.neighbors;
   for (const uint32_t old_index : old.used()) {
     Neighbor& learnt = old[old_index];
@@ -341,11 +344,11 @@ void Router::inherit(Function& previous) noexcept {
     }
     const uint32_t index = t_.neighbors->find_or_add(learnt.address, learnt.port);
     if (index == NeighborTable::kNone) continue;
-    Neighbor& heir = (*t_.neighbors)[index];
-    if (heir.state == Neighbor::State::fixed) continue;
-    const bool pinned = heir.pinned;
-    heir = learnt;
-    heir.pinned = pinned;
+    Neighbor& entry = (*t_.neighbors)[index];
+    if (entry.state == Neighbor::State::fixed) continue;
+    const bool pinned = entry.pinned;
+    entry = learnt;
+    entry.pinned = pinned;
     learnt.queued = 0;
   }
 }
@@ -356,11 +359,12 @@ nlohmann::json Router::counters() const {
                           {"arp_requests_sent", arp_requests_.read()},
                           {"arp_replies_sent", arp_replies_.read()},
                           {"icmp_errors_sent", icmp_errors_.read()}};
-  if (t_.six) counters["ipv6"] = t_.six->counters();
+  if (t_.ipv6) counters["ipv6"] = t_.ipv6->counters();
   return counters;
 }
 
-/// Fixed neighbors and gateways, which keep their indices.
+/// Adds configured neighbors, and the gateways, which are never removed: adjacencies hold their
+/// indices.
 void add_neighbors(const RouterConfig& config, NeighborTable& table) {
   for (const auto& fixed : config.neighbors) {
     auto& neighbor = table[table.find_or_add(fixed.address, fixed.port)];
@@ -388,7 +392,7 @@ Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& 
     }
     routes.push_back({route.prefix, it->second});
   }
-  // What is connected goes last: it wins over a route to the same prefix.
+  // Connected subnets go last: they take precedence over a route to the same prefix.
   for (const auto& interface : config.interfaces) {
     routes.push_back({interface.subnet, static_cast<uint32_t>(adjacencies.size())});
     adjacencies.push_back({.kind = Kind::connected, .port = interface.port});
@@ -405,12 +409,12 @@ Result<RouterTables> compile(const RouterConfig& config, const FunctionContext& 
                       .adjacencies = std::move(adjacencies),
                       .fib = *std::move(fib),
                       .neighbors = *std::move(neighbors),
-                      .six = nullptr};
+                      .ipv6 = nullptr};
   for (const auto& port : context.ports) tables.port_macs.push_back(port.mac);
-  if (!config.six.interfaces.empty()) {
-    auto six = Ipv6Router::make(config.six, context);
-    if (!six) return tl::unexpected(six.error());
-    tables.six = *std::move(six);
+  if (!config.ipv6.interfaces.empty()) {
+    auto ipv6 = Ipv6Router::make(config.ipv6, context);
+    if (!ipv6) return tl::unexpected(ipv6.error());
+    tables.ipv6 = *std::move(ipv6);
   }
   return tables;
 }
@@ -422,7 +426,7 @@ std::unique_ptr<Function> make_router(ConfigReader& config, const FunctionContex
   if (context.pool == nullptr || config.failed()) return nullptr;
   auto tables = compile(router, context);
   if (!tables) {
-    config.complain("routes", tables.error().message);
+    config.add_error("routes", tables.error().message);
     return nullptr;
   }
   return std::make_unique<Router>(*std::move(tables), context);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The configuration of a router: addresses, routes, fixed neighbors, of IPv4 and of IPv6. An
-// entry is of the family that its address has.
+// The configuration of a router: addresses, routes and fixed neighbors for IPv4 and IPv6. An
+// entry's address family is that of its address.
 #pragma once
 
 #include <vector>
@@ -20,7 +20,7 @@ struct RouterInterface {
 struct RouterRoute {
   Ipv4Prefix prefix;
   Ipv4Address via;
-  uint16_t port;  ///< of the interface whose subnet holds `via`
+  uint16_t port;  ///< of the interface whose subnet contains `via`
 };
 
 struct RouterNeighbor {
@@ -37,9 +37,9 @@ struct RouterConfig {
   uint32_t icmp_errors_per_s{1000};
   uint32_t neighbor_capacity{4096};
   uint16_t mtu{1500};
-  Ipv6RouterConfig six;  ///< without interfaces: no IPv6
+  Ipv6RouterConfig ipv6;  ///< without interfaces: no IPv6
 
-  /// The interface whose subnet holds the address, or null.
+  /// The interface whose subnet contains the address, or null.
   [[nodiscard]] const RouterInterface* interface_towards(Ipv4Address address) const;
   /// The first interface on a port, or null.
   [[nodiscard]] const RouterInterface* interface_on(uint16_t port) const;

@@ -59,7 +59,7 @@ TEST_F(RouterTest, TheLongestPrefixWins) {
   make("router", kConfig);
   const auto by_gateway = process(0, {to("20.1.2.200"), to("20.2.0.1")});
   ASSERT_EQ(by_gateway.size(), 2U);
-  const auto unresolved = process(0, {to("20.1.2.1")});  // via 10.1.0.3, which isn't known
+  const auto unresolved = process(0, {to("20.1.2.1")});  // via 10.1.0.3, which isn't resolved
   ASSERT_EQ(unresolved.size(), 1U);
   EXPECT_EQ(unresolved[0].bytes, arp_frame(1, port_mac(1), "10.1.0.1", {}, "10.1.0.3", kBroadcast));
 }
@@ -116,7 +116,7 @@ TEST_F(RouterTest, AsksAgainWhenANeighborIsOldAndForgetsItWithoutAReply) {
   }
   const auto sent = process(0, {to("10.1.0.77")});
   ASSERT_EQ(sent.size(), 1U);
-  EXPECT_EQ(read16(sent[0].bytes, 12), 0x0806) << "asked for anew";
+  EXPECT_EQ(read16(sent[0].bytes, 12), 0x0806) << "requested again";
 }
 
 TEST_F(RouterTest, AnswersArpForItsOwnAddressOnly) {
@@ -231,17 +231,17 @@ TEST_F(RouterTest, AReloadKeepsWhatWasLearntAndWhatWaits) {
             1U);
 }
 
-TEST_F(RouterTest, NamesMistakes) {
-  EXPECT_THAT(mistakes("router", "{}"),
+TEST_F(RouterTest, ReportsErrors) {
+  EXPECT_THAT(config_errors("router", "{}"),
               ElementsAre("function.interfaces: a router needs at least one"));
   EXPECT_THAT(
-      mistakes("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1"}]})"),
+      config_errors("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1"}]})"),
       ::testing::Contains(HasSubstr("function.interfaces[0].address: \"10.0.0.1\" is not")));
-  EXPECT_THAT(mistakes("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1/24"}],
+  EXPECT_THAT(config_errors("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1/24"}],
                                      "routes": [{"prefix": "20.0.0.0/8", "via": "30.0.0.1"}]})"),
               ElementsAre("function.routes[0].via: no interface's subnet holds it"));
   EXPECT_THAT(
-      mistakes("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1/24"},
+      config_errors("router", R"({"interfaces": [{"port": "0", "address": "10.0.0.1/24"},
                                                     {"port": "1", "address": "10.0.0.129/25"}]})"),
       ElementsAre("function.interfaces[1].address: its subnet overlaps another interface's"));
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `sink`: takes every packet and frees it; the ports' counters say how many. No configuration.
+// `sink`: frees every packet; the ports' counters give their number. No configuration.
 #pragma once
 
 #include <memory>

@@ -77,8 +77,8 @@ class Source final : public Function {
   [[nodiscard]] nlohmann::json counters() const override { return {{"made", made_.read()}}; }
 
  private:
-  /// How many packets each port's rate has room for, in whole bursts, at most kBurst. What a pause
-  /// of more than a burst's time left undone isn't made up for.
+  /// How many packets each port's rate allows now, in whole bursts, at most kBurst. After a pause
+  /// of more than a burst's time, the missed packets are not made up for.
   size_t due(uint64_t now) noexcept {
     if (config_.rate_pps == 0) return kBurst;
     if (last_ == 0) last_ = now;
@@ -95,7 +95,7 @@ class Source final : public Function {
   uint64_t send(uint16_t port, size_t count, Output& output) noexcept {
     std::array<rte_mbuf*, kBurst> packets;
     if (rte_pktmbuf_alloc_bulk(pool_, packets.data(), static_cast<unsigned>(count)) != 0) {
-      return 0;  // all buffers are under way: the port is slower than the source
+      return 0;  // all buffers are in flight: the port is slower than the source
     }
     const auto& frame = templates_[port];
     for (size_t i = 0; i < count; ++i) {

@@ -9,7 +9,7 @@
 namespace headrace::vnf {
 namespace {
 
-/// EAL can be started once per process; it is cleaned up after the last test.
+/// EAL can be initialized once per process; it is cleaned up after the last test.
 class EalEnvironment final : public ::testing::Environment {
  public:
   void SetUp() override {
@@ -75,12 +75,12 @@ void FunctionTest::make(const char* name, const char* config, size_t ports) {
   auto made = entry->make(reader, context_of(ports, pool_.get(), kTscHz));
   reader.finish();
   ASSERT_EQ(errors, ConfigErrors{});
-  if (function_) made->inherit(*function_);
+  if (function_) made->migrate_state(*function_);
   function_ = std::move(made);
   if (!output_) output_ = std::make_unique<CapturingOutput>(ports);
 }
 
-ConfigErrors FunctionTest::mistakes(const char* name, const char* config, size_t ports) {
+ConfigErrors FunctionTest::config_errors(const char* name, const char* config, size_t ports) {
   const Json json = Json::parse(config);
   ConfigErrors errors;
   ConfigReader reader(json, "function", errors);

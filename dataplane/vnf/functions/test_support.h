@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests of functions: DPDK without devices, packets from bytes, and an output that keeps what
-// was sent.
+// For tests of functions: DPDK without devices, packets from bytes, and an output that records the
+// packets sent.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@
 
 namespace headrace::vnf {
 
-/// A frame and the port that it went out of.
+/// A frame and its output port.
 struct SentPacket {
   uint16_t port;
   Bytes bytes;
@@ -44,18 +44,19 @@ class FunctionTest : public ::testing::Test {
   FunctionTest();
   ~FunctionTest() override;
 
-  /// Makes the function under test. The configuration must be in order.
+  /// Makes the function under test. The configuration must be valid.
   void make(const char* name, const char* config, size_t ports = 2);
-  /// The mistakes that a configuration has.
-  static ConfigErrors mistakes(const char* name, const char* config, size_t ports = 2);
+  /// The errors of a configuration.
+  static ConfigErrors config_errors(const char* name, const char* config, size_t ports = 2);
 
-  /// Sends frames in on a port at `now` and returns what came out (of that and of tick()).
+  /// Processes frames received on a port at `now` and returns the packets sent by that and by
+  /// tick().
   std::vector<SentPacket> process(uint16_t port, const std::vector<Bytes>& frames);
   /// Runs tick() alone.
   std::vector<SentPacket> tick();
   [[nodiscard]] uint64_t drops(DropReason reason) const { return output_->drops(reason); }
   [[nodiscard]] Json counters() const { return function_->counters(); }
-  /// Buffers that are neither free nor in the capturing output's hands.
+  /// Buffers that are neither free nor held by the capturing output.
   [[nodiscard]] unsigned buffers_in_use() const;
 
   /// A buffer of the test's pool with these octets.

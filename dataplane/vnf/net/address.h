@@ -35,7 +35,7 @@ std::optional<Ipv4Address> parse_ipv4(std::string_view text);
 std::string ipv4_text(Ipv4Address address);
 
 /// `a.b.c.d/length`, or an address alone for a length of 32. Nothing if a bit after the length is
-/// set: such a prefix is nearly always a slip.
+/// set: such a prefix is nearly always an error.
 std::optional<Ipv4Prefix> parse_ipv4_prefix(std::string_view text);
 
 }  // namespace headrace::vnf

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The identity of a conversation, IPv4 or IPv6, the same for both directions: the ends in order.
+// The key of a bidirectional flow, IPv4 or IPv6, the same for both directions: the lower end first.
 //
-// IPv4 addresses lie in the last four octets of their sixteen, the rest is zero; the version tells
-// the two families apart.
+// IPv4 addresses are in the last four of the sixteen octets, the rest is zero; the version
+// distinguishes the two families.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct FlowKey {
   uint16_t high_port;  ///< as on the wire
   uint8_t proto;
   uint8_t version;
-  uint16_t zero;  ///< the key is compared and hashed as octets
+  uint16_t zero;  ///< explicit padding: the key is compared and hashed as octets
 };
 static_assert(sizeof(FlowKey) == 40);
 
@@ -40,8 +40,8 @@ inline bool is_before(const End& a, const End& b) {
 
 }  // namespace flow_key_detail
 
-/// The key of an IP packet with a whole transport header (ports 0 for protocols without); nothing
-/// for other frames and for fragments. `parsed` at Depth::l4.
+/// The key of an IP packet with a complete transport header (ports are 0 for protocols without
+/// ports); nothing for other frames and for fragments. `parsed` must be at Depth::l4.
 inline std::optional<FlowKey> flow_key_of(std::span<const uint8_t> frame,
                                           const packet::ParsedPacket& parsed) {
   constexpr uint16_t kUnfit = packet::kMalformed | packet::kFragment;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// GTP-U (3GPP TS 29.281) as a user's packet is carried: IPv4, UDP port 2152, GTP-U header.
+// GTP-U (3GPP TS 29.281) encapsulation of a user's packet: IPv4, UDP port 2152, GTP-U header.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace headrace::vnf {
 
-/// What goes in front of a user's packet.
+/// The headers in front of a user's packet.
 struct __attribute__((packed)) GtpuTunnelHeader {
   packet::Ipv4Header ip;
   packet::UdpHeader udp;
@@ -20,8 +20,8 @@ struct __attribute__((packed)) GtpuTunnelHeader {
 };
 static_assert(sizeof(GtpuTunnelHeader) == 36);
 
-/// The header of an empty packet with TEID 0; set_gtpu_payload() mends it for each packet. The UDP
-/// checksum is left out, as RFC 768 allows over IPv4.
+/// The headers for an empty payload with TEID 0; set_gtpu_payload() updates them for each packet.
+/// The UDP checksum is left out, as RFC 768 allows over IPv4.
 inline GtpuTunnelHeader make_gtpu_header(Ipv4Address src, Ipv4Address dst) {
   GtpuTunnelHeader header{};
   header.ip.version_ihl = 0x45;
@@ -38,8 +38,8 @@ inline GtpuTunnelHeader make_gtpu_header(Ipv4Address src, Ipv4Address dst) {
   return header;
 }
 
-/// Gives the header of make_gtpu_header() its tunnel and the lengths for `payload` octets. The DSCP
-/// is that of the user's packet (`tos`), so that the way to the core keeps the class.
+/// Sets the TEID and the lengths for `payload` octets in headers of make_gtpu_header(). The DSCP is
+/// copied from the user's packet (`tos`), so that the path to the core keeps the class.
 inline void set_gtpu_payload(GtpuTunnelHeader& header, uint32_t teid, uint16_t payload,
                              uint8_t tos) {
   const auto before = packet::load_raw16(&header.ip.version_ihl);
@@ -55,14 +55,14 @@ inline void set_gtpu_payload(GtpuTunnelHeader& header, uint32_t teid, uint16_t p
   header.gtpu.teid = packet::swap32(teid);
 }
 
-/// A G-PDU's tunnel, and where the user's packet begins after the UDP header.
+/// The TEID of a G-PDU, and the offset of the user's packet after the UDP header.
 struct GtpuPayload {
   uint32_t teid;
   uint16_t offset;
 };
 
-/// Reads what follows a UDP header with port 2152; optional fields and extension headers (TS
-/// 29.281, 5.2) are passed over. Nothing for other messages than G-PDUs and for what is cut off.
+/// Parses the payload of a UDP packet to port 2152; optional fields and extension headers (TS
+/// 29.281, 5.2) are skipped. Nothing for messages other than G-PDUs and for truncated ones.
 inline std::optional<GtpuPayload> gtpu_payload(std::span<const uint8_t> bytes) {
   if (bytes.size() < sizeof(packet::GtpuHeader)) return std::nullopt;
   const auto& header = *reinterpret_cast<const packet::GtpuHeader*>(bytes.data());

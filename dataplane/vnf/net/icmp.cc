@@ -10,7 +10,7 @@
 namespace headrace::vnf {
 namespace {
 
-/// ICMP header with the second word that errors and echoes have.
+/// ICMP header with the second word of errors and echo messages.
 struct __attribute__((packed)) IcmpMessage {
   packet::IcmpHeader header;
   uint16_t unused;
@@ -18,12 +18,12 @@ struct __attribute__((packed)) IcmpMessage {
 };
 static_assert(sizeof(IcmpMessage) == 8);
 
-constexpr size_t kMostOctets = 576;
+constexpr size_t kMaxOctets = 576;
 
 bool is_icmp_error(rte_mbuf* frame) {
   const auto l4 = l4_of(frame);
   if (ipv4_of(frame).proto != packet::kProtoIcmp) return false;
-  if (l4.empty()) return true;  // can't tell: rather be silent
+  if (l4.empty()) return true;  // unknown: treated as an error, so that none is sent
   const uint8_t type = l4[0];
   // Everything but the queries of RFC 792 and RFC 950 is an error or unknown.
   return type != kIcmpEchoReply && type != kIcmpEchoRequest && (type < 13 || type > 18);
@@ -50,7 +50,7 @@ rte_mbuf* make_icmp_error(rte_mempool* pool, rte_mbuf* about, Ipv4Address source
   constexpr size_t kHeaders = sizeof(packet::Ipv4Header) + sizeof(IcmpMessage);
   const size_t held = rte_pktmbuf_data_len(about) - sizeof(packet::EthernetHeader);
   const size_t quoted =
-      std::min({size_t{packet::swap16(original.total_length)}, held, kMostOctets - kHeaders});
+      std::min({size_t{packet::swap16(original.total_length)}, held, kMaxOctets - kHeaders});
   const size_t size = sizeof(packet::EthernetHeader) + kHeaders + quoted;
   auto* bytes = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(frame, static_cast<uint16_t>(size)));
   if (bytes == nullptr) {  // the pool's buffers are too small

@@ -22,18 +22,19 @@ inline constexpr uint8_t kIcmpProtocolUnreachable = 2;
 inline constexpr uint8_t kIcmpPortUnreachable = 3;
 inline constexpr uint8_t kIcmpFragmentationNeeded = 4;
 
-/// Whether RFC 1812, 4.3.2.7 allows an error about this frame: not about an ICMP error, a later
-/// fragment, a broadcast or multicast (on either layer), or a source that is no single host.
+/// Whether RFC 1812, 4.3.2.7 allows an error about this frame: not about an ICMP error, a fragment
+/// other than the first, a broadcast or multicast (on either layer), or a source that is not a
+/// single host.
 bool may_cause_icmp_error(rte_mbuf* frame);
 
-/// Makes the IPv4 packet of an ICMP error about `about`, from `source` to its sender, with as much
-/// of it as 576 octets allow (RFC 1812, 4.3.2.3). `mtu` is for kIcmpFragmentationNeeded (RFC 1191).
-/// The Ethernet header is there but its addresses aren't set. Null if the pool is empty.
+/// Makes the IPv4 packet of an ICMP error about `about`, from `source` to its sender, quoting as
+/// much of it as 576 octets allow (RFC 1812, 4.3.2.3). `mtu` is for kIcmpFragmentationNeeded (RFC
+/// 1191). The Ethernet header's addresses aren't set. Null if the pool is empty.
 rte_mbuf* make_icmp_error(rte_mempool* pool, rte_mbuf* about, Ipv4Address source, uint8_t type,
                           uint8_t code, uint16_t mtu = 0);
 
-/// Turns a valid echo request into its reply: addresses swapped, TTL 64. False, and nothing done,
-/// if it is no whole echo request with a right checksum.
+/// Rewrites a valid echo request in place to its reply: addresses swapped, TTL 64. False, and no
+/// effect, if it isn't a complete echo request with a correct checksum.
 bool answer_echo(rte_mbuf* frame);
 
 }  // namespace headrace::vnf

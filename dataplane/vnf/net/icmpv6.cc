@@ -11,8 +11,8 @@ namespace {
 
 constexpr uint8_t kEchoRequest = 128;
 constexpr uint8_t kEchoReply = 129;
-constexpr size_t kMostOctets = 1280;  ///< RFC 4443, 2.4(c)
-constexpr uint8_t kOnLink = 255;      ///< hop limit that no router has touched: RFC 4861, 7.1
+constexpr size_t kMaxOctets = 1280;  ///< RFC 4443, 2.4(c)
+constexpr uint8_t kOnLink = 255;  ///< hop limit of a packet that no router forwarded: RFC 4861, 7.1
 
 constexpr uint32_t kRouterFlag = 0x80000000;
 constexpr uint32_t kSolicitedFlag = 0x40000000;
@@ -108,7 +108,7 @@ rte_mbuf* make_icmpv6_error(rte_mempool* pool, rte_mbuf* about, const Ipv6Addres
                             uint8_t type, uint8_t code, uint32_t word) {
   constexpr size_t kHeaders = sizeof(packet::Ipv6Header) + sizeof(ErrorMessage);
   const size_t original = sizeof(packet::Ipv6Header) + ipv6_payload_of(about).size();
-  const size_t quoted = std::min(original, kMostOctets - kHeaders);
+  const size_t quoted = std::min(original, kMaxOctets - kHeaders);
   rte_mbuf* frame =
       make_message(pool, source, ipv6_of(about).src, sizeof(ErrorMessage) + quoted, 64);
   if (frame == nullptr) return nullptr;

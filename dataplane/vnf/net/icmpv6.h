@@ -24,39 +24,39 @@ inline constexpr uint8_t kIcmpv6PortUnreachable = 4;
 inline constexpr uint8_t kIcmpv6UnknownNextHeader = 1;
 
 /// Whether RFC 4443, 2.4(e) allows an error of this type about this frame: not about an ICMPv6
-/// error, nor to a source that is no single host; about multicasts only that they are too big.
+/// error, nor to a source that is not a single host; about multicasts only "packet too big".
 bool may_cause_icmpv6_error(rte_mbuf* frame, uint8_t type);
 
-/// Makes the IPv6 packet of an error about `about`, from `source` to its sender, with as much of it
-/// as 1280 octets allow. `word` is the MTU of kIcmpv6PacketTooBig or the pointer of a parameter
+/// Makes the IPv6 packet of an error about `about`, from `source` to its sender, quoting as much of
+/// it as 1280 octets allow. `word` is the MTU of kIcmpv6PacketTooBig or the pointer of a parameter
 /// problem. The Ethernet addresses aren't set. Null if the pool is empty.
 rte_mbuf* make_icmpv6_error(rte_mempool* pool, rte_mbuf* about, const Ipv6Address& source,
                             uint8_t type, uint8_t code, uint32_t word = 0);
 
-/// Turns a valid echo request into its reply from `own`: hop limit 64. False, and nothing done, if
-/// it is no whole echo request with a right checksum.
+/// Rewrites a valid echo request in place to its reply from `own`: hop limit 64. False, and no
+/// effect, if it isn't a complete echo request with a correct checksum.
 bool answer_echo_v6(rte_mbuf* frame, const Ipv6Address& own);
 
-/// A neighbor solicitation or advertisement, found valid by RFC 4861, 7.1.
+/// A neighbor solicitation or advertisement that is valid by RFC 4861, 7.1.
 struct NeighborMessage {
   bool solicitation;
   bool solicited;  ///< an advertisement's S flag
   bool override;   ///< an advertisement's O flag
   Ipv6Address sender;
   Ipv6Address target;
-  std::optional<MacAddress> link_address;  ///< of the sender, or of the target, by its option
+  std::optional<MacAddress> link_address;  ///< the option: of the sender, or of the target
 };
 
-/// Reads such a message; nothing if it is none or invalid.
+/// Parses such a message; nothing if it is another or invalid.
 std::optional<NeighborMessage> read_neighbor_message(rte_mbuf* frame);
 
-/// One end as neighbor discovery names it.
+/// The address pair of one end.
 struct NdEnd {
   MacAddress mac;
   Ipv6Address address;
 };
 
-/// A whole frame that solicits `target` on behalf of `own`; null if the pool is empty.
+/// A complete frame in which `own` solicits `target`; null if the pool is empty.
 rte_mbuf* make_neighbor_solicitation(rte_mempool* pool, const NdEnd& own,
                                      const Ipv6Address& target);
 /// A neighbor advertisement of `own` to `to`; to all nodes if the solicitation had no source

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// An untagged Ethernet frame with an IPv4 packet in it, checked before it is used.
+// An untagged Ethernet frame that contains an IPv4 packet, validated before use.
 #pragma once
 
 #include <rte_mbuf.h>
@@ -26,11 +26,11 @@ inline size_t ipv4_header_size(const packet::Ipv4Header& ip) {
   return size_t{4} * (ip.version_ihl & 15U);
 }
 
-/// What RFC 1812, 5.2.2 demands before anything else is read: version, lengths, header checksum.
-/// The frame's first segment must hold the headers. The ethertype is the caller's business.
+/// The checks of RFC 1812, 5.2.2: version, lengths, header checksum. The frame's first segment must
+/// hold the headers. The caller checks the ethertype.
 inline bool is_ipv4_valid(rte_mbuf* frame) {
-  constexpr size_t kLeast = sizeof(packet::EthernetHeader) + sizeof(packet::Ipv4Header);
-  if (rte_pktmbuf_data_len(frame) < kLeast) return false;
+  constexpr size_t kMinSize = sizeof(packet::EthernetHeader) + sizeof(packet::Ipv4Header);
+  if (rte_pktmbuf_data_len(frame) < kMinSize) return false;
   const auto& ip = ipv4_of(frame);
   const size_t header = ipv4_header_size(ip);
   const size_t total = packet::swap16(ip.total_length);
@@ -47,13 +47,13 @@ inline bool is_later_fragment(const packet::Ipv4Header& ip) {
   return (ip.fragment & packet::swap16(0x1fff)) != 0;
 }
 
-/// Whether the packet is any part of a fragmented one.
+/// Whether the packet is any fragment, the first included.
 inline bool is_fragment(const packet::Ipv4Header& ip) {
   return (ip.fragment & packet::swap16(0x3fff)) != 0;
 }
 
-/// The transport header and all after it, as far as IPv4's total length goes and the frame's first
-/// segment holds it.
+/// The transport header and its payload, up to IPv4's total length and the end of the frame's first
+/// segment.
 inline std::span<uint8_t> l4_of(rte_mbuf* frame) {
   auto& ip = ipv4_of(frame);
   const size_t header = ipv4_header_size(ip);
@@ -62,8 +62,8 @@ inline std::span<uint8_t> l4_of(rte_mbuf* frame) {
   return {reinterpret_cast<uint8_t*>(&ip) + header, (total < held ? total : held) - header};
 }
 
-/// Decrements the TTL and mends the header checksum (RFC 1624): the TTL is the high octet of its
-/// 16-bit word, so the sum falls by 0x0100 in network order.
+/// Decrements the TTL and updates the header checksum incrementally (RFC 1624): the TTL is the high
+/// octet of its 16-bit word, so the sum of the words falls by 0x0100 in network order.
 inline void decrement_ttl(packet::Ipv4Header& ip) {
   const uint32_t sum = uint32_t{ip.checksum} + packet::swap16(0x0100);
   ip.checksum = static_cast<uint16_t>(sum + (sum >= 0xffff ? 1 : 0));

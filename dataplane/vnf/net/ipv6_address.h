@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// IPv6 addresses and prefixes, as operators write them (RFC 4291) and as neighbor discovery needs
+// IPv6 addresses and prefixes, as operators write them (RFC 4291) and as neighbor discovery derives
 // them.
 #pragma once
 
@@ -33,7 +33,7 @@ std::optional<Ipv6Address> parse_ipv6(std::string_view text);
 std::string ipv6_text(const Ipv6Address& address);
 /// `address/length`, or an address alone for 128. Nothing if a bit after the length is set.
 std::optional<Ipv6Prefix> parse_ipv6_prefix(std::string_view text);
-/// The prefix that an address is in.
+/// The prefix that contains an address.
 Ipv6Prefix prefix_of(const Ipv6Address& address, uint8_t length);
 
 inline bool is_multicast(const Ipv6Address& address) {

@@ -6,8 +6,8 @@
 namespace headrace::vnf {
 namespace {
 
-constexpr size_t kIcmpError = 8;    ///< the error's own header
-constexpr size_t kQuotedLeast = 8;  ///< octets of transport that RFC 792 guarantees
+constexpr size_t kIcmpError = 8;  ///< the error's own header
+constexpr size_t kMinQuoted = 8;  ///< octets of transport that RFC 792 guarantees
 
 packet::Ipv4Header& quoted_ip(rte_mbuf* frame) {
   return *reinterpret_cast<packet::Ipv4Header*>(l4_of(frame).data() + kIcmpError);
@@ -22,11 +22,11 @@ uint8_t* quoted_l4(rte_mbuf* frame) {
 
 std::optional<FiveTuple> quoted_endpoints(rte_mbuf* frame) {
   const auto l4 = l4_of(frame);
-  if (l4.size() < kIcmpError + sizeof(packet::Ipv4Header) + kQuotedLeast) return std::nullopt;
+  if (l4.size() < kIcmpError + sizeof(packet::Ipv4Header) + kMinQuoted) return std::nullopt;
   const auto& ip = quoted_ip(frame);
   const size_t header = ipv4_header_size(ip);
   if (ip.version_ihl >> 4 != 4 || header < sizeof ip ||
-      l4.size() < kIcmpError + header + kQuotedLeast || is_later_fragment(ip)) {
+      l4.size() < kIcmpError + header + kMinQuoted || is_later_fragment(ip)) {
     return std::nullopt;
   }
   const uint8_t* transport = quoted_l4(frame);
@@ -64,7 +64,7 @@ void translate_quoted(rte_mbuf* frame, End end, Ipv4Address address, uint16_t po
   }
   ip.checksum = packet::update32(ip.checksum, old_address, new_address);
   (source ? ip.src : ip.dst) = new_address;
-  // Over the whole message anew: an error is rare, and its quote may have any length.
+  // Computed anew over the whole message: errors are rare, and a quote may have any length.
   const auto message = l4_of(frame);
   auto& error = *reinterpret_cast<packet::IcmpHeader*>(message.data());
   error.checksum = 0;

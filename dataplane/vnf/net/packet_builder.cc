@@ -18,7 +18,8 @@ void put(Bytes& bytes, const auto& more) {
   bytes.insert(bytes.end(), more.begin(), more.end());
 }
 
-/// The slow, plain Internet checksum (RFC 1071), on purpose not the one under test.
+/// The Internet checksum (RFC 1071) in its simplest form, deliberately not the implementation under
+/// test.
 uint16_t plain_checksum(Bytes bytes) {
   if (bytes.size() % 2 != 0) bytes.push_back(0);
   uint32_t sum = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// For tests: frames in a few words, with right lengths and checksums.
+// For tests: builders of frames with correct lengths and checksums.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace headrace::vnf {
 
 using Bytes = std::vector<uint8_t>;
 
-/// An Ethernet frame with an IPv4 packet; members not set have ordinary values.
+/// An Ethernet frame with an IPv4 packet; members not set have usual values.
 struct Ipv4Packet {
   MacAddress eth_src{2, 9, 9, 9, 9, 9};
   MacAddress eth_dst{2, 0, 0, 0, 0, 0};  ///< the test's port 0
@@ -36,7 +36,7 @@ Bytes tcp(const Ipv4Packet& ip, uint16_t src_port, uint16_t dst_port, uint8_t fl
 /// An ICMP message; `rest` is the second word (identifier and sequence of an echo).
 Bytes icmp(uint8_t type, uint8_t code, uint32_t rest, const Bytes& data = {});
 
-/// A whole UDP frame.
+/// A complete UDP frame.
 Bytes udp_frame(Ipv4Packet ip, uint16_t src_port, uint16_t dst_port, const Bytes& data = {});
 Bytes tcp_frame(Ipv4Packet ip, uint16_t src_port, uint16_t dst_port, uint8_t flags);
 
@@ -44,7 +44,7 @@ Bytes tcp_frame(Ipv4Packet ip, uint16_t src_port, uint16_t dst_port, uint8_t fla
 Bytes arp_frame(uint16_t operation, const MacAddress& sender_mac, const std::string& sender,
                 const MacAddress& target_mac, const std::string& target, const MacAddress& eth_dst);
 
-/// Whether the IPv4 header's and the UDP, TCP or ICMP checksum of a frame are right.
+/// Whether the checksums of the IPv4 header and of UDP, TCP or ICMP are correct.
 bool checksums_are_right(const Bytes& frame);
 
 /// The 16 or 32 bits at an offset, from network order.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A token bucket for events: at most `rate` per second, in bursts of at most a second's worth.
+// A token bucket for events: at most `rate` per second, with bursts of at most `rate`.
 #pragma once
 
 #include <algorithm>
@@ -12,7 +12,7 @@ class RateLimit {
   RateLimit(uint32_t per_second, uint64_t tsc_hz)
       : per_second_(per_second), tsc_hz_(tsc_hz), tokens_(per_second) {}
 
-  /// Whether one more may happen at `now`.
+  /// Takes a token; false if none is left at `now`.
   bool take(uint64_t now) noexcept {
     if (last_ == 0) last_ = now;
     const uint64_t elapsed = std::min(now - last_, tsc_hz_);

@@ -9,9 +9,9 @@ namespace {
 constexpr size_t kIcmpIdentifier = 4;  ///< offset in the ICMP header
 constexpr size_t kIcmpLeast = 8;
 
-/// Mends a checksum for a changed address and a changed 16-bit word.
-uint16_t mend(uint16_t checksum, uint32_t old_address, uint32_t new_address, uint16_t old_word,
-              uint16_t new_word) {
+/// Updates a checksum for a changed address and a changed 16-bit word.
+uint16_t update_checksum(uint16_t checksum, uint32_t old_address, uint32_t new_address,
+                         uint16_t old_word, uint16_t new_word) {
   return packet::update16(packet::update32(checksum, old_address, new_address), old_word, new_word);
 }
 
@@ -67,14 +67,14 @@ void set_endpoint(rte_mbuf* frame, End end, Ipv4Address address, uint16_t port) 
   uint8_t* const port_at = l4.data() + (source ? 0 : 2);
   if (ip.proto == packet::kProtoTcp) {
     auto& tcp = *reinterpret_cast<packet::TcpHeader*>(l4.data());
-    tcp.checksum =
-        mend(tcp.checksum, old_address, new_address, packet::load_raw16(port_at), new_port);
+    tcp.checksum = update_checksum(tcp.checksum, old_address, new_address,
+                                   packet::load_raw16(port_at), new_port);
     packet::store_raw16(port_at, new_port);
   } else if (ip.proto == packet::kProtoUdp) {
     auto& udp = *reinterpret_cast<packet::UdpHeader*>(l4.data());
     if (udp.checksum != 0) {
-      udp.checksum = packet::udp_nonzero(
-          mend(udp.checksum, old_address, new_address, packet::load_raw16(port_at), new_port));
+      udp.checksum = packet::udp_nonzero(update_checksum(udp.checksum, old_address, new_address,
+                                                         packet::load_raw16(port_at), new_port));
     }
     packet::store_raw16(port_at, new_port);
   } else if (ip.proto == packet::kProtoIcmp && is_icmp_query(l4[0])) {

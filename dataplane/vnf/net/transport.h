@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The transport endpoints of an IPv4 packet: reading them, and changing address and port with every
-// checksum mended (RFC 1624).
+// checksum updated incrementally (RFC 1624).
 //
-// An ICMP query counts as a transport whose port, on both sides, is its identifier (RFC 5508, 3.1).
+// An ICMP query is treated as a transport whose port, at both ends, is its identifier (RFC 5508,
+// 3.1).
 #pragma once
 
 #include <rte_mbuf.h>
@@ -26,8 +27,8 @@ struct FiveTuple {
   [[nodiscard]] FiveTuple reversed() const { return {dst, src, dst_port, src_port, proto}; }
 };
 
-/// The tuple of a valid, unfragmented packet. Ports are 0 for protocols without; nothing for a
-/// transport header that isn't whole.
+/// The tuple of a valid, unfragmented packet. Ports are 0 for protocols without ports; nothing if
+/// the transport header is incomplete.
 std::optional<FiveTuple> five_tuple_of(rte_mbuf* frame);
 
 /// The flags octet of a TCP header; 0 for other protocols. Only after five_tuple_of().
@@ -44,8 +45,8 @@ bool is_icmp_query(uint8_t type);
 /// Which end of a packet.
 enum class End : uint8_t { source, destination };
 
-/// Gives one end another address and port. TCP, UDP, ICMP queries; for other protocols the address
-/// only. Only after five_tuple_of().
+/// Changes the address and port of one end, for TCP, UDP and ICMP queries; for other protocols only
+/// the address. Only after five_tuple_of().
 void set_endpoint(rte_mbuf* frame, End end, Ipv4Address address, uint16_t port);
 
 }  // namespace headrace::vnf

@@ -12,8 +12,8 @@
 namespace headrace::vnf {
 namespace {
 
-/// What rte_acl looks at, in network order. Its first field has one octet, and all others lie in
-/// groups of four.
+/// The input of rte_acl, in network order: its first field must have one octet, and the others must
+/// form groups of four.
 struct __attribute__((packed)) AclInput {
   uint8_t proto;
   uint8_t pad[3];
@@ -102,8 +102,8 @@ void Acl::classify(uint16_t in_port, std::span<const FiveTuple> tuples,
     std::fill_n(results, tuples.size(), kNoMatch);
     return;
   }
-  std::array<AclInput, kMostPackets> inputs;
-  std::array<const uint8_t*, kMostPackets> data;
+  std::array<AclInput, kMaxPackets> inputs;
+  std::array<const uint8_t*, kMaxPackets> data;
   for (size_t i = 0; i < tuples.size(); ++i) {
     const FiveTuple& tuple = tuples[i];
     inputs[i] = {.proto = tuple.proto,

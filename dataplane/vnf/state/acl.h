@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ordered rules over the port that a packet came in on and its five-tuple: DPDK's rte_acl, which
-// compiles them to tries, freed by its destructor.
+// Ordered rules over input port and five-tuple: DPDK's rte_acl, which compiles them to tries.
 #pragma once
 
 #include <rte_acl.h>
@@ -22,7 +21,7 @@ struct PortRange {
   uint16_t last{UINT16_MAX};
 };
 
-/// A condition; members not set hold for every packet.
+/// A match; unset members match every packet.
 struct AclRule {
   std::optional<uint16_t> in_port;
   std::optional<uint8_t> proto;
@@ -36,12 +35,12 @@ class Acl {
  public:
   /// The result of classify() for a packet that no rule matches.
   static constexpr uint32_t kNoMatch = 0;
-  static constexpr size_t kMostPackets = 32;
+  static constexpr size_t kMaxPackets = 32;
 
-  /// The first of `rules` that holds wins. Fails for want of memory or too many rules, in words.
+  /// The first matching rule wins. Fails if memory is short or there are too many rules.
   static Result<Acl> make(std::span<const AclRule> rules);
 
-  /// For each tuple: 1 + the index of its rule, or kNoMatch. At most kMostPackets.
+  /// For each tuple: 1 + the index of its rule, or kNoMatch. At most kMaxPackets.
   void classify(uint16_t in_port, std::span<const FiveTuple> tuples,
                 uint32_t* results) const noexcept;
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The users of a base station and their bearers: one GTP-U tunnel each way per user.
 //
-// Users come in blocks whose addresses and TEIDs count up together, so a look-up is a search among
-// blocks, of which there are few, and then an index.
+// Users come in blocks with consecutive addresses and TEIDs, so a look-up searches the few blocks
+// and then indexes.
 #pragma once
 
 #include <algorithm>
@@ -30,7 +30,7 @@ class BearerTable {
     uint32_t count;
   };
 
-  /// False, and nothing is added, if an address or a downlink TEID is another block's.
+  /// False, and no effect, if an address or a downlink TEID is in another block.
   bool add(const Block& block) {
     const bool clash = std::any_of(blocks_.begin(), blocks_.end(), [&](const Placed& other) {
       return overlap(block.address, other.block.address, block.count, other.block.count) ||
@@ -67,7 +67,7 @@ class BearerTable {
  private:
   struct Placed {
     Block block;
-    size_t first;  ///< of its users, in bearers_
+    size_t first;  ///< index of its first user in bearers_
   };
   static bool overlap(uint32_t a, uint32_t b, uint32_t a_count, uint32_t b_count) {
     return a - b < b_count || b - a < a_count;

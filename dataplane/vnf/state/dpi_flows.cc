@@ -34,10 +34,10 @@ DpiFlows::DpiFlows(rte_hash* hash, const Limits& limits, std::unique_ptr<Protoco
       flows_(static_cast<size_t>(rte_hash_max_key_id(hash)) + 1) {}
 
 void DpiFlows::find(std::span<const FlowKey> keys,
-                    std::array<uint32_t, kMostKeys>& found) const noexcept {
+                    std::array<uint32_t, kMaxKeys>& found) const noexcept {
   if (keys.empty()) return;
-  std::array<const void*, kMostKeys> pointers;
-  std::array<int32_t, kMostKeys> positions;
+  std::array<const void*, kMaxKeys> pointers;
+  std::array<int32_t, kMaxKeys> positions;
   for (size_t i = 0; i < keys.size(); ++i) pointers[i] = &keys[i];
   rte_hash_lookup_bulk(hash_.get(), pointers.data(), static_cast<uint32_t>(keys.size()),
                        positions.data());
@@ -73,18 +73,18 @@ uint32_t DpiFlows::find_or_add(const FlowKey& key, uint64_t now) noexcept {
   return static_cast<uint32_t>(position);
 }
 
-bool DpiFlows::look(uint32_t index, std::span<const uint8_t> packet, uint64_t now) noexcept {
+bool DpiFlows::inspect(uint32_t index, std::span<const uint8_t> packet, uint64_t now) noexcept {
   DpiFlow& flow = flows_[index];
-  auto protocol = detector_->look(flow.detection, packet, now / limits_.tsc_per_ms);
+  auto protocol = detector_->inspect(flow.detection, packet, now / limits_.tsc_per_ms);
   if (!protocol.is_final && ++flow.packets >= limits_.packets) {
     protocol = detector_->conclude(flow.detection);
   }
   if (!protocol.is_final) return false;
-  settle(flow, protocol);
+  decide(flow, protocol);
   return true;
 }
 
-void DpiFlows::settle(DpiFlow& flow, const DetectedProtocol& protocol) noexcept {
+void DpiFlows::decide(DpiFlow& flow, const DetectedProtocol& protocol) noexcept {
   flow.application = protocol.application;
   flow.carrier = protocol.carrier;
   detector_->end(flow.detection);

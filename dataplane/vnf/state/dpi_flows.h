@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // The flows that `dpi` tracks and their detected application protocols.
 //
-// A flow is under detection (it has a detector's state) for its first packets, then decided until
-// nothing is seen of it for the timeout. A flow that is still under detection then is decided by
-// what was seen, so that it is counted.
+// A flow is under detection (it has detector state) for its first packets, then decided until the
+// timeout removes it. A flow that times out under detection is decided by the detector's best
+// guess, so that it is counted.
 //
-// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+// Thread safety: none; used by the worker only. Nothing allocates after make().
 #pragma once
 
 #include <rte_hash.h>
@@ -29,19 +29,19 @@ struct DpiFlow {
   uint32_t detection;       ///< the detector's state, or ProtocolDetector::kNone once decided
   uint16_t application;
   uint16_t carrier;
-  uint8_t packets;  ///< shown to the detector
+  uint8_t packets;  ///< given to the detector
   bool in_use;
 };
 
 class DpiFlows {
  public:
   static constexpr uint32_t kNone = UINT32_MAX;
-  static constexpr size_t kMostKeys = 32;
+  static constexpr size_t kMaxKeys = 32;
 
   struct Limits {
-    uint32_t flows;       ///< known at once
+    uint32_t flows;       ///< capacity
     uint32_t detecting;   ///< of these, under detection
-    uint8_t packets;      ///< looked at before a flow is decided by what there is
+    uint8_t packets;      ///< given to the detector before its best guess decides
     uint64_t timeout;     ///< TSC cycles
     uint64_t tsc_per_ms;  ///< the rate of the clock
     bool operator==(const Limits&) const = default;
@@ -49,20 +49,21 @@ class DpiFlows {
 
   static Result<std::unique_ptr<DpiFlows>> make(const Limits& limits);
 
-  /// The flows of up to kMostKeys keys; kNone for unknown ones.
-  void find(std::span<const FlowKey> keys, std::array<uint32_t, kMostKeys>& found) const noexcept;
-  /// The flow of a key, made if it is new; kNone if there is no room.
+  /// The flows of up to kMaxKeys keys; kNone for unknown ones.
+  void find(std::span<const FlowKey> keys, std::array<uint32_t, kMaxKeys>& found) const noexcept;
+  /// The flow of a key, added if it is new; kNone if the table is full.
   uint32_t find_or_add(const FlowKey& key, uint64_t now) noexcept;
   [[nodiscard]] DpiFlow& operator[](uint32_t index) noexcept { return flows_[index]; }
   [[nodiscard]] bool is_decided(uint32_t index) const noexcept {
     return flows_[index].detection == ProtocolDetector::kNone;
   }
 
-  /// Shows a packet (from its IP header on) of a flow under detection. True if that decided it.
-  bool look(uint32_t index, std::span<const uint8_t> packet, uint64_t now) noexcept;
+  /// Gives a packet (from its IP header on) of a flow under detection to the detector. True if that
+  /// decided the flow.
+  bool inspect(uint32_t index, std::span<const uint8_t> packet, uint64_t now) noexcept;
 
-  /// Ends flows whose time is up, a part of the table at each call. `decided` gets those that were
-  /// under detection until now, at most one part's worth; their number is returned.
+  /// Removes flows whose timeout has expired, a part of the table at each call. Calls `decided` for
+  /// those that were under detection until now.
   template <typename Decided>
   void sweep(uint64_t now, Decided&& decided) noexcept {
     const size_t part = flows_.size() / 1000 + 1;
@@ -71,7 +72,7 @@ class DpiFlows {
       DpiFlow& flow = flows_[next_swept_];
       if (!flow.in_use || now - flow.last_seen <= limits_.timeout) continue;
       if (flow.detection != ProtocolDetector::kNone) {
-        settle(flow, detector_->conclude(flow.detection));
+        decide(flow, detector_->conclude(flow.detection));
         decided(flow);
       }
       remove(flow);
@@ -87,7 +88,7 @@ class DpiFlows {
     void operator()(rte_hash* hash) const { rte_hash_free(hash); }
   };
   DpiFlows(rte_hash* hash, const Limits& limits, std::unique_ptr<ProtocolDetector> detector);
-  void settle(DpiFlow& flow, const DetectedProtocol& protocol) noexcept;
+  void decide(DpiFlow& flow, const DetectedProtocol& protocol) noexcept;
   void remove(DpiFlow& flow) noexcept;
 
   std::unique_ptr<rte_hash, Free> hash_;

@@ -24,7 +24,7 @@ constexpr uint16_t kCbcIv = 16;
 constexpr uint32_t kQueueSize = 64;
 constexpr uint8_t kIpInIp = 4;  ///< the next header of a tunnel: RFC 2003
 
-/// The transforms of a session, chained in the order that the direction wants.
+/// The transforms of a session, chained in the order that the direction requires.
 struct Transforms {
   rte_crypto_sym_xform cipher{};
   rte_crypto_sym_xform auth{};
@@ -74,26 +74,26 @@ constexpr uint16_t kTrailer = 2;  ///< padding length and next header
 
 }  // namespace
 
-/// A packet under way.
+/// A packet of the current burst.
 struct EspSa::Job {
   uint64_t sequence;
   uint8_t* esp;   ///< the ESP header
   uint16_t size;  ///< of ESP header, IV and ciphertext
   std::array<uint8_t, 16> iv;
   std::array<uint8_t, 12> aad;
-  /// The check value: what came, or what was made. A device may write a whole digest.
+  /// The integrity check value, received or computed. A device may write a whole digest.
   std::array<uint8_t, 64> icv;
 };
 
-/// A burst as rte_cryptodev takes it.
+/// A burst in rte_cryptodev's form.
 struct EspSa::Batch {
-  std::array<Job, kMost> jobs;
-  std::array<rte_crypto_vec, kMost> vectors;
-  std::array<rte_crypto_sgl, kMost> lists;
-  std::array<rte_crypto_va_iova_ptr, kMost> ivs;
-  std::array<rte_crypto_va_iova_ptr, kMost> icvs;
-  std::array<rte_crypto_va_iova_ptr, kMost> aads;
-  std::array<int32_t, kMost> status;
+  std::array<Job, kMaxBurst> jobs;
+  std::array<rte_crypto_vec, kMaxBurst> vectors;
+  std::array<rte_crypto_sgl, kMaxBurst> lists;
+  std::array<rte_crypto_va_iova_ptr, kMaxBurst> ivs;
+  std::array<rte_crypto_va_iova_ptr, kMaxBurst> icvs;
+  std::array<rte_crypto_va_iova_ptr, kMaxBurst> aads;
+  std::array<int32_t, kMaxBurst> status;
 };
 
 bool is_cipher_key_size(size_t octets) {
@@ -167,18 +167,18 @@ Result<> EspSa::open_device() {
   }
   device_ = name;
   const int id = rte_cryptodev_get_dev_id(name.c_str());
-  if (id < 0) return fail("the crypto device {} vanished", name);
+  if (id < 0) return fail("no crypto device {} after its creation", name);
   device_id_ = static_cast<uint8_t>(id);
   rte_cryptodev_info info{};
   rte_cryptodev_info_get(device_id_, &info);
   if ((info.feature_flags & RTE_CRYPTODEV_FF_SYM_CPU_CRYPTO) == 0) {
-    return fail("the crypto device {} can't work in the calling thread", name);
+    return fail("the crypto device {} doesn't support synchronous CPU crypto", name);
   }
   sessions_ = rte_cryptodev_sym_session_pool_create(
       fmt::format("{}_s", name.substr(sizeof "crypto_" - 1)).c_str(), 1,
       rte_cryptodev_sym_get_private_session_size(device_id_), 0, 0, SOCKET_ID_ANY);
   if (sessions_ == nullptr) return fail("no memory for a crypto session; raise eal.memory_mb");
-  // The queue is never used, but the driver keeps in it what it makes sessions with.
+  // The queue is never used, but the driver allocates its session resources with it.
   rte_cryptodev_config config{};
   config.socket_id = SOCKET_ID_ANY;
   config.nb_queue_pairs = 1;
@@ -201,19 +201,20 @@ Result<> EspSa::open_session() {
   }
   session_ = rte_cryptodev_sym_session_create(device_id_, transforms.first, sessions_);
   if (session_ == nullptr) {
-    return fail("{} refuses this suite: {}", device_, rte_strerror(rte_errno));
+    return fail("{} doesn't support this suite: {}", device_, rte_strerror(rte_errno));
   }
   return {};
 }
 
-/// Puts outer header, ESP header and IV in front, padding, trailer and room for the ICV behind.
+/// Prepends outer header, ESP header and IV; appends padding, trailer and space for the ICV.
 bool EspSa::prepare_seal(rte_mbuf* packet, Job& job) noexcept {
   if (sequence_ == (parameters_.extended_sequence ? UINT64_MAX : UINT32_MAX)) return false;
   const uint32_t plain = rte_pktmbuf_pkt_len(packet) + kTrailer;
   const auto padding = static_cast<uint16_t>((block_ - plain % block_) % block_);
   const auto head =
       static_cast<uint16_t>(sizeof(packet::Ipv4Header) + sizeof(EspHeader) + iv_size_);
-  // Four octets more for the extended sequence, which is authenticated but not sent.
+  // Four more octets for the upper half of an extended sequence number, which is authenticated but
+  // not sent.
   const auto tail = static_cast<uint16_t>(padding + kTrailer + icv_size_);
   if (rte_pktmbuf_headroom(packet) < head || rte_pktmbuf_tailroom(packet) < tail + 4) return false;
   auto* trailer = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(packet, tail));
@@ -249,7 +250,7 @@ bool EspSa::prepare_open(rte_mbuf* packet, Job& job) noexcept {
   return true;
 }
 
-/// Says to the device where everything is.
+/// Fills in the packet's pointers and offsets for the device.
 void EspSa::describe(Job& job, Batch& batch, size_t index) noexcept {
   const bool gcm = parameters_.suite == Suite::aes_gcm;
   const bool seals = parameters_.direction == Direction::seal;
@@ -266,10 +267,10 @@ void EspSa::describe(Job& job, Batch& batch, size_t index) noexcept {
     data += before;
     size -= before;
   } else {
-    // Sealing, the IV's own block is enciphered too, from an IV of zeroes.
+    // On encryption the IV block is enciphered too, with an IV of zeroes.
     job.iv.fill(0);
     if (!seals) std::memcpy(job.iv.data(), job.esp + sizeof(EspHeader), iv_size_);
-    if (parameters_.extended_sequence) {  // where the ICV comes, or came: RFC 4303, 2.2.1
+    if (parameters_.extended_sequence) {  // in place of the ICV: RFC 4303, 2.2.1
       packet::store_be32(job.esp + job.size, high);
       size += 4;
     }
@@ -286,7 +287,7 @@ void EspSa::finish_seal(const Job& job) const noexcept {
   std::memcpy(job.esp + job.size, job.icv.data(), icv_size_);
 }
 
-/// Takes everything but the inner packet off: RFC 4303, 3.4.4.
+/// Removes everything but the inner packet: RFC 4303, 3.4.4.
 bool EspSa::finish_open(rte_mbuf* packet, const Job& job) noexcept {
   const uint8_t* end = job.esp + job.size;
   const uint8_t padding = end[-2];
@@ -305,9 +306,9 @@ bool EspSa::finish_open(rte_mbuf* packet, const Job& job) noexcept {
 EspSa::Outcome EspSa::process(std::span<rte_mbuf*> packets) noexcept {
   const bool seals = parameters_.direction == Direction::seal;
   Batch batch;
-  std::array<rte_mbuf*, kMost> ready;
-  std::array<rte_mbuf*, kMost> refused;
-  std::array<rte_mbuf*, kMost> failed;
+  std::array<rte_mbuf*, kMaxBurst> ready;
+  std::array<rte_mbuf*, kMaxBurst> refused;
+  std::array<rte_mbuf*, kMaxBurst> failed;
   size_t count = 0;
   Outcome outcome{};
   for (rte_mbuf* packet : packets) {

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // One direction of an IPsec tunnel: ESP (RFC 4303) in tunnel mode over IPv4.
 //
-// What does what. Framing is here: ESP header, IV, padding, sequence numbers (extended ones, too:
-// RFC 4303, 2.2.1); the anti-replay window is replay_window.h. The cipher is Intel's
-// intel-ipsec-mb, which takes AES-NI, VAES or AVX-512 as the processor has them, by one of two DPDK
-// devices: crypto_aesni_gcm for AES-GCM (RFC 4106), crypto_aesni_mb for AES-CBC (RFC 3602) with
-// HMAC-SHA1-96 (RFC 2404) or HMAC-SHA-256-128 (RFC 4868). Both work a burst off in the calling
-// thread, without queues, which DPDK's crypto_openssl can't.
+// This class does the framing: ESP header, IV, padding, sequence numbers (extended ones, too: RFC
+// 4303, 2.2.1); the anti-replay window is in replay_window.h. The cipher is Intel's intel-ipsec-mb,
+// which uses AES-NI, VAES or AVX-512 as the processor has them, through one of two DPDK devices:
+// crypto_aesni_gcm for AES-GCM (RFC 4106), crypto_aesni_mb for AES-CBC (RFC 3602) with HMAC-SHA1-96
+// (RFC 2404) or HMAC-SHA-256-128 (RFC 4868). Both process a burst in the calling thread, without
+// queues, which DPDK's crypto_openssl can't.
 //
-// Why not librte_ipsec, which frames, too: in DPDK 22.11 its synchronous path gives all CBC packets
-// of a tunnel the same IV on the wire. It enciphers the sequence number with the sequence number as
-// IV, which is always a block of zeroes, so that equal packets look equal.
+// Why not librte_ipsec, which does framing, too: in DPDK 22.11 its synchronous path gives all CBC
+// packets of a tunnel the same IV on the wire. It enciphers the sequence number with the sequence
+// number as IV, which always gives the block of zeroes, so equal packets have equal ciphertexts.
 //
 // IVs: GCM's is the sequence number, unique as RFC 4106, 3.1 requires. CBC's must be unpredictable
-// (RFC 3602, 3): it is the sequence number, enciphered with the key, at no cost but a block.
+// (RFC 3602, 3): it is the sequence number enciphered with the key, which costs one block.
 //
 // Keys come from a configuration file. RFC 4106, 2 forbids AES-GCM with manual keys, since a
-// restart uses nonces again: this is for measuring, not for secrets. A reload continues the
+// restart reuses nonces: use this for measurements, not to protect data. A reload continues the
 // sequence.
 //
-// Thread safety: none; the worker owns it.
+// Thread safety: none; used by the worker only.
 #pragma once
 
 #include <rte_crypto_sym.h>
@@ -59,8 +59,8 @@ struct EspParameters {
 
 class EspSa {
  public:
-  /// Packets in one call.
-  static constexpr size_t kMost = 64;
+  /// Packets in one call at most.
+  static constexpr size_t kMaxBurst = 64;
 
   /// Fails for a key of a wrong length, or where the processor lacks AES-NI.
   static Result<std::unique_ptr<EspSa>> make(const EspParameters& parameters);
@@ -68,15 +68,15 @@ class EspSa {
   EspSa(const EspSa&) = delete;
   EspSa& operator=(const EspSa&) = delete;
 
-  /// What became of a burst, which is put in this order: done, then refused, then failed.
+  /// The result for a burst, whose packets are reordered: done, then refused, then failed.
   struct Outcome {
-    size_t done;     ///< whole, beginning with the new first IPv4 header
-    size_t refused;  ///< opening: replayed, or no ESP packet by its length; sealing: no room, or
-                     ///< the sequence is used up
+    size_t done;  ///< processed; they begin with the outer (sealed) or inner (opened) IPv4 header
+    size_t refused;  ///< opening: replayed, or no ESP packet by its length; sealing: no headroom or
+                     ///< tailroom, or the sequence is exhausted
     size_t failed;   ///< authentication failed, or padding or next header are wrong
   };
-  /// Seals or opens at most kMost packets, each of which begins with its IPv4 header. A sealed one
-  /// has its outer header's length and checksum; its TTL is 64.
+  /// Encrypts or decrypts at most kMaxBurst packets, each beginning with its IPv4 header. Encrypted
+  /// packets have the outer header's length and checksum set; its TTL is 64.
   Outcome process(std::span<rte_mbuf*> packets) noexcept;
 
   [[nodiscard]] const EspParameters& parameters() const { return parameters_; }
@@ -97,12 +97,12 @@ class EspSa {
   EspParameters parameters_;
   uint16_t iv_size_;
   uint16_t icv_size_;
-  uint16_t block_;                ///< what a plaintext is padded to
-  packet::Ipv4Header outer_{};    ///< of an empty packet
-  rte_crypto_sym_ofs offsets_{};  ///< what of a packet is ciphered
+  uint16_t block_;                ///< a plaintext is padded to a multiple
+  packet::Ipv4Header outer_{};    ///< for an empty payload
+  rte_crypto_sym_ofs offsets_{};  ///< the range of a packet that is enciphered
   ReplayWindow window_;
   uint64_t sequence_{0};  ///< the last one sent
-  std::string device_;    ///< its name; "" before it is there
+  std::string device_;    ///< its name; "" before open_device()
   uint8_t device_id_{0};
   rte_mempool* sessions_{nullptr};
   void* session_{nullptr};

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ESP against published vectors, and against OpenSSL as an implementation that shares nothing with
-// the one under test.
+// ESP against published vectors, and against OpenSSL as an independent implementation.
 #include "vnf/state/esp_sa.h"
 
 #include <gmock/gmock.h>
@@ -62,7 +61,7 @@ class EspTest : public FunctionTest {
     ASSERT_TRUE(made) << made.error().message;
     sa_ = *std::move(made);
   }
-  /// Runs packets through the SA; `last_` tells what became of them, the result is what was done.
+  /// Processes packets by the SA; `last_` is the outcome, the result is the packets done.
   std::vector<Bytes> run(const std::vector<Bytes>& in) {
     std::vector<rte_mbuf*> packets;
     for (const Bytes& bytes : in) packets.push_back(to_mbuf(bytes));
@@ -79,7 +78,7 @@ class EspTest : public FunctionTest {
   EspSa::Outcome last_{};
 };
 
-/// AES-128-GCM by OpenSSL: seals `text`, with its tag behind.
+/// AES-128-GCM by OpenSSL: the ciphertext of `text`, followed by the tag.
 Bytes gcm_by_openssl(const EspParameters& p, const Bytes& iv, const Bytes& aad, const Bytes& text) {
   const Bytes nonce = join({Bytes(p.salt.begin(), p.salt.end()), iv});
   Bytes sealed(text.size() + 16);
@@ -95,9 +94,9 @@ Bytes gcm_by_openssl(const EspParameters& p, const Bytes& iv, const Bytes& aad, 
 }
 
 /// The first packet of draft-mcgrew-gcm-test-01, the test vectors of RFC 4106: AES-128. It has an
-/// extended sequence and the next header 1, which is no tunnel's. Ours has neither, so that one
-/// octet of its ciphertext differs, and its tag, which OpenSSL makes after it has made the
-/// published one.
+/// extended sequence number and the next header 1, which isn't tunnel mode. The packet under test
+/// has neither, so one octet of its ciphertext and the tag differ; OpenSSL computes both, after it
+/// has reproduced the published packet.
 TEST_F(EspTest, OpensThePublishedGcmPacket) {
   auto p = parameters(Suite::aes_gcm, Direction::open);
   p.key = hex("4c80cdefbb5d10da906ac73c3613a634");
@@ -128,8 +127,8 @@ TEST_F(EspTest, OpensThePublishedGcmPacket) {
   EXPECT_EQ(last_.failed, 1U) << "a next header that is no tunnel's";
 }
 
-/// RFC 3602, 4, case 7: a ping in tunnel mode. The RFC leaves authentication out; ours is
-/// OpenSSL's.
+/// RFC 3602, 4, case 7: a ping in tunnel mode. The RFC leaves authentication out; OpenSSL computes
+/// it here.
 TEST_F(EspTest, OpensThePublishedCbcPacket) {
   auto p = parameters(Suite::aes_cbc_hmac_sha1, Direction::open);
   p.key = hex("0123456789abcdef0123456789abcdef");
@@ -152,7 +151,7 @@ TEST_F(EspTest, OpensThePublishedCbcPacket) {
   EXPECT_EQ(out[0], ping);
 }
 
-/// OpenSSL's view of a sealed packet: what is inside, without the trailer; empty if the tag is
+/// A sealed packet decrypted by OpenSSL: the inner packet without the trailer; empty if the tag is
 /// wrong.
 Bytes opened_by_openssl(const EspParameters& p, const Bytes& packet) {
   const Bytes esp = slice(packet, 20, packet.size() - 20);
@@ -291,7 +290,7 @@ TEST_P(EspSuiteTest, RefusesWhatWasChangedReplayedOrIsOld) {
     EXPECT_EQ(run({spoilt}).size(), 0U) << "octet " << at;
   }
   EXPECT_EQ(run({slice(sealed[260], 0, 30)}).size(), 0U) << "cut off";
-  EXPECT_EQ(run({sealed[260]}).size(), 1U) << "forgeries didn't move the window";
+  EXPECT_EQ(run({sealed[260]}).size(), 1U) << "forged packets don't advance the window";
 }
 
 TEST_P(EspSuiteTest, PutsWhatFailedBehindWhatIsDone) {

@@ -22,7 +22,7 @@ Result<Ipv4Fib> Ipv4Fib::make(const std::vector<Ipv4FibRoute>& routes) {
   rte_fib_conf config{};
   config.type = RTE_FIB_DIR24_8;
   config.default_nh = kNoRoute;
-  // DIR-24-8 splits prefixes inside, so its own table of rules holds a few more.
+  // DIR-24-8 splits prefixes internally, so its rule table needs spare entries.
   config.max_routes = static_cast<int>(2 * routes.size() + 64);
   config.dir24_8.nh_sz = needed <= 127     ? RTE_FIB_DIR24_8_1B
                          : needed <= 32767 ? RTE_FIB_DIR24_8_2B

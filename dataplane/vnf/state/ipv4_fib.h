@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Longest prefix match on IPv4 addresses: DPDK's rte_fib (DIR-24-8), freed by its destructor.
+// Longest prefix match on IPv4 addresses: DPDK's rte_fib (DIR-24-8).
 #pragma once
 
 #include <rte_fib.h>
@@ -19,17 +19,17 @@ struct Ipv4FibRoute {
   uint32_t next_hop;  ///< the caller's index, at least 1
 };
 
-/// Immutable once made. 16 MiB for up to 127 next hops and as many /24 with longer prefixes in
-/// them; 32 MiB for up to 32767; 64 MiB beyond.
+/// Immutable. 16 MiB for up to 127 next hops and as many /24 that contain longer prefixes; 32 MiB
+/// for up to 32767; 64 MiB beyond.
 class Ipv4Fib {
  public:
-  /// What a look-up gives for an address that no prefix covers.
+  /// The result of lookup() for an address that no prefix covers.
   static constexpr uint32_t kNoRoute = 0;
 
-  /// Fails for want of memory, in words.
+  /// Fails if memory is short.
   static Result<Ipv4Fib> make(const std::vector<Ipv4FibRoute>& routes);
 
-  /// Addresses in host order; `next_hops` has as many places.
+  /// Addresses in host order; `next_hops` must have as many elements.
   void lookup(std::span<uint32_t> addresses, uint64_t* next_hops) const noexcept {
     rte_fib_lookup_bulk(fib_.get(), addresses.data(), next_hops,
                         static_cast<int>(addresses.size()));

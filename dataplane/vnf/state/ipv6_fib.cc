@@ -9,17 +9,17 @@
 namespace headrace::vnf {
 
 Result<Ipv6Fib> Ipv6Fib::make(const std::vector<Ipv6FibRoute>& routes) {
-  static unsigned serial = 0;        // the control thread makes them; names are unique in a process
-  constexpr uint32_t kMost = 32767;  // next hops and groups that 16 bits tell apart
+  static unsigned serial = 0;  // the control thread makes them; names are unique in a process
+  constexpr uint32_t kMaxIndex = 32767;  // next hops and groups, which have 15 bits
   uint32_t groups = 16;
   for (const auto& route : routes) {
     if (route.prefix.length > 24) groups += (route.prefix.length - 24U + 7U) / 8U;
-    if (route.next_hop > kMost) return fail("more than {} next hops of IPv6", kMost);
+    if (route.next_hop > kMaxIndex) return fail("more than {} next hops of IPv6", kMaxIndex);
   }
-  if (groups > kMost) {
+  if (groups > kMaxIndex) {
     return fail(
         "{} IPv6 routes need {} groups of the trie, which has {}; use fewer or shorter ones",
-        routes.size(), groups, kMost);
+        routes.size(), groups, kMaxIndex);
   }
   rte_fib6_conf config{};
   config.type = RTE_FIB6_TRIE;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Longest prefix match on IPv6 addresses: DPDK's rte_fib6 (a trie of 24 and then 8 bits a step),
-// freed by its destructor.
+// Longest prefix match on IPv6 addresses: DPDK's rte_fib6 (a trie of 24 bits, then 8 bits per
+// step).
 #pragma once
 
 #include <rte_fib6.h>
@@ -20,16 +20,16 @@ struct Ipv6FibRoute {
   uint32_t next_hop;  ///< the caller's index, at least 1
 };
 
-/// Immutable once made. 32 MiB, and 512 octets for each 8 bits beyond 24 of each prefix.
+/// Immutable. 32 MiB, plus 512 octets for each 8 bits beyond 24 of each prefix.
 class Ipv6Fib {
  public:
-  /// What a look-up gives for an address that no prefix covers.
+  /// The result of lookup() for an address that no prefix covers.
   static constexpr uint32_t kNoRoute = 0;
 
-  /// Fails for want of memory, or for more routes than the trie holds, in words.
+  /// Fails if memory is short, or if the trie can't hold the routes.
   static Result<Ipv6Fib> make(const std::vector<Ipv6FibRoute>& routes);
 
-  /// `next_hops` has as many places as there are addresses.
+  /// `next_hops` must have as many elements as there are addresses.
   void lookup(std::span<Ipv6Address> addresses, uint64_t* next_hops) const noexcept {
     rte_fib6_lookup_bulk(fib_.get(), reinterpret_cast<uint8_t(*)[16]>(addresses.data()), next_hops,
                          static_cast<int>(addresses.size()));

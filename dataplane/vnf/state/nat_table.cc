@@ -99,7 +99,7 @@ uint32_t NatTable::add(const NatEndpoint& inside, uint64_t now, Failure& failure
   }
   const uint32_t index = insert(inside, {options_.addresses[pool], port, inside.proto});
   if (index == kNone) {
-    give_back(ports, port);
+    release_port(ports, port);
     failure = Failure::table_full;
     return kNone;
   }
@@ -119,7 +119,7 @@ uint16_t NatTable::take_port(PortPool& ports) const noexcept {
   return 0;
 }
 
-void NatTable::give_back(PortPool& ports, uint16_t port) const noexcept {
+void NatTable::release_port(PortPool& ports, uint16_t port) const noexcept {
   uint8_t& waiting = ports.waiting[port - options_.first_port];
   if (waiting != 0) return;
   waiting = 1;
@@ -146,7 +146,7 @@ void NatTable::remove(uint32_t index) noexcept {
   rte_hash_del_key(hash_.get(), &key);
   PortPool& ports = ports_of(pool_of(mapping.outside.address), mapping.outside.proto);
   ports.owner[mapping.outside.port - options_.first_port] = kNone;
-  give_back(ports, mapping.outside.port);
+  release_port(ports, mapping.outside.port);
   mapping.state = NatMapping::State::free;
   --in_use_;
 }

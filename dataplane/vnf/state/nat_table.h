@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The mappings of a NAPT: which inside endpoint has which public one.
+// The mappings of a NAPT between inside and public endpoints.
 //
 // Mappings are endpoint-independent (RFC 4787, REQ-1): one per inside address, port and protocol,
 // whatever its destination. An inside address uses one public address (REQ-2, "paired"). Public
-// ports are given out in random order (RFC 6056) and come back to the end of the queue, so that
-// one isn't given to another soon.
+// ports are assigned in random order (RFC 6056); released ones go to the end of the queue, so that
+// a port isn't reused soon.
 //
-// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+// Thread safety: none; used by the worker only. Nothing allocates after make().
 #pragma once
 
 #include <rte_hash.h>
@@ -58,15 +58,16 @@ class NatTable {
 
   [[nodiscard]] uint32_t find_inside(const NatEndpoint& inside) const noexcept;
   [[nodiscard]] uint32_t find_outside(const NatEndpoint& outside) const noexcept;
-  /// Maps a new inside endpoint; its index, or kNone and why in `failure`.
+  /// Maps a new inside endpoint and returns its index; on failure kNone, with the reason in
+  /// `failure`.
   uint32_t add(const NatEndpoint& inside, uint64_t now, Failure& failure) noexcept;
-  /// Puts a mapping of another table here, public endpoint and all. False if there is no room or
-  /// the endpoint isn't one of this table's.
+  /// Adds a mapping of another table with its public endpoint. False if the table is full or the
+  /// public address or port isn't configured in this table.
   bool adopt(const NatMapping& mapping) noexcept;
   void remove(uint32_t index) noexcept;
 
   NatMapping& operator[](uint32_t index) noexcept { return mappings_[index]; }
-  /// Indices run from 0 to this; free ones included.
+  /// Indices are below this; some are free.
   [[nodiscard]] uint32_t size() const noexcept { return static_cast<uint32_t>(mappings_.size()); }
   [[nodiscard]] uint32_t in_use() const noexcept { return in_use_; }
   [[nodiscard]] bool is_public(Ipv4Address address) const noexcept {
@@ -74,8 +75,8 @@ class NatTable {
   }
 
  private:
-  /// The ports of one public address and protocol: who has which, and a queue of those to give out.
-  /// A port that was adopted may still be in the queue; it is passed over when its turn comes.
+  /// The ports of one public address and protocol: their owners, and a queue of free ones. A port
+  /// of an adopted mapping may still be in the queue; take_port() skips it.
   struct PortPool {
     std::vector<uint16_t> queue;  ///< a ring
     uint32_t head{0};
@@ -94,7 +95,7 @@ class NatTable {
   }
   /// Takes the next free port out of the queue; 0 if there is none.
   uint16_t take_port(PortPool& ports) const noexcept;
-  void give_back(PortPool& ports, uint16_t port) const noexcept;
+  void release_port(PortPool& ports, uint16_t port) const noexcept;
   uint32_t insert(const NatEndpoint& inside, const NatEndpoint& outside) noexcept;
 
   Options options_;

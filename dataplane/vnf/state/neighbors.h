@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The next hops of a router and what is known of their MAC addresses.
+// The next hops of a router, and the state of their address resolution.
 //
-// For IPv4 by address; for IPv6 by address and port, since link-local addresses are each link's
-// own.
+// Keyed for IPv4 by address; for IPv6 by address and port, since link-local addresses are unique
+// only on their link.
 //
 // A neighbor is incomplete (requested by ARP or neighbor discovery), reachable (until it expires,
-// then requested again), or fixed (by configuration). While it is incomplete a few packets wait for
-// it (RFC 1122, 2.3.2.2 requires at least the latest). Three requests a second apart without a
-// reply make it unreachable: what waits is handed back, for an ICMP error.
+// then requested again), or fixed (by configuration). While it is incomplete, a few packets are
+// queued (RFC 1122, 2.3.2.2 requires at least the latest). After three requests, a second apart,
+// without a reply it is unreachable: the queued packets are returned to the caller, for an ICMP
+// error.
 //
-// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+// Thread safety: none; used by the worker only. Nothing allocates after make().
 #pragma once
 
 #include <rte_hash.h>
@@ -26,8 +27,8 @@
 
 namespace headrace::vnf {
 
-/// An IPv6 address on the link of a port: a hash key, so aligned as hashing reads it, and without
-/// octets that are never set.
+/// An IPv6 address on the link of a port. A hash key, so it is aligned as the hash function reads
+/// it, and has no uninitialized octets.
 struct alignas(8) Ipv6OnLink {
   Ipv6Address octets{};
   uint16_t port{0};
@@ -38,14 +39,14 @@ static_assert(sizeof(Ipv6OnLink) == 24);
 
 template <typename Address>
 struct BasicNeighbor {
-  static constexpr uint8_t kQueue = 8;     ///< packets that wait
-  static constexpr uint8_t kRequests = 3;  ///< before it counts as unreachable
+  static constexpr uint8_t kQueue = 8;     ///< packets queued at most
+  static constexpr uint8_t kRequests = 3;  ///< without a reply before it is unreachable
 
   enum class State : uint8_t { free, incomplete, reachable, fixed };
   State state{State::free};
   uint8_t requests{0};  ///< sent since the last reply
   uint8_t queued{0};
-  bool pinned{false};  ///< its index is held elsewhere: it may not be removed
+  bool pinned{false};  ///< an adjacency holds its index: it must not be removed
   uint16_t port{0};
   Address address{};
   MacAddress mac{};
@@ -64,23 +65,23 @@ class BasicNeighborTable {
 
   /// Room for `capacity` neighbors.
   static Result<std::unique_ptr<BasicNeighborTable>> make(uint32_t capacity);
-  /// Frees the packets that still wait.
+  /// Frees the queued packets.
   ~BasicNeighborTable();
   BasicNeighborTable(const BasicNeighborTable&) = delete;
   BasicNeighborTable& operator=(const BasicNeighborTable&) = delete;
 
   /// The index of an address, or kNone.
   [[nodiscard]] uint32_t find(const Address& address) const noexcept;
-  /// The index of an address, made incomplete if it is new; kNone if the table is full.
+  /// The index of an address, added as incomplete if it is new; kNone if the table is full.
   uint32_t find_or_add(const Address& address, uint16_t port) noexcept;
   Neighbor& operator[](uint32_t index) noexcept { return entries_[index]; }
 
-  /// Lets a packet wait. The oldest gives way if the queue is full, and is returned.
+  /// Queues a packet. If the queue is full, the oldest packet is removed from it and returned.
   [[nodiscard]] static rte_mbuf* enqueue(Neighbor& neighbor, rte_mbuf* packet) noexcept;
 
-  /// Indices of all neighbors in use, in no order.
+  /// Indices of all neighbors in use, unordered.
   [[nodiscard]] std::span<const uint32_t> used() const noexcept { return used_; }
-  /// Forgets a neighbor; its queue must be empty. Its index may be in used() until the call ends.
+  /// Removes a neighbor; its queue must be empty. used() changes.
   void remove(uint32_t index) noexcept;
 
  private:

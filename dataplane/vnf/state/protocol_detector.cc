@@ -20,7 +20,7 @@ void ProtocolDetector::Free::operator()(ndpi_detection_module_struct* module) co
 
 Result<std::unique_ptr<ProtocolDetector>> ProtocolDetector::make(uint32_t concurrent) {
   auto* module = ndpi_init_detection_module(ndpi_no_prefs);
-  if (module == nullptr) return fail("nDPI {} doesn't start: no memory", version());
+  if (module == nullptr) return fail("nDPI {} can't be initialized: no memory", version());
   std::unique_ptr<ProtocolDetector> detector(new ProtocolDetector(module, concurrent));
   NDPI_PROTOCOL_BITMASK all;
   NDPI_BITMASK_SET_ALL(all);
@@ -39,7 +39,7 @@ Result<std::unique_ptr<ProtocolDetector>> ProtocolDetector::make(uint32_t concur
 }
 
 ProtocolDetector::~ProtocolDetector() {
-  // A free state is all zeroes, which is nothing to nDPI.
+  // nDPI frees what a flow's state points to; a free state is all zeroes, which nDPI ignores.
   for (uint32_t i = 0; i < concurrent_; ++i) ndpi_free_flow_data(flow(i));
 }
 
@@ -54,15 +54,15 @@ uint32_t ProtocolDetector::begin() noexcept {
   return state;
 }
 
-/// Numbers index tables: one without a name counts as not known.
+/// Numbers index tables, so a number without a name is mapped to "unknown".
 DetectedProtocol ProtocolDetector::of_known_numbers(DetectedProtocol protocol) const noexcept {
   if (protocol.application >= protocols()) protocol.application = 0;
   if (protocol.carrier >= protocols()) protocol.carrier = 0;
   return protocol;
 }
 
-DetectedProtocol ProtocolDetector::look(uint32_t state, std::span<const uint8_t> packet,
-                                        uint64_t now_ms) noexcept {
+DetectedProtocol ProtocolDetector::inspect(uint32_t state, std::span<const uint8_t> packet,
+                                           uint64_t now_ms) noexcept {
   const auto found = ndpi_detection_process_packet(module_.get(), flow(state), packet.data(),
                                                    static_cast<uint16_t>(packet.size()), now_ms);
   const bool known = found.app_protocol != NDPI_PROTOCOL_UNKNOWN;

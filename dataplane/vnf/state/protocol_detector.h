@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// nDPI as an object: which application protocol a flow uses, from the payloads of its first
-// packets.
+// An RAII wrapper of nDPI: detects the application protocol of a flow from the payloads of its
+// first packets.
 //
 // Why nDPI: Debian's libndpi 4.2 is LGPL-3.0-or-later, so a program under Apache-2.0 may link it
-// dynamically (and does); its 282 protocols are more than an own classifier would ever know. Its
-// example program ndpiReader, whose libraries differ in licence, isn't used.
+// dynamically (and does); it detects 282 protocols. Its example program ndpiReader, whose libraries
+// have other licences, isn't used.
 //
 // Cost: detection takes some thousand cycles for each of a flow's first packets, and nDPI calls
-// malloc() inside for some protocols (TLS, HTTP). So a flow is looked at until it is known and no
-// longer; the states of flows under detection are a pool made once, a few at a time.
+// malloc() internally for some protocols (TLS, HTTP). So only packets before the decision are given
+// to it, and the states of flows under detection are a pool allocated once.
 //
-// Thread safety: none; the worker owns it. name() and find() read what never changes.
+// Thread safety: none; used by the worker only. name() and find() read immutable data.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace headrace::vnf {
 /// The detected protocol of a flow: DNS, or, within DNS or TLS, an application ("YouTube").
 struct DetectedProtocol {
   uint16_t application{0};  ///< 0: not known
-  uint16_t carrier{0};      ///< what the application is carried by; 0: nothing, or not known
+  uint16_t carrier{0};      ///< the protocol that carries the application; 0: none, or not known
   bool is_final{false};     ///< further packets cannot change it
 };
 
@@ -47,17 +47,18 @@ class ProtocolDetector {
 
   /// A state for a new flow; kNone if all are in use.
   uint32_t begin() noexcept;
-  /// Shows the flow's next packet, from its IP header on. `now_ms` counts from any moment.
-  DetectedProtocol look(uint32_t state, std::span<const uint8_t> packet, uint64_t now_ms) noexcept;
-  /// What the flow most likely is after all that was shown, ports included.
+  /// Processes the flow's next packet, from its IP header on. The epoch of `now_ms` is arbitrary.
+  DetectedProtocol inspect(uint32_t state, std::span<const uint8_t> packet,
+                           uint64_t now_ms) noexcept;
+  /// The most likely protocol by all packets so far, ports included.
   DetectedProtocol conclude(uint32_t state) noexcept;
-  /// Gives the state back.
+  /// Releases the state.
   void end(uint32_t state) noexcept;
 
-  /// How many protocols there are; their numbers are below.
+  /// The number of protocols; protocol numbers are below it.
   [[nodiscard]] uint16_t protocols() const { return static_cast<uint16_t>(names_.size()); }
   [[nodiscard]] std::string_view name(uint16_t protocol) const { return names_[protocol]; }
-  /// By name, whatever its case.
+  /// By name, case-insensitive.
   [[nodiscard]] std::optional<uint16_t> find(std::string_view name) const;
   /// The library's own version: "4.2.0".
   static std::string version();

@@ -2,8 +2,8 @@
 // The anti-replay window of an ESP receiver: RFC 4303, 3.4.3, as a ring of bits (RFC 6479), with
 // extended sequence numbers (RFC 4303, appendix A).
 //
-// A packet's number is looked at before its authentication (may_be_new), and only then remembered
-// (take), so that a forgery moves nothing.
+// A packet's number is checked before authentication (may_be_new) and recorded only after it
+// (take), so that a forged packet can't advance the window.
 #pragma once
 
 #include <bit>
@@ -14,16 +14,17 @@ namespace headrace::vnf {
 
 class ReplayWindow {
  public:
-  /// `size` packets, or 0 to let everything pass.
+  /// `size` in packets; 0 accepts every number.
   ReplayWindow(uint32_t size, bool extended)
       : size_(size),
         extended_(extended),
         words_(size == 0 ? 1 : std::bit_ceil(uint64_t{size} / 64 + 2)) {}
 
-  /// The whole number of a packet of which 32 bits arrived. Without extended numbers these are all.
+  /// The full sequence number of a packet that carries its low 32 bits; without extended numbers,
+  /// these.
   [[nodiscard]] uint64_t whole(uint32_t low) const noexcept {
     if (!extended_) return low;
-    // Appendix A2.2: the half in which the number lies nearest to the window.
+    // Appendix A2.2: the half in which the number is nearest to the window.
     const auto top_low = static_cast<uint32_t>(top_);
     const uint64_t high = top_ >> 32;
     const bool window_in_one_half = top_low >= size_;
@@ -32,14 +33,14 @@ class ReplayWindow {
     return (before && high > 0 ? high - 1 : high) << 32 | low;
   }
 
-  /// Whether a whole number may be a new packet's.
+  /// Whether a full number may be a new packet's.
   [[nodiscard]] bool may_be_new(uint64_t number) const noexcept {
     if (size_ == 0 || number > top_) return size_ == 0 || number != 0;
     if (number == 0 || top_ - number >= size_) return false;
     return (word(number) & bit(number)) == 0;
   }
 
-  /// Remembers an authentic packet's number; false if it is not new after all.
+  /// Records an authenticated packet's number; false if it is not new.
   bool take(uint64_t number) noexcept {
     if (!may_be_new(number)) return false;
     if (size_ == 0) {

@@ -8,9 +8,9 @@
 namespace headrace::vnf {
 namespace {
 
-constexpr uint32_t kMostFrame = 9618;
-constexpr double kFullFrame = 1538;  ///< 1500 of IP, with all that Ethernet adds
-/// What rte_sched is told: 400 Gbit/s, which no port of ours reaches.
+constexpr uint32_t kMaxFrame = 9618;
+constexpr double kFullFrame = 1538;  ///< 1500 octets of IP plus Ethernet's overhead
+/// The rate configured in rte_sched: 400 Gbit/s, which no port reaches.
 constexpr uint64_t kUnlimited = 50'000'000'000;
 
 template <typename Params>
@@ -33,7 +33,7 @@ Result<Scheduler> Scheduler::make(const SchedulerOptions& options, uint64_t tsc_
   port.name = name.c_str();
   port.socket = std::max(0, static_cast<int>(rte_socket_id()));  // rte_sched takes no "any"
   port.rate = kUnlimited;
-  port.mtu = kMostFrame;
+  port.mtu = kMaxFrame;
   port.frame_overhead = RTE_SCHED_FRAME_OVERHEAD_DEFAULT;
   port.n_subports_per_port = 1;
   port.subport_profiles = &profile;
@@ -43,7 +43,7 @@ Result<Scheduler> Scheduler::make(const SchedulerOptions& options, uint64_t tsc_
   Scheduler scheduler(rte_sched_port_config(&port), bytes_per_second / static_cast<double>(tsc_hz),
                       std::max(bytes_per_second / 1000, 2 * kFullFrame));
   if (scheduler.port_ == nullptr) {
-    return fail("no scheduler for {} bit/s; the log says why", options.rate_bps);
+    return fail("no scheduler for {} bit/s; see DPDK's log for the reason", options.rate_bps);
   }
   rte_sched_pipe_params pipe{};
   set_unlimited(pipe);
@@ -57,7 +57,7 @@ Result<Scheduler> Scheduler::make(const SchedulerOptions& options, uint64_t tsc_
   subport.n_max_pipe_profiles = 1;
   if (rte_sched_subport_config(scheduler.port_.get(), 0, &subport, 0) != 0 ||
       rte_sched_pipe_config(scheduler.port_.get(), 0, 0, 0) != 0) {
-    return fail("no queues of {} packets; the log says why", options.queue_packets);
+    return fail("no queues of {} packets; see DPDK's log for the reason", options.queue_packets);
   }
   return scheduler;
 }
@@ -80,7 +80,7 @@ uint32_t Scheduler::dequeue(uint64_t now, std::span<rte_mbuf*> packets) noexcept
   refill(now);
   uint32_t taken = 0;
   while (size_ > 0 && credit_ > 0 && taken < packets.size()) {
-    // As many as surely have credit, and one that may go below.
+    // As many as the tokens surely cover, plus one that may make them negative.
     const auto covered = static_cast<uint32_t>(credit_ / kFullFrame) + 1;
     const auto wanted = std::min(covered, static_cast<uint32_t>(packets.size()) - taken);
     const int count = rte_sched_port_dequeue(port_.get(), packets.data() + taken, wanted);

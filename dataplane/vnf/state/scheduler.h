@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// The queues of one output port, and its rate.
+// The queues of one output port, and its rate limit.
 //
-// Queues: DPDK's rte_sched with one subport and one pipe. Twelve strict priorities, 0 first, each
-// with a queue; below them four queues that share what is left by weight.
+// Queues: DPDK's rte_sched with one subport and one pipe. Twelve strict priorities, 0 the highest,
+// each with a queue; below them four queues that share the remaining rate by weight.
 //
-// Rate: a token bucket in this class. rte_sched (22.11) keeps its time in 32-bit steps and runs
-// free until it has caught up with the TSC: after a pause of some milliseconds it sends without
-// any limit. So it is configured with a rate that never limits, and only chooses the next queue.
-// The bucket counts the 24 octets that Ethernet adds to a frame (preamble, delimiter, FCS, gap),
-// and holds a millisecond's worth or two frames of 1538.
+// Rate: a token bucket in this class. rte_sched (22.11) advances its time in 32-bit steps and
+// doesn't limit until it has caught up with the TSC: after a pause of some milliseconds it sends
+// without any limit. So it is configured with a rate that never limits, and only chooses the next
+// queue. The bucket counts the 24 octets that Ethernet adds to a frame (preamble, delimiter, FCS,
+// gap), and holds the octets of a millisecond, or two frames of 1538 octets if that is more.
 //
-// Thread safety: none; the worker owns it.
+// Thread safety: none; used by the worker only.
 #pragma once
 
 #include <rte_sched.h>
@@ -24,7 +24,7 @@
 
 namespace headrace::vnf {
 
-/// Where in the scheduler a packet waits.
+/// A packet's place in the scheduler.
 struct SchedulerQueue {
   static constexpr uint8_t kPriorities = RTE_SCHED_TRAFFIC_CLASS_BE;  ///< 12
   static constexpr uint8_t kWeighted = RTE_SCHED_BE_QUEUES_PER_PIPE;  ///< 4
@@ -41,19 +41,20 @@ struct SchedulerOptions {
 
 class Scheduler {
  public:
-  /// `tsc_hz` is the rate of the clock that dequeue() is given.
+  /// `tsc_hz` is the rate of the clock of dequeue()'s `now`.
   static Result<Scheduler> make(const SchedulerOptions& options, uint64_t tsc_hz);
 
-  /// Queues packets whose mark() was called; what doesn't fit is freed. Returns how many fitted.
+  /// Queues packets that mark() has classified and frees those that don't fit. Returns how many
+  /// were queued.
   uint32_t enqueue(std::span<rte_mbuf*> packets) noexcept;
-  /// Says where a packet is to wait.
+  /// Sets a packet's queue.
   void mark(rte_mbuf* packet, SchedulerQueue queue) noexcept {
     rte_sched_port_pkt_write(port_.get(), packet, 0, 0, queue.traffic_class, queue.queue,
                              RTE_COLOR_GREEN);
   }
-  /// Takes packets whose time has come at `now`; returns how many.
+  /// Removes the packets that may be sent at `now`; returns how many.
   uint32_t dequeue(uint64_t now, std::span<rte_mbuf*> packets) noexcept;
-  /// Packets inside.
+  /// Packets queued.
   [[nodiscard]] uint64_t size() const noexcept { return size_; }
 
  private:
@@ -67,7 +68,7 @@ class Scheduler {
   std::unique_ptr<rte_sched_port, Free> port_;
   double bytes_per_cycle_;
   double burst_;   ///< octets that the bucket holds
-  double credit_;  ///< octets; below 0 after a frame larger than what was left
+  double credit_;  ///< octets; below 0 after a frame larger than the remaining tokens
   uint64_t last_{0};
   uint64_t size_{0};
 };

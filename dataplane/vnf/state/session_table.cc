@@ -12,7 +12,7 @@
 namespace headrace::vnf {
 namespace {
 
-/// The same for both directions, and without padding.
+/// The same for both directions, without padding.
 struct Key {
   uint64_t low_address_high_address;
   uint32_t low_port_high_port;
@@ -83,7 +83,7 @@ void SessionTable::touch(uint32_t index, const FiveTuple& tuple, uint8_t tcp_fla
   if ((tcp_flags & (kTcpFin | kTcpRst)) != 0) {
     session.state = State::closing;
   } else if ((tcp_flags & (kTcpSyn | kTcpAck)) == kTcpSyn && !answer) {
-    session.state = State::opening;  // the ports are used again
+    session.state = State::opening;  // a new connection of the same ports
   } else if (answer && (tcp_flags & kTcpAck) != 0 && session.state == State::opening) {
     session.state = State::established;
   }
@@ -111,7 +111,7 @@ void SessionTable::sweep(uint64_t now) noexcept {
   }
 }
 
-void SessionTable::absorb(const SessionTable& other) noexcept {
+void SessionTable::copy_from(const SessionTable& other) noexcept {
   for (const Session& session : other.sessions_) {
     if (session.state == Session::State::free) continue;
     const uint32_t index = add(session.opener, session.last_seen);

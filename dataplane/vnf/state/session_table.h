@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The sessions of a stateful function: by five-tuple, the same for both directions.
+// The sessions of a stateful function by five-tuple, the same for both directions.
 //
-// Thread safety: none; the worker owns it. Nothing here allocates once it is made.
+// Thread safety: none; used by the worker only. Nothing allocates after make().
 #pragma once
 
 #include <rte_hash.h>
@@ -16,11 +16,11 @@
 namespace headrace::vnf {
 
 struct Session {
-  /// TCP: opening until the answerer's ACK, then established, closing from the first FIN or RST.
-  /// Others: opening until the first answer.
+  /// TCP: opening until the responder's ACK, then established, closing from the first FIN or RST.
+  /// Others: opening until the first reply.
   enum class State : uint8_t { free, opening, established, closing };
   State state{State::free};
-  FiveTuple opener;       ///< as the first packet had it
+  FiveTuple opener;       ///< tuple of the first packet
   uint64_t last_seen{0};  ///< TSC
 };
 
@@ -41,15 +41,15 @@ class SessionTable {
 
   /// The index of the session that a packet belongs to, in either direction, or kNone.
   [[nodiscard]] uint32_t find(const FiveTuple& tuple) const noexcept;
-  /// Makes a session opened by this tuple; kNone if the table is full.
+  /// Adds a session opened by this tuple; kNone if the table is full.
   uint32_t add(const FiveTuple& tuple, uint64_t now) noexcept;
-  /// Notes a packet of a session and follows its state.
+  /// Updates a session's state and time for a packet.
   void touch(uint32_t index, const FiveTuple& tuple, uint8_t tcp_flags, uint64_t now) noexcept;
-  /// Ends sessions whose time is up: looks at a part of the table each time; all of it in about a
-  /// thousand calls.
+  /// Removes expired sessions: checks a part of the table each time; all of it in about a thousand
+  /// calls.
   void sweep(uint64_t now) noexcept;
-  /// Takes over all sessions of another table, as far as they fit.
-  void absorb(const SessionTable& other) noexcept;
+  /// Copies all sessions of another table that fit.
+  void copy_from(const SessionTable& other) noexcept;
 
   [[nodiscard]] const Session& operator[](uint32_t index) const noexcept {
     return sessions_[index];

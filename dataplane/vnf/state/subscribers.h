@@ -19,7 +19,7 @@ struct Subscriber {
   MacAddress mac{};  ///< learnt from what it sends
 };
 
-/// Two steps from tags to subscriber: a table by S-VID of tables by C-VID.
+/// Two-level look-up by tags: a table by S-VID of tables by C-VID.
 class SubscriberTable {
  public:
   static constexpr uint16_t kVids = 4096;

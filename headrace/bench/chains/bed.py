@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A switch with a source, a sink and as many pass VNFs as the longest chain needs.
+"""A switch with a source, a sink and enough pass VNFs for the longest chain.
 
-All are made once. For a chain only the rules change; what is not part of it is parked.
+All are started once. For each chain only the rules change; VNFs outside it are stopped.
 """
 
 import asyncio
@@ -21,21 +21,21 @@ VNF_MEMORY_MB = 48
 GROUP = "chain"
 SIZE = 64
 BURST = 32
-"""Packets that leave the source together: by ones, each would pay for a round over all ports."""
+"""The source's burst size; single packets would each cost a round over all ports."""
 LINKS_S = 0.5
-"""Seconds with traffic for links to be made or unmade, before VNFs are parked."""
+"""Seconds with traffic for links to be made or removed, before VNFs are stopped."""
 
 
 @dataclass(frozen=True)
 class Cycles:
-    """What the switch's worker has done so far: TSC cycles spent on packets, and their number."""
+    """Counters of the switch's worker: TSC cycles spent on packets, and their number."""
 
     busy: int
     packets: int
 
 
 async def cycles_of(system: OpenVSwitchLike) -> Cycles:
-    """Reads the worker."""
+    """Reads the worker's counters."""
     if isinstance(system, Headrace):
         workers = (await call(system.rundir / "headrace-switch.ctl", "cycles"))["workers"]
         return Cycles(
@@ -57,7 +57,7 @@ def parse_pmd(text: str) -> Cycles:
 
 
 class Bed:
-    """A switch and everything around it."""
+    """A switch with its VNFs."""
 
     def __init__(self, system: OpenVSwitchLike, vnfs: int, ports: str) -> None:
         """`ports` is the kind of the VNFs' ports: shm or vhost-user. Nothing is started."""
@@ -124,11 +124,11 @@ class Bed:
         return {"size": SIZE, "rate_pps": max(1, round(rate_pps)), "burst": BURST}
 
     async def load(self, rate_pps: float | None) -> None:
-        """Has the source send at a rate, or (None) as fast as it can."""
+        """Sets the source's rate; None: as fast as it can."""
         await self.source.reconfigure({"size": SIZE} if rate_pps is None else self._paced(rate_pps))
 
     async def chain(self, length: int, match: str) -> None:
-        """Makes the chain of that length, and parks the VNFs that are not in it."""
+        """Sets up a chain of this length, and stops the VNFs outside it."""
         self.resume()
         await self.load(1000.0)
         self.system.ofctl("del-flows")
@@ -139,23 +139,23 @@ class Bed:
             vnf.park()
 
     def everyone(self) -> Sequence[Vnf]:
-        """All VNFs, the ends included."""
+        """All VNFs, source and sink included."""
         return [self.source, self.sink, *self.vnfs]
 
     def resume(self) -> None:
-        """Lets the switch and all VNFs run."""
+        """Continues the switch and all VNFs."""
         self.system.resume()
         for vnf in self.everyone():
             vnf.resume()
 
     def park(self) -> None:
-        """Stops all, so that the cores are others'."""
+        """Stops all processes (SIGSTOP), so that they take no CPU time."""
         for vnf in self.everyone():
             vnf.park()
         self.system.park()
 
     async def stop(self) -> None:
-        """Ends all: the VNFs first, which wait for a word of their switch."""
+        """Terminates all processes: the VNFs first, which need the switch to detach."""
         if self.system.children:
             self.resume()
         await asyncio.gather(*(vnf.stop() for vnf in self.everyone()))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From windows to rows: cycles and rates by length, and how cycles grow with it."""
+"""Computes rows from windows: cycles and rates by length, and the growth of cycles with it."""
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +12,7 @@ THROUGH, DIRECT, OVS = "headrace", "headrace-direct", "ovs-dpdk"
 SUBJECTS = (THROUGH, DIRECT, OVS)
 KEPT = 0.9
 GROWTH = 0.05
-"""Part of the shortest chain's cycles: what a VNF more must be shown to cost less than."""
+"""Upper bound of the cost of an additional VNF, as a share of the shortest chain's cycles."""
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Sample:
 
     Attributes:
         cycles: busy cycles of the switch's worker for each packet at the sink, at the fixed load.
-        crossings: times that the worker received a packet, for each at the sink.
+        crossings: packets received by the worker for each packet at the sink.
         mpps: rate at the sink with the source unpaced.
     """
 
@@ -34,12 +34,12 @@ Samples = Mapping[tuple[str, int], Sequence[Sample]]
 
 
 def slope(lengths: Sequence[int], values: Sequence[float]) -> float:
-    """Least squares: by how much a value grows for each VNF more. Needs two different lengths."""
+    """The least-squares slope per additional VNF. Needs two different lengths."""
     return statistics.linear_regression(lengths, values).slope
 
 
 def oversubscribed(cores: int, length: int) -> str | None:
-    """Why a chain does not have a core for each of its programs, or None if it has."""
+    """The reason if there are fewer cores than programs in a chain, or None."""
     wanted = length + 3
     if cores >= wanted:
         return None
@@ -74,10 +74,10 @@ def rows_of(
 
 
 def _slope(subject: str, taken: Samples, failed: Mapping[str, str], lengths: Sequence[int]) -> Row:
-    """Growth of the cycles; with direct links there is to be none.
+    """The growth of the cycles, which should be none with direct links.
 
-    Met if the rounds show that a VNF more costs less than GROWTH of the shortest chain: noise does
-    not meet it, it hides it.
+    Met if the rounds' interval shows that an additional VNF costs less than GROWTH of the shortest
+    chain: noise widens the interval, so it can't make the goal met.
     """
     name = f"{subject} cycles for each VNF more"
     unit = "cycles/packet"
@@ -100,13 +100,13 @@ def _slope(subject: str, taken: Samples, failed: Mapping[str, str], lengths: Seq
 
 
 def _kept(taken: Samples, failed: Mapping[str, str], lengths: Sequence[int], cores: int) -> Row:
-    """What is left of the rate of the shortest chain in the longest, with direct links."""
+    """The rate of the longest chain relative to the shortest, with direct links."""
     name = f"{DIRECT} rate at {lengths[-1]} / at {lengths[0]}"
     if DIRECT in failed:
         return skipped(name, "ratio", failed[DIRECT], goal=KEPT)
     shared = oversubscribed(cores, lengths[-1])
     if shared is not None:
-        # Not a figure of the links: each VNF more takes its share of the one core.
+        # Not a property of the links: every additional VNF takes a share of the one core.
         return skipped(name, "ratio", shared).model_copy(update={"goal": KEPT})
     ends = zip(taken[DIRECT, lengths[-1]], taken[DIRECT, lengths[0]], strict=True)
     return row(name, [long.mpps / short.mpps for long, short in ends], "ratio", goal=KEPT)

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A chain as rules of a switch: which port leads to which."""
+"""The rules of a chain in a switch, from port to port."""
 
 from collections.abc import Sequence
 
 ENTRY, EXIT = 1, 2
 LENGTHS: Sequence[int] = (1, 2, 3, 5, 10)
 LONGEST = 30
-"""A group of shared memory has ports for no more, two each."""
+"""The maximum: a shared-memory group has ports for this many VNFs of two ports."""
 
 
 def port_in(vnf: int) -> int:
-    """Number of the port by which a VNF (from 0) gets packets."""
+    """Number of the port on which a VNF (from 0) receives."""
     return 10 + 2 * vnf
 
 
 def port_out(vnf: int) -> int:
-    """Number of the port by which it sends them."""
+    """Number of the port on which it sends."""
     return 11 + 2 * vnf
 
 
 def hops(length: int) -> list[tuple[int, int]]:
-    """From the entry through `length` VNFs to the exit: each port and the one that it leads to."""
+    """(input, output) ports of each rule from the entry through `length` VNFs to the exit."""
     stations = [(port_in(vnf), port_out(vnf)) for vnf in range(length)]
     sources = [ENTRY, *(out for _, out in stations)]
     targets = [*(into for into, _ in stations), EXIT]
@@ -28,13 +28,13 @@ def hops(length: int) -> list[tuple[int, int]]:
 
 
 def rules(length: int, *, match: str = "") -> list[str]:
-    """The chain in the words of ovs-ofctl; `match` is what the rules ask besides the port."""
+    """The chain in ovs-ofctl's syntax; `match` is added to the match on the port."""
     asked = f",{match}" if match else ""
     return [f"in_port={a}{asked},actions=output:{b}" for a, b in hops(length)]
 
 
 def parse_lengths(text: str) -> list[int]:
-    """Lengths from a list by comma, sorted, each once.
+    """Lengths from a comma-separated list, sorted, without duplicates.
 
     Raises:
         ValueError: one is not a number from 1 to 30, or there is none.

@@ -23,15 +23,15 @@ from headrace.machine.programs import ProgramMissing, find_program
 
 Say = Callable[[str], None]
 
-# With this the switch has to look into each packet, so that no direct link can be made of a rule.
+# With this match the switch must parse each packet, so no direct link is made for the rule.
 LOOK = "dl_type=0x0800"
 DIRECT_CROSSINGS = 2.5
-"""With direct links a packet is at the switch twice, however long the chain."""
+"""With direct links the switch receives each packet twice, whatever the chain's length."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How often and how long to look at each length and subject."""
+    """Number and duration of the windows per length and subject."""
 
     lengths: Sequence[int] = LENGTHS
     repeats: int = 5
@@ -93,7 +93,7 @@ async def _round(
             bed.park()
             if subject == DIRECT and length > 1 and sample.crossings > DIRECT_CROSSINGS:
                 failed[DIRECT] = (
-                    f"the switch made no direct links: packets were there {sample.crossings:.1f} "
+                    f"no direct links were made: the switch got each packet {sample.crossings:.1f} "
                     f"times in a chain of {length}"
                 )
                 continue
@@ -124,7 +124,7 @@ async def _sample(bed: Bed, plan: Plan) -> Sample:
 
 
 def manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
-    """What the figures were taken with, what they mean, and what shares a core."""
+    """The setup, the definitions, and what shares a core."""
     return {
         "machine": machine(),
         "versions": versions(),

@@ -18,13 +18,13 @@ class ChainError(Exception):
 
 
 def vhost_port(name: str, socket: Path) -> dict[str, Any]:
-    """A port that is the server of a switch's vhost-user client: packed ring, vectorised."""
+    """A virtio-user port, the server of a switch's vhost-user client: packed ring, vectorised."""
     options = "server=1,packed_vq=1,in_order=1,mrg_rxbuf=0,vectorized=1,queue_size=1024"
     return {"name": name, "devargs": f"net_virtio_user_{name},path={socket},{options}"}
 
 
 def shm_port(name: str, group: Path, port: str) -> dict[str, Any]:
-    """A port of a Headrace switch by shared memory."""
+    """A shared-memory port of a Headrace switch."""
     return {"name": name, "shm": {"socket": str(group), "port": port}}
 
 
@@ -58,12 +58,12 @@ class Vnf:
         }
 
     async def start(self, program: Path, function: dict[str, Any]) -> None:
-        """Starts it; ready() says when its peers are there."""
+        """Starts it; ready() waits for its peers."""
         self._configuration["function"] = function
         self._file.write_text(json.dumps(self._configuration))
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
-                # Ends with this process, however that ends.
+                # Killed when this process ends for any reason.
                 *("setpriv", "--pdeathsig", "KILL", str(program), self._function),
                 *("--config", str(self._file), "--ctl", str(self._ctl)),
                 stdout=log,
@@ -90,22 +90,22 @@ class Vnf:
             await asyncio.sleep(POLL_S)
 
     async def reconfigure(self, function: dict[str, Any]) -> None:
-        """Gives the running function another configuration."""
+        """Reloads the running function with another configuration."""
         self._configuration["function"] = function
         self._file.write_text(json.dumps(self._configuration))
         await call(self._ctl, "reload")
 
     async def packets(self) -> tuple[int, int]:
-        """Received and sent by all ports so far."""
+        """Packets received and sent on all ports so far."""
         ports = (await call(self._ctl, "counters"))["ports"].values()
         return sum(p["rx_packets"] for p in ports), sum(p["tx_packets"] for p in ports)
 
     def park(self) -> None:
-        """Takes no more of its core."""
+        """Stops it (SIGSTOP)."""
         self._signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Runs on."""
+        """Continues it (SIGCONT)."""
         self._signal(signal.SIGCONT)
 
     def _signal(self, number: signal.Signals) -> None:
@@ -116,7 +116,7 @@ class Vnf:
         return self._log.read_text(errors="replace")[-400:]
 
     async def stop(self) -> None:
-        """Ends it."""
+        """Terminates it."""
         if self._process is None or self._process.returncode is not None:
             return
         self.resume()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From windows to rows: rates of every kind and case, and Headrace's against the others'.
+"""Computes rows from windows: rates of all kinds and cases, and Headrace's relative to others.
 
-A rate is packets handed to the receiver. Where packets circulate (direct, ring), those that are not
-touched count both ways: both ends send and receive. Those that are touched count one way, as on any
-other kind: what goes back are empty buffers.
+A rate is packets received per second. Where packets circulate (direct, ring), untouched packets
+count in both directions, since both ends send and receive; touched ones count in one, as on any
+other kind, since only empty buffers return.
 """
 
 import statistics
@@ -32,7 +32,7 @@ def mpps(kind: Kind, case: Case, window: Window) -> float:
 
 
 def goal_of(kind: str, case: Case) -> float | None:
-    """What a rate should reach: the paper's figure, where nothing but numbers goes."""
+    """The goal of a rate: the paper's figure, for the kind that passes only numbers."""
     return PAPER_MPPS if kind == "direct" and not case.touch else None
 
 
@@ -49,9 +49,9 @@ def rates(kinds: Sequence[Kind], taken: Rates, failed: Mapping[str, str]) -> Ite
 
 
 def ratios(taken: Rates, failed: Mapping[str, str], *, whole: bool) -> Iterator[Row]:
-    """Headrace's rates over those that the goals name.
+    """Headrace's rates relative to those of the kinds in the goals.
 
-    `whole`: all kinds were asked for, so that each ratio must have a row, measured or skipped.
+    `whole`: all kinds were selected, so each ratio must have a row, measured or skipped.
     """
     for size in SIZES:
         case = Case(size, touch=False)
@@ -72,7 +72,7 @@ def _ratio(
     failed: Mapping[str, str],
     whole: bool,
 ) -> Iterator[Row]:
-    """The ratio to the best of others, round by round."""
+    """The ratio to the best of the others, round by round."""
     measured = [other for other in others if (other, case) in taken]
     name = f"{ours}/{others[0] if len(others) == 1 else 'best of memif and vhost-user'} {case.name}"
     if not measured or (ours, case) not in taken:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kinds of channel, each at the setting at which it is fastest, and what is asked of them."""
+"""The kinds of channel, each in its fastest setting, and the cases measured on them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ SIZES = (64, 700, 1500)
 
 
 class Network(StrEnum):
-    """What the kernel has to do with a kind."""
+    """The kernel networking that a kind uses."""
 
     NONE = "none"
     VETH = "veth"
@@ -26,9 +26,9 @@ class Kind:
 
     Attributes:
         name: as rows are named.
-        setting: what was chosen, in words.
+        setting: description of the settings.
         arguments: of headrace-channel; `{dir}` is a directory of the run.
-        network: what must be made for it in the kernel.
+        network: kernel interfaces to create for it.
         switch_ports: kind of the two ports at a Headrace switch between the ends; "" without one.
         circulates: the consumer sends buffers back by the same channel, so packets go both ways.
         links: rules join the two ports both ways, so that the switch makes direct links; it is
@@ -46,7 +46,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Case:
-    """What is asked of a kind."""
+    """A case measured on a kind."""
 
     size: int
     touch: bool
@@ -86,7 +86,7 @@ def _memif(role: str, options: str = "", socket: str = "memif", number: int = 0)
 KINDS: Sequence[Kind] = (
     Kind(
         "veth",
-        "AF_PACKET with mapped rings at both ends, past the queueing discipline",
+        "AF_PACKET with mapped rings at both ends, bypassing the queueing discipline",
         _devices(
             _AF_PACKET.replace("{n}", "0").replace("{iface}", "hrchan0"),
             _AF_PACKET.replace("{n}", "1").replace("{iface}", "hrchan1"),
@@ -128,8 +128,8 @@ KINDS: Sequence[Kind] = (
     ),
     Kind(
         "direct",
-        "two shm ports that headrace-switch joins by a direct link each way, 1024 buffers under "
-        "way; the switch is stopped once the links are made",
+        "two shm ports that headrace-switch joins by a direct link each way, 1024 buffers in "
+        "circulation; the switch is stopped once the links are made",
         ("shm", *_SHM_PORTS),
         switch_ports="shm",
         circulates=True,
@@ -137,25 +137,25 @@ KINDS: Sequence[Kind] = (
     ),
     Kind(
         "ring",
-        "a bare ring of numbers each way, 1024 buffers under way",
+        "a bare ring of numbers each way, 1024 buffers in circulation",
         ("ring",),
         circulates=True,
     ),
     Kind(
         "ring-one-way",
-        "a bare ring of numbers that nothing comes back from, and no packets behind them",
+        "a bare ring of numbers, without packets and without a return ring",
         ("ring", "--one-way"),
     ),
 )
 
 
 def cases_of(kind: Kind) -> Sequence[Case]:
-    """All cases; of numbers alone, one."""
+    """All cases; only one for a ring without packets."""
     return CASES[:1] if "--one-way" in kind.arguments else CASES
 
 
 def chosen(only: str) -> list[Kind]:
-    """The kinds whose name holds one of the words of `only` (by comma); all without any.
+    """The kinds whose name contains a word of `only` (comma-separated); all if it is empty.
 
     Raises:
         ValueError: none does; the text lists all.
@@ -164,5 +164,5 @@ def chosen(only: str) -> list[Kind]:
     found = [kind for kind in KINDS if not words or any(word in kind.name for word in words)]
     if not found:
         names = ", ".join(kind.name for kind in KINDS)
-        raise ValueError(f"no kind of channel holds {only!r}; there are: {names}")
+        raise ValueError(f"no kind of channel contains {only!r}; known: {names}")
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What some kinds need of the kernel, in network namespaces that end with the ends' processes."""
+"""Kernel interfaces of some kinds, in network namespaces that end with the ends' processes."""
 
 import asyncio
 
@@ -22,12 +22,12 @@ async def _inside(pid: int, *words: str) -> None:
 
 
 async def _up(pid: int, interface: str) -> None:
-    # Without addresses of its own the kernel has nothing to say on it.
+    # Without an IPv6 address the kernel sends nothing on the interface.
     await _inside(pid, "ip", "link", "set", "dev", interface, "addrgenmode", "none", "up")
 
 
 async def before_open(network: Network, ends: Forked) -> None:
-    """Makes what must be there when the devices are opened."""
+    """Creates interfaces that must exist when the devices are opened."""
     if network is Network.VETH:
         near, far = INTERFACES
         await _inside(
@@ -40,7 +40,7 @@ async def before_open(network: Network, ends: Forked) -> None:
 
 
 async def after_open(network: Network, ends: Forked) -> None:
-    """Joins what the devices have made."""
+    """Connects the interfaces that the devices have created."""
     if network is Network.BRIDGE:
         pid = ends.producer
         await _inside(pid, "ip", "link", "add", "hrchanbr", "type", "bridge", "mcast_snooping", "0")
@@ -51,7 +51,7 @@ async def after_open(network: Network, ends: Forked) -> None:
 
 
 def arguments(network: Network) -> tuple[str, ...]:
-    """How headrace-channel is told in which network namespaces its ends live."""
+    """headrace-channel's arguments that select the network namespaces of its ends."""
     if network is Network.VETH:
         return ("--networks", "apart")
     return ("--networks", "together") if network is Network.BRIDGE else ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""headrace-channel: two processes and a channel between them, as this side drives it."""
+"""The client of headrace-channel, which runs two processes with a channel between them."""
 
 import asyncio
 import json
@@ -28,13 +28,13 @@ class Forked(BaseModel):
 
 
 class Window(BaseModel):
-    """What went through a channel in one window.
+    """The traffic of a channel in one window.
 
     Attributes:
         packets: received with the length that was sent.
         sent: by the producer; where packets circulate, as many as came back to it.
-        foreign: received with another length: the kernel's own, or those of the window before.
-        corrupt: received with a payload that was not written.
+        foreign: received with another length: sent by the kernel, or in the previous window.
+        corrupt: received with a wrong payload.
         seconds: length of the window.
     """
 
@@ -49,14 +49,14 @@ class Channel:
     """A running headrace-channel; use as an asynchronous context manager."""
 
     def __init__(self, program: Path, arguments: Sequence[str], log: Path) -> None:
-        """Nothing is started; `log` takes what it writes to stderr."""
+        """Nothing is started; its stderr is written to `log`."""
         self._command = [str(program), *arguments]
         self._log = log
         self._process: asyncio.subprocess.Process | None = None
         self.ends = Forked(producer=0, consumer=0)
 
     async def __aenter__(self) -> Self:
-        """Starts it; its ends are forked and have opened nothing."""
+        """Starts it; its ends are forked but have not opened the channel."""
         with self._log.open("wb") as log:
             self._process = await asyncio.create_subprocess_exec(
                 *self._command,
@@ -72,7 +72,7 @@ class Channel:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Ends it and its ends."""
+        """Terminates it and its ends."""
         await self._end()
 
     async def open(self) -> None:
@@ -80,7 +80,7 @@ class Channel:
         await self._ask({"do": "open"})
 
     async def measure(self, case: Case, seconds: float, settle_s: float) -> Window:
-        """One window, after `settle_s` of traffic that does not count."""
+        """Measures one window, after `settle_s` of traffic that does not count."""
         wish = {
             "do": "measure",
             "length": case.size - FCS,

@@ -25,7 +25,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How often and how long to look at each kind and case."""
+    """Number and duration of the windows per kind and case."""
 
     repeats: int = 5
     window_s: float = 0.3
@@ -33,7 +33,7 @@ class Plan:
 
 
 def find_channel_program() -> Path:
-    """headrace-channel, beside the other programs of the build; ChannelError with the remedy."""
+    """The path of headrace-channel in the build; ChannelError with the remedy if it is missing."""
     try:
         found = find_program("headrace-switch").parents[1] / "channel" / "headrace-channel"
     except ProgramMissing as error:
@@ -44,7 +44,7 @@ def find_channel_program() -> Path:
 
 
 def cores(kind: Kind) -> tuple[int, int]:
-    """Those of producer and consumer: a switch that forwards has the second for itself."""
+    """The cores of producer and consumer: a forwarding switch has the second one to itself."""
     shared = kind.switch_ports and not kind.links
     return (PRODUCER_CORE, PRODUCER_CORE if shared else CONSUMER_CORE)
 
@@ -88,15 +88,15 @@ async def _round(
 
 
 def check(kind: Kind, case: Case, window: Window) -> None:
-    """Whether the window is a figure of what was meant to be measured.
+    """Checks that the window is valid.
 
     Raises:
-        ChannelError: nothing came through, or not what was sent.
+        ChannelError: no packets arrived, or others than were sent.
     """
     if window.packets == 0:
-        raise ChannelError(f"{case.name}: no packets came through ({window.sent} were sent)")
+        raise ChannelError(f"{case.name}: no packets arrived ({window.sent} were sent)")
     if window.corrupt > 0:
-        raise ChannelError(f"{case.name}: {window.corrupt} packets came through damaged")
+        raise ChannelError(f"{case.name}: {window.corrupt} packets arrived corrupted")
     if window.foreign > window.packets // 2:
         raise ChannelError(f"{case.name}: {window.foreign} packets had another length")
 
@@ -104,10 +104,10 @@ def check(kind: Kind, case: Case, window: Window) -> None:
 async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], dict[str, Any]]:
     """Measures the kinds in turn, and again for each repeat.
 
-    A kind that can't be measured is skipped with its reason; what was asked of it is not met.
+    A kind that can't be measured is skipped with its reason; its goals are not met.
 
     Raises:
-        ChannelError, PeerError: what all need is missing, or the switch could not be set up.
+        ChannelError, PeerError: a common requirement is missing, or the switch could not be set up.
     """
     program = find_channel_program()
     priority = raise_priority()
@@ -139,7 +139,7 @@ async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], d
 
 
 def manifest(plan: Plan, kinds: Sequence[Kind], priority: str) -> dict[str, Any]:
-    """What the figures were taken with, what they mean, and what shares a core."""
+    """The setup, the definitions, and what shares a core."""
     return {
         "machine": machine(),
         "versions": versions(),

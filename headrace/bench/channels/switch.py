@@ -9,8 +9,8 @@ from headrace.machine.programs import find_program
 
 PRODUCER, CONSUMER = 1, 2
 GROUP = "channel"
-# The EtherType of the producer's frames. A rule that names it sends on only what it matches, so
-# that the switch has to look: no direct link can be made of it.
+# The EtherType of the producer's frames. A rule that matches it forwards only a part of the port's
+# traffic, so the switch must parse packets and makes no direct link.
 THROUGH = (f"in_port={PRODUCER},dl_type=0x88b5,actions=output:{CONSUMER}",)
 LINKS = (
     f"in_port={PRODUCER},actions=output:{CONSUMER}",
@@ -19,19 +19,19 @@ LINKS = (
 
 
 class Switch:
-    """One switch for all rounds, parked whenever it is not measured."""
+    """One switch for all rounds, stopped while it is not measured."""
 
     def __init__(self, where: Place) -> None:
-        """Nothing is started; `where` has the core of its worker."""
+        """Nothing is started; `where` gives its worker's core."""
         self._system = Headrace(where, find_program("headrace-switch"))
 
     @property
     def group_socket(self) -> Path:
-        """Where VNFs of the group attach."""
+        """The socket at which VNFs of the group attach."""
         return self._system.rundir / f"{GROUP}.shm"
 
     def join(self, kind: str, folder: Path, *, links: bool) -> None:
-        """Makes the two ports of a kind and the rules, and lets the switch run."""
+        """Creates the two ports of a kind and the rules, and continues the switch."""
         if self._system.children:
             self._system.resume()
         else:
@@ -49,9 +49,9 @@ class Switch:
         self._system.ofctl("add-flows", "-", stdin="\n".join(rules) + "\n")
 
     def park(self) -> None:
-        """Leaves the core to others."""
+        """Stops it (SIGSTOP)."""
         self._system.park()
 
     def stop(self) -> None:
-        """Ends it."""
+        """Terminates it."""
         self._system.stop()

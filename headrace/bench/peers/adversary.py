@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Traffic made against caches and tuple spaces: what is left of the honest flows.
+"""Adversarial traffic against caches and tuple spaces: the goodput of the honest flows.
 
-Each attack is a table and two sets of frames for it: honest ones alone, and the same with attack
-frames mixed in at a stated share. Attack frames are dropped by the table, so the sink's rate is
-the honest goodput.
+Each attack is a table and two sets of frames for it: only honest ones, and the same with a stated
+share of attack frames. The table drops attack frames, so the sink's rate is the honest goodput.
 
-What "kept" means. The source is unpaced: the worker is at its capacity, which all packets that come
-in share, so an attack packet takes the place of an honest one whatever it costs. That share is no
+Definition of "kept". The source is unpaced: the worker's capacity is shared by all incoming
+packets, so an attack packet takes the place of an honest one whatever it costs. This share is not a
 weakness of a switch and is left out: kept = goodput under attack / (goodput before x (1 - share)).
-It is 1 for a switch to which an attack packet is a packet like others; each attack packet that
-costs as much as k honest ones at a share s lowers it to 1 / (1 + s (k - 1)). Both sets have the
-same number of frames, so that they cost the source the same (its frames come from memory).
+It is 1 if an attack packet costs as much as an honest one; if it costs as much as k honest ones, at
+a share s, it is 1 / (1 + s (k - 1)). Both sets have the same number of frames, so that they cost
+the source the same (its frames come from memory).
 
-A few percent are less than what a shared machine's speed changes by from second to second. So the
-windows are short and many, the two sets take turns, and the median of the pairs has an interval.
+The speed of a shared machine varies by more than a few percent from second to second. So windows
+are short and many, the two sets alternate, and the median of the pairs is given with an interval.
 
 Source: Csikor et al., "Tuple Space Explosion", CoNEXT 2019 (CVE-2019-25076).
 """
@@ -29,7 +28,7 @@ from headrace.bench.peers.cases.case import ROUTER_MAC, SEED, SENDER_MAC, SINK, 
 from headrace.bench.peers.frames import Bytes
 
 HONEST_FLOWS = 100
-FILLING_S = 2.0  # how long an attack may fill what it fills before anything is measured
+FILLING_S = 2.0  # time for an attack to fill caches and tables before the first window
 ALLOWED_SOURCE = int(ipaddress.IPv4Address("10.0.0.1"))
 ALLOWED_UDP_SRC = 12345
 ALLOWED_UDP_DST = 80
@@ -46,7 +45,7 @@ class Attack:
     goal: float = 0.95
 
     def honest_case(self) -> Case:
-        """The honest frames alone, as many as in the attack."""
+        """Honest frames only, as many as there are frames in the attack."""
 
         def alone() -> Bytes:
             count = round(len(self.hostile()) / self.share)
@@ -55,7 +54,7 @@ class Attack:
         return Case(self.name, HONEST_FLOWS, self.rules, alone, None)
 
     def attacked_case(self) -> Case:
-        """The honest frames with the attacker's among them."""
+        """Honest frames mixed with the attacker's."""
 
         def mixed() -> Bytes:
             return mix(_honest(), self.hostile(), self.share)
@@ -64,7 +63,7 @@ class Attack:
 
 
 def mix(honest: Bytes, hostile: Bytes, share: float) -> Bytes:
-    """All hostile frames once, each after as many honest ones as make it `share` of the whole."""
+    """All hostile frames once, each after enough honest ones to make its share `share`."""
     spacing = round(1 / share) - 1
     fill = np.resize(np.arange(len(honest)), len(hostile) * spacing)
     rows = honest[fill].reshape(len(hostile), spacing, -1)
@@ -126,7 +125,7 @@ def _many_masks_rules() -> list[str]:
 
 
 def _random_frames(count: int) -> Bytes:
-    """Every packet another flow that no allow rule knows."""
+    """Every packet is another flow, which no allow rule matches."""
     random = np.random.default_rng(SEED)
     return _udp(
         random.integers(1 << 24, 223 << 24, count),

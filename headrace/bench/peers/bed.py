@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where switches are compared: cores, a run directory with the source, the switches started."""
+"""The environment of a comparison: cores, a run directory with the source, running switches."""
 
 import os
 import tempfile
@@ -21,14 +21,14 @@ MEMORY_MB = 512
 
 @contextmanager
 def on_the_control_core() -> Iterator[None]:
-    """Keeps this command, and what it starts, off the worker's core for as long as it lasts.
+    """A context in which this command and its children don't run on the worker's core.
 
-    Else the tools that it calls would take turns with the worker that is measured. The switches
-    pin their workers themselves.
+    Otherwise the tools that it calls would compete with the measured worker. The switches pin their
+    workers themselves.
     """
     before = os.sched_getaffinity(0)
     if not {CONTROL_CORE, WORKER_CORE} <= before:
-        raise PeerError("comparing switches needs cores 0 and 1: the rest's, and the worker's")
+        raise PeerError("comparing switches needs core 1 for the worker, and core 0 for all else")
     os.sched_setaffinity(0, {CONTROL_CORE})
     try:
         yield
@@ -37,7 +37,7 @@ def on_the_control_core() -> Iterator[None]:
 
 
 def switch_program() -> Path:
-    """headrace-switch, where all commands take it from; PeerError with the remedy."""
+    """The default headrace-switch; PeerError with the remedy if it is missing."""
     try:
         return find_program("headrace-switch")
     except ProgramMissing as error:
@@ -45,7 +45,7 @@ def switch_program() -> Path:
 
 
 def flow_source(program: Path) -> Path:
-    """The plugin, in the build that this headrace-switch is of; PeerError with the remedy."""
+    """The plugin of the same build; PeerError with the remedy if it is missing."""
     plugin = program.parent.parent / "flowsource" / "libheadrace-flowsource.so"
     if not plugin.exists():
         raise PeerError(f"{plugin} is missing; run `make build`")
@@ -54,9 +54,9 @@ def flow_source(program: Path) -> Path:
 
 @contextmanager
 def place(program: Path | None = None) -> Iterator[Place]:
-    """A run directory with the flow source, removed afterwards; PeerError with the remedy.
+    """A run directory with the flow source, removed afterwards; PeerError if it can't be created.
 
-    The source is that of the build of `program`, or of the one that all commands take.
+    The source is that of `program`'s build, or of the default build.
     """
     plugin = flow_source(switch_program() if program is None else program)
     if os.geteuid() != 0:
@@ -75,7 +75,7 @@ def place(program: Path | None = None) -> Iterator[Place]:
 
 @contextmanager
 def running(where: Place, *, with_l3fwd: bool) -> Iterator[list[System]]:
-    """Headrace, OVS-DPDK and perhaps l3fwd, the switches started; all ended afterwards."""
+    """Headrace, OVS-DPDK and optionally l3fwd, with the switches started; terminated afterwards."""
     with started([Headrace(where, switch_program()), OvsDpdk(where)]) as switches:
         systems: list[System] = list(switches)
         with ExitStack() as stack:
@@ -87,7 +87,7 @@ def running(where: Place, *, with_l3fwd: bool) -> Iterator[list[System]]:
 
 @contextmanager
 def started(switches: Sequence[Headrace | OvsDpdk]) -> Iterator[Sequence[Headrace | OvsDpdk]]:
-    """The switches, started and parked; ended afterwards."""
+    """Starts the switches and stops them by SIGSTOP; terminates them afterwards."""
     with ExitStack() as stack:
         for switch in switches:
             stack.callback(switch.stop)
@@ -97,7 +97,7 @@ def started(switches: Sequence[Headrace | OvsDpdk]) -> Iterator[Sequence[Headrac
 
 
 def manifest(plan: Plan) -> dict[str, Any]:
-    """What the figures were taken with and what shares a core."""
+    """The setup, and what shares a core."""
     return {
         "machine": machine(),
         "versions": versions(),

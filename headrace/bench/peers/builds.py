@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench builds`: two builds of headrace-switch on the cases of `bench peers`.
+"""`headrace bench builds`: compares two builds of headrace-switch on the cases of `bench peers`.
 
-Both run at once, one of them stopped at any time. Pairs of short windows are taken in the order
-A B, B A, so that what the machine does at the moment, and any drift, is shared by both. A ratio is
-the median of the pairs' ratios; its interval is that of the order statistics.
+Both are started, and one of them is stopped at any time. Pairs of short windows are taken in the
+order A B, B A, so that disturbances and drift affect both equally. A ratio is the median of the
+pairs' ratios, with an interval by order statistics.
 """
 
 import hashlib
@@ -26,13 +26,13 @@ from headrace.results.statistics import INTERVAL_FROM, median_interval
 
 @dataclass(frozen=True)
 class Build:
-    """A folder of programs, and the vector instructions that its switch is to use."""
+    """A folder of programs, and the vector instructions used by its switch."""
 
     folder: Path
     simd: str = "auto"
 
     def program(self) -> Path:
-        """headrace-switch in the folder, or in a build folder's place for it; or PeerError."""
+        """headrace-switch in the folder or in its dataplane/apps; PeerError if it is in neither."""
         for folder in (self.folder, self.folder / "dataplane" / "apps"):
             program = folder / "headrace-switch"
             if program.is_file() and os.access(program, os.X_OK):
@@ -40,7 +40,7 @@ class Build:
         raise PeerError(f"no headrace-switch in {self.folder} or its dataplane/apps")
 
     def about(self) -> dict[str, str]:
-        """What the manifest says of it."""
+        """Its entry in the manifest."""
         program = self.program()
         digest = hashlib.sha256(program.read_bytes()).hexdigest()
         return {"program": str(program), "sha256": digest, "simd": self.simd}
@@ -54,7 +54,7 @@ def plan_of(pairs: int, seconds: float) -> Plan:
 def run_builds(
     before: Build, after: Build, plan: Plan, only: str, goal: float, say: Callable[[str], None]
 ) -> tuple[list[Row], dict[str, Any]]:
-    """Rates of both, losses, and after/before, of the cases that `only` chooses."""
+    """Rates and losses of both, and after/before, for the cases that `only` selects."""
     chosen = chosen_cases(only)
     rows: list[Row] = []
     with place(after.program()) as where:

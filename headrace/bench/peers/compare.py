@@ -11,12 +11,12 @@ from headrace.bench.peers.cases.case import Case
 from headrace.bench.peers.switches import OpenVSwitchLike
 from headrace.bench.peers.systems import PeerError, Place, System
 
-TOLD_S = 10.0  # a set-up that takes longer is told
+TOLD_S = 10.0  # a longer set-up is reported
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How long and how often to look."""
+    """Duration and number of windows."""
 
     repeats: int = 7
     window_s: float = 0.8
@@ -27,19 +27,19 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One system's windows on one case, in packets per second; or why there are none."""
+    """One system's windows on one case, in packets per second, or the reason for none."""
 
     system: str
     setting: str
     pps: list[float]
     skipped: str | None = None
-    account: Account | None = None  # of a window after those, by which losses are told
+    account: Account | None = None  # of an additional window, for losses
 
 
 def measure(system: System, settle_s: float, window_s: float) -> float:
-    """Packets per second into the sink over one window; the others are parked.
+    """Packets per second into the sink over one window; the other systems are stopped.
 
-    A reading's time is taken in the middle of the request that reads it.
+    The time of a reading is the middle of its request.
     """
     system.resume()
     time.sleep(settle_s)
@@ -78,11 +78,11 @@ def compare(
     plan: Plan,
     say: Callable[[str], None],
 ) -> list[Outcome]:
-    """Runs one case on all systems that can take part, window by window in turn.
+    """Runs one case on all systems that support it, window by window in turn.
 
-    Turns are in the order A B, B A: a drift of the machine makes neither better. Every system's
-    first window is thrown away. One that can't be set up, or lets nothing through, is skipped with
-    the reason.
+    The order is A B, B A, so that a drift of the machine favours neither. Every system's first
+    window is discarded. A system that can't be set up, or forwards nothing, is skipped with the
+    reason.
     """
     source = Source(case, place)
     ready: list[tuple[System, str]] = []
@@ -97,7 +97,7 @@ def compare(
             say(f"{case.name}: {system.name} can't be measured: {reason}")
             if system.children:
                 system.park()
-    # One window that does not count: starting l3fwd takes seconds, in which the others were parked.
+    # One discarded window: starting l3fwd takes seconds, in which the others were stopped.
     for system, _ in ready:
         measure(system, plan.settle_s, plan.probe_s)
     windows: dict[str, list[float]] = {system.name: [] for system, _ in ready}
@@ -139,7 +139,7 @@ def _set_up(
 
 
 def _account(system: System, case: Case, source: Source, plan: Plan) -> Account | None:
-    """What becomes of the packets of one more window; None of a system that doesn't say."""
+    """Accounts for an additional window; None for a system without the counters."""
     if not isinstance(system, OpenVSwitchLike):
         return None
     system.resume()
@@ -150,5 +150,5 @@ def _account(system: System, case: Case, source: Source, plan: Plan) -> Account 
 
 
 def ratios(ours: Outcome, theirs: Outcome) -> list[float]:
-    """Pair by pair, in the order of the windows."""
+    """The ratios of pairs, in the order of the windows."""
     return [a / b for a, b in zip(ours.pps, theirs.pps, strict=True)]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From windows to the rows of `headrace bench peers`: rates, ratios, cycles, flatness.
+"""Computes the rows of `headrace bench peers` from windows: rates, ratios, cycles, flatness.
 
 Cycles and machines. A TSC cycle is a unit of time, not of work. The published figures of VPP and of
-an OVS built for its very processor come from a machine of this kind whose counter runs at 2.0 GHz
-while its core ran at about 2.7 GHz. So the cycles of one machine are not those of another; what is
-compared is said in two ways: TSC cycles as counted here, against the goal as it stands (the
-stricter reading wherever this counter is the faster), and the same time in cycles of a 2.0 GHz
-counter, for comparison beside the published figure.
+an OVS built for that processor come from such a machine whose counter runs at 2.0 GHz, while its
+core ran at about 2.7 GHz. So the cycles of different machines are not comparable; they are given in
+two forms: TSC cycles of this machine, compared with the goal (stricter if this counter is faster),
+and the same time in cycles of a 2.0 GHz counter, for comparison with the published figure.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -29,7 +28,7 @@ CYCLES = (
 
 
 def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
-    """Every system's rate, our cycles and time per packet, our ratio to each peer."""
+    """Every system's rate, Headrace's cycles and time per packet, and its ratio to each peer."""
     for outcome in outcomes.values():
         name = f"{case.name} {outcome.system}"
         if outcome.skipped is not None:
@@ -54,7 +53,7 @@ def rows_of(case: Case, outcomes: Mapping[str, Outcome]) -> Iterator[Row]:
 
 
 def arrivals(name: str, outcome: Outcome, case: Case) -> Iterator[Row]:
-    """What the sinks never got of a window; what went elsewhere, as flooded packets do."""
+    """Packets of a window that the sinks did not get, and packets that bystanders got (flooded)."""
     account = outcome.account
     if account is None:
         return
@@ -88,9 +87,9 @@ def _cycles(case: str, ours: Outcome, published: Published | None) -> Iterator[R
 
 
 def flatness(rows: Sequence[Row], *, whole: bool) -> Iterator[Row]:
-    """What is left of our own rate from 1 flow to 500k: the goal is more than two thirds.
+    """Headrace's rate with 500k flows relative to 1 flow: the goal is more than two thirds.
 
-    `whole`: all cases were asked for, so that the row must be there.
+    `whole`: all cases were selected, so the row is mandatory.
     """
     name = "l3 headrace 500k flows / 1 flow"
     one = _rate(rows, "l3-1prefix-1flows")

@@ -16,7 +16,7 @@ MAGIC = b"HRFRAMES"
 ETHERNET_IPV4_UDP = 42
 ETHERNET_IPV6_UDP = 62
 ETHERNET_IPV6_TCP = 74
-MINIMUM = 60  # octets of the least frame, without FCS
+MINIMUM = 60  # octets of a minimum frame, without FCS
 
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
@@ -73,7 +73,7 @@ def udp_checksums(frames: Bytes) -> Bytes:
 def _ethernet(
     count: int, length: int, eth_dst: Bytes | bytes, eth_src: Bytes | bytes, ethertype: int
 ) -> Bytes:
-    """Frames with an Ethernet header and zeros behind it."""
+    """Frames with an Ethernet header followed by zeros."""
     frames = np.zeros((count, length), dtype=np.uint8)
     for octets, address in ((slice(0, 6), eth_dst), (slice(6, 12), eth_src)):
         rows = np.frombuffer(address, np.uint8) if isinstance(address, bytes) else address
@@ -95,8 +95,8 @@ def udp_frames(
 ) -> Bytes:
     """Ethernet/IPv4/UDP frames, one row each; `length` octets without FCS (60 is "64 bytes").
 
-    MAC addresses are one for all or one row per frame, IPv4's are host-order numbers. With
-    another IPv4 `protocol`, what follows the IPv4 header is the caller's to fill.
+    MAC addresses are one for all or one row per frame; IPv4's are host-order numbers. With another
+    IPv4 `protocol`, the caller fills in what follows the IPv4 header.
     """
     count = len(ipv4_dst)
     frames = _ethernet(count, length, eth_dst, eth_src, 0x0800)
@@ -125,8 +125,8 @@ def ipv6_frames(
 ) -> Bytes:
     """Ethernet/IPv6/UDP frames of at least 62 octets, one row each.
 
-    IPv6 addresses are rows of 16 octets. With another `next_header`, what follows the IPv6 header
-    is the caller's to fill; the UDP checksum is made up: switches leave it alone.
+    IPv6 addresses are rows of 16 octets. With another `next_header`, the caller fills in what
+    follows the IPv6 header. The UDP checksum is arbitrary: switches don't check it.
     """
     count = len(ipv6_dst)
     frames = _ethernet(count, length, eth_dst, eth_src, 0x86DD)
@@ -140,7 +140,7 @@ def ipv6_frames(
 
 
 def vlan_tagged(untagged: Bytes, vids: Words) -> Bytes:
-    """The frames with an 802.1Q tag each, behind the MAC addresses: 4 octets longer."""
+    """The frames with an 802.1Q tag after the MAC addresses: 4 octets longer."""
     tags = np.concatenate(
         [np.tile(np.array([0x81, 0x00], np.uint8), (len(vids), 1)), be16(vids)], axis=1
     )
@@ -157,7 +157,7 @@ def vxlan_frames(
     ipv4_dst: Words,
     udp_src: Words,
 ) -> Bytes:
-    """`inner` frames behind Ethernet/IPv4/UDP/VXLAN headers (RFC 7348), one row each."""
+    """`inner` frames with Ethernet/IPv4/UDP/VXLAN headers (RFC 7348), one row each."""
     count, carried = inner.shape
     outer = udp_frames(
         eth_dst=eth_dst,
@@ -176,9 +176,9 @@ def vxlan_frames(
 
 
 def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = None) -> None:
-    """Writes a frames file, or replaces it at once: a device that serves it goes over to it.
+    """Writes or atomically replaces a frames file; a device that uses it switches to the new one.
 
-    With `lengths`, that many octets of each frame are served instead of all.
+    With `lengths`, only that many octets of each frame are used.
     """
     count, length = frames.shape
     stride = -(-length // 64) * 64
@@ -192,20 +192,20 @@ def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = No
 
 
 def serve(path: Path, prepared: Path) -> None:
-    """Replaces a frames file at once by one that write() has prepared beside it."""
+    """Atomically replaces a frames file by one that write() has prepared in the same folder."""
     new = path.with_suffix(".new")
     new.hardlink_to(prepared)
     new.rename(path)
-    # Renaming does nothing between two names of one file: it was served already.
+    # Renaming does nothing if both names refer to one file: then it is in use already.
     new.unlink(missing_ok=True)
 
 
 def close(path: Path) -> None:
-    """Closes the source of a frames file: its device hands out nothing until write()."""
+    """Closes the source of a frames file: its device generates no frames until write()."""
     write(path, np.zeros((0, MINIMUM), dtype=np.uint8))
 
 
 def served(flow_dir: Path, device: str, pid: int) -> int:
-    """Frames that a device of a process has handed out so far."""
+    """Frames that a device of a process has generated so far."""
     counts = np.fromfile(flow_dir / f"{device}.{pid}.served", dtype=np.uint64)
     return int(counts.sum())

@@ -24,7 +24,7 @@ class L3fwd(System):
     name = "l3fwd"
 
     def takes(self, case: Case) -> bool:
-        """It routes, and nothing else."""
+        """Routing cases only."""
         return case.routes is not None
 
     def build(self) -> Path:
@@ -33,11 +33,11 @@ class L3fwd(System):
             raise Missing("DPDK's l3fwd example is not installed (Debian package dpdk-doc)")
         folder = self.rundir / "l3fwd"
         if not folder.exists():
-            # The example includes headers from its neighbor `common`.
+            # The example includes headers from the sibling folder `common`.
             shutil.copytree(L3FWD_SOURCE.parent / "common", self.rundir / "common")
             shutil.copytree(L3FWD_SOURCE, folder)
             main = folder / "main.c"
-            # net_null offers no checksum offload, and l3fwd insists on asking for it.
+            # net_null offers no checksum offload, which l3fwd requests unconditionally.
             main.write_text(main.read_text().replace("= RTE_ETH_RX_OFFLOAD_CHECKSUM", "= 0"))
             source = folder / "l3fwd_lpm.c"
             text = source.read_text()
@@ -48,7 +48,7 @@ class L3fwd(System):
         return folder / "build" / "l3fwd"
 
     def load(self, case: Case) -> None:
-        """Starts l3fwd anew with the case's routes: it reads them only at its start."""
+        """Restarts l3fwd with the case's routes, which it reads only at its start."""
         assert case.routes is not None
         self.stop()
         rules = self.rundir / "ipv4.rules"

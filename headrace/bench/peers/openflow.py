@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A bare OpenFlow 1.3 session for benchmarks: prepared messages out, barriers and errors in.
 
-Messages are prepared as bytes before the clock starts, so that what is timed is the switch.
+Messages are encoded before the clock starts, so that only the switch is timed.
 
 Source: OpenFlow Switch Specification 1.3.5, sections 7.1, 7.3.4 and A.3; bundles: ONF EXT-230.
 """
@@ -35,7 +35,7 @@ class Session:
     """A session on a bridge's management socket; a context manager."""
 
     def __init__(self, management: Path) -> None:
-        """Connects and says hello."""
+        """Connects and exchanges hello messages."""
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(120)
         self.connection.connect(str(management))
@@ -58,11 +58,11 @@ class Session:
         self.connection.close()
 
     def send(self, prepared: bytes) -> None:
-        """Sends messages as they are."""
+        """Sends encoded messages."""
         self.connection.sendall(prepared)
 
     def barrier(self) -> None:
-        """Waits until all that was sent is done; Refused if any of it was."""
+        """Waits until all sent messages are processed; Refused if any was rejected."""
         self.xid += 1
         self.send(message(BARRIER_REQUEST, b"", self.xid))
         self.wait(BARRIER_REPLY)
@@ -80,7 +80,7 @@ class Session:
         return int(received), int(sent)
 
     def wait(self, awaited: int) -> bytes:
-        """The body of the next message of this type; echoes are answered on the way."""
+        """The body of the next message of this type; echo requests are answered meanwhile."""
         while True:
             header = self.reader.read(8)
             if len(header) < 8:
@@ -155,7 +155,7 @@ def _output(port: int) -> bytes:
 
 
 def packet_out(in_port: int, output: int, frame: bytes) -> bytes:
-    """A packet-out of a frame that came by `in_port`, as it were."""
+    """A packet-out of a frame as if received on `in_port`."""
     action = _output(output)
     head = struct.pack("!IIH6x", NONE32, in_port, len(action))
     return message(PACKET_OUT, head + action + frame)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A tunnel as OVS-DPDK has it: a tunnel port, and a bridge below that ends the tunnel.
+"""A tunnel in OVS-DPDK: a tunnel port, and an underlay bridge that terminates the tunnel.
 
 Routes and neighbors come from the kernel's address of the bridge below and from `ovs-appctl
-tnl/neigh/set`, so that nothing has to be resolved while frames flow.
+tnl/neigh/set`, so that no address has to be resolved during the measurement.
 """
 
 import subprocess
@@ -16,7 +16,7 @@ BELOW = "hrbelow"
 
 
 class Tools(Protocol):
-    """What is needed of an OVS: its tools."""
+    """The tools of an OVS."""
 
     rundir: Path
 
@@ -43,7 +43,7 @@ def remove(ovs: Tools) -> None:
 
 
 def clean_up() -> None:
-    """Removes the kernel interface of the bridge below, which OVS leaves behind when it ends."""
+    """Removes the kernel interface of the bridge below, which OVS leaves behind when it exits."""
     words = ["ip", "link", "del", BELOW]
     subprocess.run(words, check=False, capture_output=True)  # noqa: S603
 
@@ -87,7 +87,7 @@ def load(ovs: Tools, case: Case, overlay: Overlay) -> None:
 
 
 def select(ovs: Tools, overlay: Overlay, groups: str) -> None:
-    """Takes one of the overlay's alternatives of groups; their methods need OpenFlow 1.5."""
+    """Installs one of the overlay's alternatives of groups; selection methods need OpenFlow 1.5."""
     words = [f"add_or_mod {group}" for group in overlay.groups[groups]()]
     text = "\n".join(words) + "\n"
     ovs.ofctl_on("br0", "add-groups", "-", stdin=text, version="OpenFlow15")

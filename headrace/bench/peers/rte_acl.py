@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""DPDK's own classifier on the rules of a firewall: what its look-up alone needs, for orientation.
+"""DPDK's classifier with a firewall's rules: the cost of its look-up alone, for reference.
 
-`dpdk-test-acl` reads ClassBench's format, ranges as they are. There is no packet in what it
-measures: no source, no parsing, no counters, no sink; the five-tuples lie ready in memory.
+`dpdk-test-acl` reads ClassBench's format, including ranges. It measures no packets: no source,
+parsing, counters or sink; the five-tuples are ready in memory.
 """
 
 import ipaddress
@@ -17,12 +17,12 @@ from headrace.bench.peers.systems import PeerError, Place, run
 from headrace.bench.rows import Row, row, skipped
 
 PROGRAM = "dpdk-test-acl"
-MEMORY_MB = 3000  # of ordinary pages: building takes much
+MEMORY_MB = 3000  # of ordinary pages, needed to build
 ROUNDS = 20  # through all packets, in each sample
 
 
 def rule_line(one: Filter) -> str:
-    """A filter of IPv4 in ClassBench's words."""
+    """An IPv4 filter in ClassBench's format."""
     addresses = [
         f"{ipaddress.IPv4Address(at)}/{length}" for at, length in (one.source, one.destination)
     ]
@@ -32,7 +32,7 @@ def rule_line(one: Filter) -> str:
 
 
 def packet_line(words: list[int]) -> str:
-    """A packet of a rule set's traffic, likewise."""
+    """A packet of a rule set's traffic, in the same format."""
     source, destination, last = words
     return f"{source}\t{destination}\t{last >> 16 & 0xFFFF}\t{last & 0xFFFF}\t{last >> 32}"
 
@@ -60,7 +60,7 @@ def _write(path: Path, lines: Iterator[str]) -> None:
 def _cycles(rules: Path, trace: Path, place: Place, filters: int, packets: int) -> float:
     told = run(
         *(PROGRAM, "--no-pci", "--no-huge", "-m", str(MEMORY_MB), "-l", str(place.worker_core)),
-        # With the prefix of a switch that is stopped it would wait for that switch's telemetry.
+        # With the file prefix of a stopped switch it would wait for that switch's telemetry.
         *("--file-prefix", f"peers-acl-{os.getpid()}", "--no-telemetry"),
         *("--", f"--rulesf={rules}", f"--tracef={trace}", f"--rulenum={filters + 1}"),
         *(f"--tracenum={packets}", "--bldcat=1", f"--iter={ROUNDS}", "--tracestep=32"),
@@ -68,5 +68,5 @@ def _cycles(rules: Path, trace: Path, place: Place, filters: int, packets: int) 
     )
     found = re.search(r"([\d.]+) cycles/pkt", told)
     if found is None:
-        raise PeerError(f"{PROGRAM} says no cycles: {told[-300:]}")
+        raise PeerError(f"{PROGRAM} printed no cycles: {told[-300:]}")
     return float(found[1])

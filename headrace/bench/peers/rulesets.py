@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Rule sets of firewalls with the statistics of ClassBench's seeds, and traffic that hits them.
+"""Firewall rule sets with the statistics of ClassBench's seeds, and traffic that matches them.
 
-A seed says how long the prefixes of source and destination are, which kinds of port ranges go
-together, and which protocols there are, in shares: rough ones of the seed families acl, fw and ipc
-as their paper shows them. Addresses come from trees of few branches, as networks do, so that rules
-overlap. Rules are ordered from narrow to wide, with noise: a rule is mostly before those that it is
-within. One in eight priorities denies; no packet of the traffic meets one.
+A seed gives the distribution of prefix lengths, of combinations of port ranges, and of protocols:
+approximations of the seed families acl, fw and ipc as published. Addresses come from trees with few
+branches, as in networks, so that rules overlap. Rules are ordered from narrow to wide, with noise:
+a rule mostly precedes the rules that contain it. One in eight priorities denies; no packet of the
+traffic matches such a rule.
 
-OpenFlow has masks where filters have ranges of ports, so a filter becomes as many entries as its
+OpenFlow has masks where filters have port ranges, so a filter is expanded to as many entries as its
 ranges have prefixes. Sizes are numbers of entries. There are more entries than priorities, so
-neighbors in the order share one; all rules of one priority do the same, for which of them
-takes a packet is not specified.
+neighbors in the order share one; all rules of one priority have the same action, since OpenFlow
+does not specify which of them a packet matches.
 
 Source: Taylor and Turner, "ClassBench: A Packet Classification Benchmark", IEEE/ACM ToN 15(3).
 """
@@ -25,9 +25,9 @@ TCP, UDP, ICMP = 6, 17, 1
 ANY_PORT, HIGH_PORTS, LOW_PORTS = (0, 65535), (1024, 65535), (0, 1023)
 SERVICES = (20, 21, 22, 23, 25, 53, 80, 110, 119, 123, 135, 139, 143, 161, 389, 443, 445, 993)
 HIGHEST_PRIORITY, LOWEST_PRIORITY = 60_000, 10
-DENIED = 8  # one priority in so many denies
+DENIED = 8  # one in this many priorities denies
 RANDOM_SEED = 20160704
-NOISE_BITS = 16  # by so much may a wider rule be before a narrower one
+NOISE_BITS = 16  # how far a wider rule may precede a narrower one
 
 Numbers = npt.NDArray[np.uint64]
 Kinds = dict[tuple[str, str], float]
@@ -83,7 +83,7 @@ SEEDS = {
 
 @dataclass(frozen=True)
 class Filter:
-    """A rule before ranges are made masks: prefixes, ranges, a protocol or any."""
+    """A rule before its ranges are expanded to masks: prefixes, ranges, a protocol or any."""
 
     source: tuple[int, int]
     destination: tuple[int, int]
@@ -94,12 +94,12 @@ class Filter:
 
     @property
     def denies(self) -> bool:
-        """Whether it drops what it takes."""
+        """Whether it drops matching packets."""
         return self.priority % DENIED == 0
 
 
 def port_prefixes(first: int, last: int) -> list[tuple[int, int]]:
-    """The fewest (value, mask) that together are the range of 16-bit numbers."""
+    """The minimal set of (value, mask) that covers a range of 16-bit numbers."""
     found = []
     while first <= last:
         size = first & -first if first else 1 << 16
@@ -121,7 +121,7 @@ class Addresses:
         self.salt = salt
 
     def prefix(self, length: int, random: np.random.Generator) -> tuple[int, int]:
-        """A prefix; `length` is IPv4's, which IPv6's is made of: /24 is /64, a host a host."""
+        """A prefix; `length` is for IPv4 and is mapped to IPv6: /24 to /64, a host to a host."""
         address = self.salt
         for branches in self.branches:
             branch = int(random.integers(0, branches))
@@ -148,7 +148,7 @@ def _ports(kind: str, random: np.random.Generator) -> tuple[int, int]:
 
 
 def _filters(seed: Seed, entries: int, bits: int) -> list[Filter]:
-    """Different filters that make just so many entries, in their order."""
+    """Different filters, in order, with exactly this number of entries."""
     random = np.random.default_rng(RANDOM_SEED)
     sources, destinations = Addresses(bits, 0xA), Addresses(bits, 0xB)
 
@@ -194,7 +194,7 @@ def _filters(seed: Seed, entries: int, bits: int) -> list[Filter]:
 
 
 def _width(one: Filter) -> float:
-    """How many bits a filter leaves open, of IPv4's 32 for each address."""
+    """How many bits a filter wildcards, of IPv4's 32 for each address."""
     ports = [np.log2(high - low + 1) for low, high in (one.source_ports, one.destination_ports)]
     scale = 4 if max(one.source[1], one.destination[1]) > 32 else 1
     addresses = 64 - (one.source[1] + one.destination[1]) / scale
@@ -205,8 +205,8 @@ def _width(one: Filter) -> float:
 class Ruleset:
     """Filters and their entries.
 
-    An entry's words are the source address, the destination address (each of one or two words,
-    the upper first), and protocol, source and destination port together; likewise its masks.
+    An entry's words are the source address, the destination address (each of one or two words, the
+    upper one first), and one word of protocol, source and destination port; its masks likewise.
     """
 
     bits: int
@@ -216,12 +216,12 @@ class Ruleset:
     priorities: npt.NDArray[np.int64]
 
     def winners(self, packets: Numbers) -> npt.NDArray[np.int64]:
-        """The priority of the rule that takes each packet; -1 where none does."""
+        """The priority of the rule that each packet matches; -1 for none."""
         best = np.full(len(packets), -1, dtype=np.int64)
         kinds, kind_of = np.unique(self.masks, axis=0, return_inverse=True)
         for kind, mask in enumerate(kinds):
             entries = np.flatnonzero(kind_of.reshape(-1) == kind)
-            # Of entries that are equal under this mask the one of the highest priority is last.
+            # Of entries that are equal under this mask, the one with the highest priority is last.
             entries = entries[np.argsort(self.priorities[entries], kind="stable")]
             keys = _digest(self.values[entries])
             order = np.argsort(keys, kind="stable")
@@ -234,9 +234,9 @@ class Ruleset:
         return best
 
     def traffic(self, flows: int) -> Numbers:
-        """Allowed packets, each a flow, about as many of them made for each entry.
+        """Allowed packets, each a flow, spread evenly over the entries.
 
-        With fewer flows than entries those of the entries that have one are drawn at random.
+        With fewer flows than entries, the entries that get one are drawn at random.
         """
         random = np.random.default_rng(RANDOM_SEED)
         found: list[Numbers] = []
@@ -246,7 +246,7 @@ class Ruleset:
             shape = (flows, self.values.shape[1])
             noise = random.integers(0, 1 << min(self.bits, 64), shape, dtype=np.uint64)
             packets = self.values[picks] | noise & ~self.masks[picks]
-            # Where any protocol will do it is one of the two that have ports.
+            # For any protocol, use one of the two that have ports.
             any_protocol = self.masks[picks, -1] >> np.uint64(32) == 0
             ports = packets[:, -1] & np.uint64(0xFFFFFFFF)
             chosen = random.choice(np.array([TCP, UDP], dtype=np.uint64), flows)
@@ -275,7 +275,7 @@ def _prefix_mask(length: int, bits: int) -> int:
 
 @lru_cache(maxsize=4)
 def ruleset(seed: str, entries: int, bits: int = 32) -> Ruleset:
-    """The rule set of a seed with just so many entries, for IPv4 or with 128 bits for IPv6."""
+    """The rule set of a seed with exactly this number of entries; `bits` is 32 or 128."""
     filters = _filters(SEEDS[seed], entries, bits)
     values: list[list[int]] = []
     masks: list[list[int]] = []
@@ -304,7 +304,7 @@ def ruleset(seed: str, entries: int, bits: int = 32) -> Ruleset:
 
 
 def zipf(flows: int, packets: int) -> npt.NDArray[np.int64]:
-    """Which flow each packet is of, the r-th most popular with a share of 1 / r."""
+    """The flow of each packet, the r-th most popular with a share proportional to 1 / r."""
     random = np.random.default_rng(RANDOM_SEED)
     shares = 1 / np.arange(1, flows + 1)
     ranks = random.choice(flows, packets, p=shares / shares.sum())

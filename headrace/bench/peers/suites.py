@@ -22,7 +22,7 @@ Say = Callable[[str], None]
 
 
 def chosen_cases(only: str) -> list[Case]:
-    """The cases whose name holds one of the words of `only` (comma-separated); all without any.
+    """The cases whose name contains a word of `only` (comma-separated); all if it is empty.
 
     PeerError if that leaves none.
     """
@@ -30,7 +30,7 @@ def chosen_cases(only: str) -> list[Case]:
     every = cases.all_cases()
     found = [case for case in every if not words or any(word in case.name for word in words)]
     if not found:
-        raise PeerError(f"no case holds {only!r}: {', '.join(case.name for case in every)}")
+        raise PeerError(f"no case contains {only!r}: {', '.join(case.name for case in every)}")
     return found
 
 
@@ -64,8 +64,8 @@ def run_adversary(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
             rows += list(_under_attack(attack, systems, where, plan, say))
     about = manifest(plan) | {
         "honest": f"{adversary.HONEST_FLOWS} flows",
-        "kept": "goodput under attack / (goodput before x (1 - share)): the attack's own place "
-        "among the packets is left out, its cost is not",
+        "kept": "goodput under attack / (goodput before x (1 - share)): the attack's share "
+        "of the packets is left out, its cost is not",
         "share": {a.name: f"1 attack packet in {1 / a.share:.0f}" for a in adversary.all_attacks()},
     }
     return rows, about
@@ -92,7 +92,7 @@ def _under_attack(
         measure(system, 0.0, adversary.FILLING_S)
         rates = _in_turn(system, path, sets, plan)
         if min(rates["honest"]) <= 0:
-            reason = "no honest packets came out"
+            reason = "no honest packets arrived"
             yield skipped(f"{attack.name} {system.name} kept", "ratio", reason)
             continue
         for kind, pps in rates.items():
@@ -116,7 +116,7 @@ def _in_turn(
 ) -> dict[str, list[float]]:
     """Packets per second with each set of frames.
 
-    In the order A B, B A, A B: a drift of the machine makes neither better.
+    In the order A B, B A, A B: a drift of the machine favours neither.
     """
     rates: dict[str, list[float]] = {kind: [] for kind in sets}
     for pair in range(plan.repeats):

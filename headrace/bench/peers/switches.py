@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The switches that are compared: what Headrace and OVS-DPDK share, and each of them."""
+"""The compared switches Headrace and OVS-DPDK, and their common base."""
 
 import os
 import re
@@ -15,11 +15,11 @@ from headrace.bench.peers.systems import Missing, PeerError, Place, System, run
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 OVS_DPDK = Path("/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk")
 METER_KBPS = 100_000_000  # 100 Gbit/s: worked through, never reached
-MAC_AGING_S = 3600  # the longest that both take: nothing is forgotten while they are measured
+MAC_AGING_S = 3600  # the maximum of both: no entry expires during the measurement
 
 
 class OpenVSwitchLike(System):
-    """What Headrace and OVS share: a stock ovsdb-server, ovs-vsctl and ovs-ofctl."""
+    """The base of Headrace and OVS: a stock ovsdb-server, ovs-vsctl and ovs-ofctl."""
 
     ports_out: tuple[int, ...] = (SINK,)  # of sinks and bystanders
     counts_arrivals = True  # by its own count, so less than the source's where packets are missing
@@ -41,7 +41,7 @@ class OpenVSwitchLike(System):
         self.vsctl("--no-wait", "init")
 
     def vsctl(self, *words: str) -> str:
-        """Runs ovs-vsctl on this system's database; PeerError with the daemon's last words too."""
+        """Runs ovs-vsctl on this system's database; PeerError with the daemon's log."""
         try:
             return run("ovs-vsctl", f"--db=unix:{self.socket}", "--timeout=30", *words)
         except PeerError as error:
@@ -68,7 +68,7 @@ class OpenVSwitchLike(System):
         return run(*command)
 
     def load(self, case: Case) -> None:
-        """Makes the bridge anew with the case's source and rules."""
+        """Recreates the bridge with the case's source and rules."""
         self.ports_out = tuple(range(SINK, SINK + case.sinks + case.bystanders))
         self.vsctl("--if-exists", "del-br", "br0")
         self.vsctl("add-br", "br0", *self.bridge_options("br0"))
@@ -91,7 +91,7 @@ class OpenVSwitchLike(System):
             self._learn(case.learned())
 
     def prepare_tables(self, case: Case) -> None:
-        """What the bridge's tables are to be told before there are rules."""
+        """Configures the bridge's tables before rules are added."""
         if case.learned is not None:
             self.vsctl("set", "bridge", "br0", f"other_config:mac-aging-time={MAC_AGING_S}")
 
@@ -104,7 +104,7 @@ class OpenVSwitchLike(System):
                 session.barrier()
 
     def bridge_options(self, bridge: str) -> tuple[str, ...]:
-        """What add-br is to set besides."""
+        """Additional settings for add-br."""
         return ("--", "set", "bridge", bridge, "fail_mode=secure")
 
     def source_bridge(self) -> str:
@@ -137,7 +137,7 @@ class OvsDpdk(OpenVSwitchLike):
     name = "ovs-dpdk"
     eal_extra = ""  # further EAL arguments, each after a blank
     overlay: Overlay | None = None
-    counts_arrivals = False  # by the device's: net_null counts also what the source takes back
+    counts_arrivals = False  # its device counter includes packets that the source takes back
 
     def start(self) -> None:
         """Starts the database and the switch."""
@@ -148,18 +148,18 @@ class OvsDpdk(OpenVSwitchLike):
             *("--no-wait", "set", "Open_vSwitch", ".", "other_config:dpdk-init=true"),
             f"other_config:pmd-cpu-mask={1 << self.place.worker_core:#x}",
             "other_config:dpdk-lcore-mask=0x1",
-            # Else its mempool for 262144 buffers takes what the others need.
+            # Otherwise its mempool of 262144 buffers takes the memory that the others need.
             f"other_config:dpdk-socket-mem={self.place.memory_mb}",
             f"other_config:dpdk-socket-limit={self.place.memory_mb}",
             f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}{self.eal_extra}",
-            # Its flows must not time out while it is parked and others are measured.
+            # Its flows must not time out while it is stopped and others are measured.
             "other_config:max-idle=600000",
         )
         self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
         self.wait_for("ovs-vswitchd", self.rundir / "ovs.ctl")
 
     def load(self, case: Case) -> None:
-        """Makes the bridge anew; for an overlay, with a bridge below it."""
+        """Recreates the bridge; for an overlay, with a bridge below it."""
         ovs_overlay.remove(self)
         self.overlay = case.overlay
         if case.overlay is None:
@@ -169,7 +169,7 @@ class OvsDpdk(OpenVSwitchLike):
             ovs_overlay.load(self, case, case.overlay)
 
     def prepare_tables(self, case: Case) -> None:
-        """Room for the case's addresses, and prefix tracking for IPv6, which is off by default."""
+        """Sets the MAC table's size, and prefix tracking for IPv6, which is off by default."""
         super().prepare_tables(case)
         if case.learned is not None:
             self.vsctl("set", "bridge", "br0", "other_config:mac-table-size=65536")
@@ -180,24 +180,24 @@ class OvsDpdk(OpenVSwitchLike):
             )
 
     def stop(self) -> None:
-        """Ends it, with the interfaces that it would leave to its next start."""
+        """Terminates it, and removes interfaces that it would leave behind."""
         super().stop()
         ovs_overlay.clean_up()
 
     def source_bridge(self) -> str:
-        """For an overlay perhaps the bridge below."""
+        """For an overlay possibly the bridge below."""
         return "br0" if self.overlay is None else ovs_overlay.source_bridge(self.overlay)
 
     def sink_bridge(self) -> str:
-        """For an overlay perhaps the bridge below."""
+        """For an overlay possibly the bridge below."""
         return "br0" if self.overlay is None else ovs_overlay.sink_bridge(self.overlay)
 
     def bridge_options(self, bridge: str) -> tuple[str, ...]:
-        """OVS wants to be told that the bridge is a userspace one."""
+        """Selects the userspace datapath."""
         return ("--", "set", "bridge", bridge, "datapath_type=netdev", "fail_mode=secure")
 
     def fill(self, seconds: float) -> None:
-        """Until its datapath's flows grow by less than one in a hundred per second."""
+        """Waits until the number of datapath flows grows by less than 1 % per second."""
         deadline = time.monotonic() + seconds
         before, flows = -1, 0
         while flows > 1.01 * before and time.monotonic() < deadline:
@@ -207,7 +207,7 @@ class OvsDpdk(OpenVSwitchLike):
             flows = sum(int(found) for found in re.findall(r"\(current (\d+)\)", told))
 
     def settings(self) -> list[str]:
-        """The cache settings; Debian's build has no AVX512 look-up to choose."""
+        """The cache settings; Debian's build lacks the AVX512 look-up."""
         caches = ["emc 1/100", "emc off", "emc off, smc", "emc 1/100, smc"]
         if self.overlay is None or not self.overlay.groups:
             return caches
@@ -227,12 +227,12 @@ class OvsDpdk(OpenVSwitchLike):
 
 
 class Headrace(OpenVSwitchLike):
-    """headrace-switch; several builds of it have names of their own."""
+    """headrace-switch; several builds of it have different names."""
 
     def __init__(
         self, place: Place, program: Path, *, name: str = "headrace", simd: str = "auto"
     ) -> None:
-        """`program` is the headrace-switch binary, `simd` what its --simd is told."""
+        """`program` is the headrace-switch binary, `simd` the value of its --simd."""
         self.name = name
         super().__init__(place)
         self.program = program

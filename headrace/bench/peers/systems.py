@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A system that is compared: one process that can be parked and resumed.
+"""A compared system: one process that can be stopped (SIGSTOP) and continued.
 
-All take their EAL from the same flags, poll with one worker on `worker_core` and keep their other
-threads on core 0.
+All use the same EAL flags, poll with one worker on `worker_core` and run their other threads on
+core 0.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from headrace.bench.peers.cases.case import Case
 from headrace.machine.processes import UNTIL_PARENT_ENDS
 
-TOOL_S = 300.0  # that a tool may take: who has not loaded his rules by then is skipped
+TOOL_S = 300.0  # limit for a tool: a system whose rules take longer is skipped
 
 
 class PeerError(Exception):
@@ -24,12 +24,12 @@ class PeerError(Exception):
 
 
 class Missing(PeerError):
-    """What a system needs is not on this machine: its rows are skipped with this reason."""
+    """A system's requirement is missing: its rows are skipped with this reason."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where and with what the systems run."""
+    """The cores, folders and plugin for the systems."""
 
     rundir: Path
     flow_dir: Path
@@ -39,7 +39,7 @@ class Place:
 
 
 def run(*command: str | Path, stdin: str | None = None) -> str:
-    """Runs a tool to its end; its output. PeerError with its words if it fails."""
+    """Runs a tool; returns its output. PeerError with its stderr if it fails."""
     words = [str(word) for word in command]
     try:
         done = subprocess.run(words, input=stdin, capture_output=True, text=True, timeout=TOOL_S)  # noqa: S603
@@ -56,14 +56,14 @@ class System(ABC):
     name: str
 
     def __init__(self, place: Place) -> None:
-        """Remembers the place; nothing is started."""
+        """Nothing is started."""
         self.place = place
         self.rundir = place.rundir / self.name
         self.rundir.mkdir(parents=True, exist_ok=True)
         self.children: list[subprocess.Popen[bytes]] = []
 
     def spawn(self, name: str, *command: str | Path) -> subprocess.Popen[bytes]:
-        """Starts a child with its output in `<rundir>/<name>.log`; ended by stop(), or with us."""
+        """Starts a child that logs to `<rundir>/<name>.log`; stop() or our exit ends it."""
         environment = dict(
             os.environ,
             HEADRACE_FLOW_DIR=str(self.place.flow_dir),
@@ -84,7 +84,7 @@ class System(ABC):
         return child
 
     def wait_for(self, what: str, path: Path, seconds: float = 15.0) -> None:
-        """Waits until a socket appears; PeerError with the last log lines if a child ends."""
+        """Waits until a socket appears; PeerError with the end of the log if a child exits."""
         deadline = time.monotonic() + seconds
         while not path.exists():
             ended = [child for child in self.children if child.poll() is not None]
@@ -98,11 +98,11 @@ class System(ABC):
         return " | ".join(f"{log.name}: {log.read_text(errors='replace')[-300:]}" for log in logs)
 
     def park(self) -> None:
-        """Stops the polling process, so that it leaves the core to the others."""
+        """Stops the polling process (SIGSTOP), so that it takes no CPU time."""
         self.polling().send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets the polling process go on."""
+        """Continues the polling process."""
         self.polling().send_signal(signal.SIGCONT)
 
     def polling(self) -> subprocess.Popen[bytes]:
@@ -110,7 +110,7 @@ class System(ABC):
         return self.children[-1]
 
     def stop(self) -> None:
-        """Ends every child, the last started first."""
+        """Terminates all children, the last started first."""
         for child in reversed(self.children):
             child.send_signal(signal.SIGCONT)
             child.terminate()
@@ -122,7 +122,7 @@ class System(ABC):
         self.children.clear()
 
     def fill(self, seconds: float) -> None:
-        """Lets caches take what comes until they are full; where there are none, for a second."""
+        """Waits until caches are filled by the traffic; without caches, for a second."""
         time.sleep(min(seconds, 1.0))
 
     @abstractmethod
@@ -134,11 +134,11 @@ class System(ABC):
         """Packets that reached the sink so far."""
 
     def takes(self, case: Case) -> bool:
-        """Whether the case is of a kind that this system is made for."""
+        """Whether this system supports the case."""
         return True
 
     def settings(self) -> list[str]:
-        """The settings among which the best is looked for; one unnamed where there is no choice."""
+        """The settings to try for the best one; a single unnamed one if there is no choice."""
         return [""]
 
     def apply(self, setting: str) -> None:

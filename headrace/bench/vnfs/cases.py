@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each VNF is measured with: its configuration and the frames that it gets.
+"""The cases of each VNF: its configuration and its input frames.
 
-All cases have the two ports "a" and "b" and, where it matters, 1000 flows. Configurations are of
-the size of a small site, not the least that runs: 1000 routes, 100 rules, 1000 subscribers.
+All cases have the two ports "a" and "b" and, where it matters, 1000 flows. Configurations have the
+size of a small site, not the minimum: 1000 routes, 100 rules, 1000 subscribers.
 """
 
 import ipaddress
@@ -25,11 +25,11 @@ OUTSIDE = 0x14000000  # 20.0.0.0: hosts behind port b
 
 @dataclass(frozen=True)
 class Case:
-    """One function as it is measured.
+    """The measurement of one function.
 
     `frames` come in at the port `entry`, after those of `warm_up` came in at its port once or more.
-    `transmits` tells what must leave for what came in: the share of packets, or None for a function
-    whose purpose is another.
+    `transmits` is the share of the input packets that must be sent, or None for a function with
+    another purpose.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Case:
 
 
 def hosts(first: int, count: int = FLOWS) -> Words:
-    """Addresses in a row."""
+    """Consecutive addresses."""
     return np.arange(first + 1, first + 1 + count, dtype=np.uint32)
 
 
@@ -83,7 +83,7 @@ def bridged(entry: str) -> MakeFrames:
 
 
 def tagged(length: int) -> Bytes:
-    """What 1000 subscribers send: S-VLAN 100, C-VLANs from 1, addresses from 100.64.1.0."""
+    """Frames of 1000 subscribers: S-VLAN 100, C-VLANs from 1, addresses from 100.64.1.0."""
     inner = udp_frames(
         eth_dst=mac(MAC["a"]),
         eth_src=mac(PEER["a"]),
@@ -99,7 +99,7 @@ def tagged(length: int) -> Bytes:
 
 
 def in_gre(length: int) -> Bytes:
-    """What the core sends to those subscribers; `length` is that of the frame within the tunnel."""
+    """Frames from the core to those subscribers; `length` is that of the inner frame."""
     inner = udp_frames(
         eth_dst=mac(MAC["b"]),
         eth_src=mac(PEER["b"]),
@@ -124,7 +124,7 @@ def in_gre(length: int) -> Bytes:
 
 
 def ipv6(length: int) -> Bytes:
-    """IPv6 to 1000 prefixes of 64 bits, with nothing above it: 64 octets have no room for more."""
+    """IPv6 to 1000 prefixes of 64 bits, without a payload: 64 octets have no space for one."""
     frames = np.zeros((FLOWS, length), dtype=np.uint8)
     frames[:, 0:6] = np.frombuffer(mac(MAC["a"]), np.uint8)
     frames[:, 6:12] = np.frombuffer(mac(PEER["a"]), np.uint8)
@@ -164,7 +164,7 @@ ROUTER6: dict[str, Any] = {
     ],
 }
 
-# 99 rules that don't hold, and one that does: rte_acl's cost depends on the set, not on the order.
+# 99 rules that don't match, and one that does: rte_acl's cost depends on the set, not on the order.
 FIREWALL: dict[str, Any] = {
     "rules": [
         *(
@@ -217,7 +217,7 @@ CBC: dict[str, Any] = {"suite": "aes-cbc-hmac-sha1", "key": "00" * 16, "auth_key
 def station(keys: dict[str, Any], *, gateway: bool = False) -> dict[str, Any]:
     """A base station for 1000 users, or its gateway: the ends, keys and tunnels exchanged.
 
-    Frames are served again and again, so there is no replay window.
+    Frames are sent repeatedly, so there is no replay window.
     """
     ends = ["192.0.2.1", "192.0.2.2"]
     tunnel = ["10.255.0.1", "10.255.0.2"]
@@ -248,7 +248,7 @@ def station(keys: dict[str, Any], *, gateway: bool = False) -> dict[str, Any]:
 
 
 def from_core(keys: dict[str, Any]) -> MakeFrames:
-    """What the gateway sends to the 1000 users; `length` is that of the user's own frame."""
+    """Frames from the gateway to the 1000 users; `length` is that of the user's own frame."""
 
     def make(length: int) -> Bytes:
         users = plain(entry="b")(length)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Frames encrypted as a base station's security gateway does it, made before a measurement.
+"""Frames encrypted like a base station's security gateway does, before a measurement.
 
-headrace-vnf's own function `basestation` encrypts them, with its two ends exchanged: so there is no
-second implementation of ESP. It reads a capture file and writes one.
+headrace-vnf's function `basestation`, with its two ends exchanged, encrypts them, so there is no
+second implementation of ESP. It reads a capture file and writes another.
 """
 
 import json
@@ -82,7 +82,7 @@ def _encrypted(configuration: str, raw: bytes, length: int, macs: tuple[str, str
                     break
                 time.sleep(0.05)
         finally:
-            # What its stdio holds back comes with its end.
+            # Buffered stdio output is written when it exits.
             child.terminate()
             child.wait(10)
         encrypted = read_capture(place / "out.pcap")
@@ -93,7 +93,7 @@ def _encrypted(configuration: str, raw: bytes, length: int, macs: tuple[str, str
 
 
 def encrypted(configuration: dict[str, object], frames: Bytes, macs: tuple[str, str]) -> Bytes:
-    """What a base station of this configuration, with these ports' addresses, makes of `frames`.
+    """`frames` encrypted by a base station with this configuration and these ports' addresses.
 
     The same call gives the same array: a gateway runs once for each.
 

@@ -17,7 +17,7 @@ MakeFrames = Callable[[int], Bytes]
 
 @dataclass(frozen=True)
 class Mix:
-    """Frame sizes (with FCS) and how many of each in a row."""
+    """Frame sizes (with FCS) and their weights."""
 
     name: str
     sizes: tuple[int, ...]
@@ -39,7 +39,7 @@ MIXES = (
 def frames_of(mix: Mix, make: MakeFrames) -> tuple[Bytes, npt.NDArray[np.uint16] | None]:
     """The frames of a mix and their lengths; no lengths if all are equal.
 
-    Sizes are shuffled over the frames, always in the same way, so that a burst holds a bit of all.
+    Sizes are shuffled, always in the same way, so that a burst has frames of all sizes.
     """
     if len(mix.sizes) == 1:
         return make(mix.sizes[0] - FCS), None

@@ -18,12 +18,12 @@ POLL_S = 0.02
 
 
 class VnfError(Exception):
-    """A VNF could not be started, or did not do what it is for; the text says which and why."""
+    """A VNF could not be started, or did not forward as expected; the text says which and why."""
 
 
 @dataclass(frozen=True)
 class Place:
-    """Where a VNF runs and with what."""
+    """The core, folder and programs of a VNF."""
 
     rundir: Path
     plugin: Path
@@ -34,7 +34,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Window:
-    """What a VNF did in one window."""
+    """The results of a VNF in one window."""
 
     packets: int
     cpu_s: float
@@ -139,7 +139,7 @@ class Vnf:
         return self._directory / f"{self._device(port)}.frames"
 
     async def _serve(self, port: str, mix: Mix, made: frames.Bytes) -> None:
-        """Serves frames once or more, then closes the source again."""
+        """Sends frames once or more, then closes the source again."""
         frames.write(self._frames(port), made)
         await self._wait_for_packets(port, len(made))
         frames.close(self._frames(port))
@@ -156,7 +156,7 @@ class Vnf:
             await asyncio.sleep(POLL_S)
 
     async def _wait_for_silence(self) -> None:
-        """Until the sources are closed: a net_null without the plugin hands out zeroes."""
+        """Waits until the sources are closed: a net_null without the plugin generates zeroes."""
         deadline = asyncio.get_running_loop().time() + START_S
         last = await self._reading()
         while True:
@@ -176,7 +176,7 @@ class Vnf:
         """One window at one mix of sizes.
 
         Raises:
-            VnfError: the VNF did not pass on what it should.
+            VnfError: the VNF did not forward the expected share.
         """
         if self._case.frames is not None:
             frames.write(self._frames(self._case.entry), *frames_of(mix, self._case.frames))
@@ -197,7 +197,7 @@ class Vnf:
         return window
 
     async def _check(self, window: Window) -> None:
-        """What came in between the two readings may differ by a few bursts from what went out."""
+        """Checks that input and output between two readings differ by a few bursts at most."""
         if window.packets == 0:
             raise VnfError(f"{self._case.name}: no packets in the window: {self._last_words()}")
         expected = self._case.transmits
@@ -211,7 +211,8 @@ class Vnf:
             )
 
     async def _reading(self) -> _Reading:
-        # Packets by the ports: what a function calls handled may count a packet in and out.
+        # Count packets by the ports: a function's own counter may count a packet on input and on
+        # output.
         ports = (await self._ports()).values()
         cycles = await call(self._ctl, "cycles")
         return _Reading(

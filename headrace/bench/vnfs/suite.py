@@ -24,7 +24,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Plan:
-    """How often and how long to look at each function and size."""
+    """Number and duration of the windows per function and size."""
 
     repeats: int = 3
     window_s: float = 0.3
@@ -54,7 +54,7 @@ def place() -> Iterator[Place]:
 async def _round(
     case: Case, where: Place, plan: Plan, windows: dict[tuple[str, str], list[Window]]
 ) -> str:
-    """One window of each size of one function; the kind of pages that it had."""
+    """One window of each size of one function; returns the kind of pages used."""
     vnf = Vnf(case, where)
     try:
         await vnf.start()
@@ -68,7 +68,7 @@ async def _round(
 
 
 def _mixes(case: Case) -> Sequence[Mix]:
-    """All, but for a function whose frames are its own: these are of one size."""
+    """All mixes; for a function that generates its frames, one size."""
     return MIXES if case.frames is not None else MIXES[:1]
 
 
@@ -97,7 +97,7 @@ async def run(plan: Plan, chosen: Sequence[Case], say: Say) -> tuple[list[Row], 
 
 
 def manifest(plan: Plan, chosen: Sequence[Case], pages: Sequence[str]) -> dict[str, Any]:
-    """What the figures were taken with, what they hold, and what shares a core."""
+    """The setup, the definitions, and what shares a core."""
     return {
         "machine": machine(),
         "versions": versions(),

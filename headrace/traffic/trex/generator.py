@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An external TRex server as the generator: the methods of TrafficClient, its own way of counting.
+"""An external TRex server as the generator: the methods of TrafficClient, with TRex's counters.
 
 What differs from headrace-traffic:
 * Ports are TRex's own, named "0", "1", ...; streams are Ethernet, VLAN, IPv4, UDP.
@@ -7,7 +7,7 @@ What differs from headrace-traffic:
   each stream goes out as two: the load, and LATENCY_PPS of its packets (at most a tenth) that carry
   TRex's signature. Latency, duplicates and reordering are of those packets only; latency counts
   from TRex's send time in whole microseconds, not from the schedule.
-* `unsent` is what the rate promises beyond what was sent; treat it as loss.
+* `unsent` is the difference between the rate and the packets sent; treat it as loss.
 * Start and stop cost the server about half a second, in which nothing is counted.
 """
 
@@ -39,7 +39,7 @@ PROFILE = "_"
 
 @dataclass(frozen=True)
 class _Part:
-    """One TRex stream: frames of one size of one of our streams, counted under `group`."""
+    """One TRex stream: the frames of one size of a stream, counted under `group`."""
 
     spec: StreamSpec
     group: int
@@ -68,7 +68,7 @@ def _per_port(stats: dict[str, Any], group: int, field: str) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class _Timing:
-    """What a trial added to the figures of a latency group."""
+    """The increase of a latency group's figures during a trial."""
 
     histogram: dict[int, int]  # packets, by the lower bound of their bucket in microseconds
     errors: dict[str, int]
@@ -86,7 +86,7 @@ def _timing(before: dict[str, Any], after: dict[str, Any], group: int) -> _Timin
         return {key: int(count) - int(early.get(key, 0)) for key, count in late.items()}
 
     histogram = {int(bucket): count for bucket, count in grown("lat", "histogram").items()}
-    # TRex's least latency is of all time: of this trial only if there was none before.
+    # TRex's minimum latency is that of all time: it is this trial's only if there was none before.
     least = None if old else new.get("lat", {}).get("total_min")
     return _Timing(histogram, grown("er"), least)
 
@@ -120,7 +120,7 @@ def _latency(timing: _Timing) -> LatencyNs:
 
 
 class TrexGenerator:
-    """A TRex server, driven over its JSON-RPC channel; `user` owns the ports meanwhile."""
+    """A TRex server, controlled over its JSON-RPC channel; `user` owns the ports meanwhile."""
 
     def __init__(self, host: str, port: int = 4501, *, user: str = "headrace") -> None:
         self._wire = TrexConnection(host, port)
@@ -147,12 +147,12 @@ class TrexGenerator:
             raise TrafficError("unreachable", str(error)) from error
 
     async def close(self) -> None:
-        """Gives the ports back and disconnects."""
+        """Releases the ports and disconnects."""
         try:
             for port, handler in self._handlers.items():
                 await self._wire.call("release", port_id=int(port), handler=handler)
         except TrexError:
-            pass  # The server is gone, and what it held with it.
+            pass  # The server has exited, and its state with it.
         finally:
             self._handlers = {}
             self._wire.close()
@@ -207,7 +207,7 @@ class TrexGenerator:
     ) -> TrialResult:
         """Runs one trial at `load_pps` over all streams and returns its result."""
         if not self._specs:
-            raise TrafficError("no_streams", "there is nothing to send; configure first")
+            raise TrafficError("no_streams", "no streams; configure first")
         wanted = {name for spec in self._specs for name in (spec.tx_port, spec.rx_port)}
         for info in await self.ports():
             if info.name in wanted and not info.link:
@@ -236,7 +236,7 @@ class TrexGenerator:
         return self._result(duration_s, rates, before, after, status)
 
     async def _add_streams(self, load_pps: float) -> dict[str, float]:
-        """Puts the streams on the server; returns each one's rate."""
+        """Adds the streams to the server; returns the rate of each."""
         for port in self._handlers:
             await self._on_port("remove_all_streams", port, profile_id=PROFILE)
         total = sum(spec.share for spec in self._specs)
@@ -308,7 +308,7 @@ class TrexGenerator:
             tx_pps=total("sent") / duration_s,
             rx_pps=total("received") / duration_s,
             loss_ratio=(lost + unsent) / intended if intended else 0.0,
-            # TRex's histograms are coarse and do not merge with honour: the worst stream's.
+            # TRex's histograms are too coarse to merge: use that of the worst stream.
             latency_ns=worst.latency_ns if worst else LatencyNs(count=0),
             pdv_ns=worst.pdv_ns if worst else None,
             duration_s=duration_s,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a TRex server is told to send for a stream: a packet, and what varies its flows."""
+"""A stream in TRex's terms: a packet, and the instructions that vary it by flow."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _mac(text: str) -> bytes:
     except ValueError:
         mac = b""
     if len(mac) != 6:
-        raise Unsupported(f"{text!r} is no MAC address")
+        raise Unsupported(f"{text!r} is not a MAC address")
     return mac
 
 
@@ -54,7 +54,7 @@ def _sum(data: bytes) -> int:
 
 
 def _offsets(spec: StreamSpec) -> tuple[int, dict[str, tuple[int, int]]]:
-    """Where the IPv4 header begins, and (offset, bytes) of each field that may vary."""
+    """The offset of the IPv4 header, and (offset, bytes) of each field that may vary."""
     ip = 14 if spec.vlan is None else 18
     fields = {
         "eth_dst": (2, 4),

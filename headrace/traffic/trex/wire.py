@@ -26,7 +26,7 @@ _HEADER = struct.Struct(">II")
 
 
 class TrexError(Exception):
-    """The server refused, cannot be reached, or answered nonsense. `code` is JSON-RPC's, or 0."""
+    """The server rejected a call, is unreachable, or replied wrong. `code` is JSON-RPC's, or 0."""
 
     def __init__(self, message: str, code: int = 0) -> None:
         super().__init__(message)
@@ -65,7 +65,7 @@ class TrexConnection:
         self._ids = itertools.count(1)
 
     async def open(self) -> None:
-        """Connects and agrees on the version of the interface."""
+        """Connects and negotiates the version of the API."""
         self._socket = self._context.socket(zmq.REQ)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.connect(self._endpoint)
@@ -80,7 +80,7 @@ class TrexConnection:
         self._context.term()
 
     async def call(self, method: str, **params: Any) -> Any:
-        """Calls `method`; asks again while the server says that it is at work. Raises TrexError."""
+        """Calls `method`; retries while the server is busy. Raises TrexError."""
         deadline = asyncio.get_running_loop().time() + self._timeout_s
         while True:
             answer = await self._exchange(method, params)
@@ -106,7 +106,7 @@ class TrexConnection:
         try:
             frame = await asyncio.wait_for(self._socket.recv(), self._timeout_s)
         except TimeoutError as error:
-            # A REQ socket waits for its answer for ever: it is of no more use.
+            # A REQ socket waits for its reply forever, so it can't be reused.
             self._socket.close()
             self._socket = None
             raise TrexError(
@@ -114,5 +114,5 @@ class TrexConnection:
             ) from error
         answer = unpack(frame)
         if not isinstance(answer, dict) or answer.get("id") != number:
-            raise TrexError(f"{method}: the answer is to something else")
+            raise TrexError(f"{method}: the reply has another id")
         return answer

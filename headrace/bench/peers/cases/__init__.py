@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the peers are compared on: rules, frames and goals, a file for each kind of pipeline."""
+"""The cases of the comparison: rules, frames and goals, one file per kind of pipeline."""
 
 from headrace.bench.peers.cases import firewall, gateways, pipelines, routing, switching
 from headrace.bench.peers.cases.case import Case

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a case of the comparison is: rules, frames, and what the switches are to make of them.
+"""A case of the comparison: rules, frames, and the expected output.
 
-Rules are OpenFlow 1.3 in the words of `ovs-ofctl`, the same text for Headrace and OVS. The source
+Rules are OpenFlow 1.3 in the syntax of `ovs-ofctl`, the same text for Headrace and OVS. The source
 is port 1, the sink port 2; further sinks and bystanders, where a case has some, are ports 3 and up.
 """
 
@@ -30,9 +30,9 @@ class Route:
 
 @dataclass(frozen=True)
 class Overlay:
-    """A tunnel as OVS does it: a port of the bridge, terminated by a bridge below with an address.
+    """A tunnel in OVS: a tunnel port, terminated by an underlay bridge that has an address.
 
-    `rules_below` are that bridge's; `groups` are alternatives, by name, of which the best is taken.
+    `rules_below` are that bridge's; the best of the alternatives `groups` (by name) is used.
     """
 
     address: str
@@ -47,10 +47,10 @@ class Overlay:
 
 @dataclass(frozen=True)
 class Published:
-    """What VPP 23.06 needs for the same on one worker core of a machine of this kind.
+    """The published cost of VPP 23.06 for the same on one worker core of such a machine.
 
-    In TSC cycles per packet of a 2.0 GHz counter, source and sink included. `goal`: TSC cycles
-    that Headrace is to need at most; None where none is stated.
+    In TSC cycles per packet of a 2.0 GHz counter, source and sink included. `goal`: the maximum of
+    Headrace's TSC cycles; None if none is stated.
     """
 
     vpp_cycles: float
@@ -61,8 +61,8 @@ class Published:
 class Case:
     """One comparison.
 
-    `goal` is the ratio to OVS-DPDK's best cache setting that Headrace is to reach; `routes` lets
-    l3fwd take part. Every packet of `make_frames` is to reach every sink.
+    `goal` is the ratio to OVS-DPDK's best cache setting that Headrace should reach; `routes`
+    enables l3fwd. Every packet of `make_frames` should reach every sink.
     """
 
     name: str
@@ -73,17 +73,17 @@ class Case:
     meters: int = 0  # how many, numbered from 1, each far above the offered rate
     routes: Callable[[], list[Route]] | None = None
     groups: Callable[[], list[str]] | None = None
-    overlay: Overlay | None = None  # what OVS is told instead, where it has no such actions
+    overlay: Overlay | None = None  # replaces the rules in OVS, where it lacks the actions
     published: Published | None = None
     sinks: int = 1
-    bystanders: int = 0  # ports after the sinks that no packet is to reach
-    # Frames that the sink's side sends by NORMAL before anything is measured.
+    bystanders: int = 0  # ports after the sinks that no packet should reach
+    # Frames that the sink's side sends by NORMAL before the measurement.
     learned: Callable[[], Bytes] | None = None
-    # Tables of IPv6 prefixes: OVS tracks IPv4's alone unless told otherwise.
+    # Tables of IPv6 prefixes: by default OVS tracks IPv4 prefixes only.
     ipv6_tables: tuple[int, ...] = ()
-    # How long OVS may fill its caches at most before it is probed, seconds.
+    # Time limit for OVS to fill its caches before it is probed, seconds.
     filling_s: float = 0.0
-    # Filters and packets for a peer that classifies only.
+    # Filters and packets for a peer that only classifies.
     classified: Callable[[], tuple[list[Filter], Numbers]] | None = None
 
     @property
@@ -98,5 +98,5 @@ def random_numbers() -> np.random.Generator:
 
 
 def short(number: int) -> str:
-    """A number as names have it: 10000 is 10k."""
+    """A number abbreviated for names: 10000 is 10k."""
     return f"{number // 1000}k" if number >= 1000 else str(number)

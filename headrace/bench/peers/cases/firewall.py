@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Firewalls: five-tuple rules of ClassBench's kinds, hit evenly or by few popular flows."""
+"""Firewalls: five-tuple rules like ClassBench's, matched evenly or mostly by few popular flows."""
 
 import ipaddress
 
@@ -22,10 +22,10 @@ from headrace.bench.peers.rulesets import (
 )
 
 SIZES = (1_000, 10_000, 100_000)
-# With more, OVS would fill its caches for minutes: of 100k rules an upcall takes it a millisecond.
+# With more, OVS would fill its caches for minutes: with 100k rules an upcall takes a millisecond.
 FLOWS = 10_000
 POPULAR_FRAMES = 65_536  # drawn by popularity
-LOWEST = 1  # of the rule that denies all else
+LOWEST = 1  # priority of the final deny rule
 GOAL = 3.0
 FILLING_S = 120.0  # at most
 NAMES = {TCP: "tcp", UDP: "udp", ICMP: "icmp"}
@@ -57,7 +57,7 @@ def _port(name: str, value: int, mask: int) -> str:
 
 
 def rules_of(chosen: Ruleset) -> list[str]:
-    """The rules for `ovs-ofctl`, the last of which denies what no other takes."""
+    """The rules for `ovs-ofctl`, the last of which denies all other packets."""
     made = [
         f"priority={one.priority},{match},actions={'drop' if one.denies else f'output:{SINK}'}"
         for one in chosen.filters
@@ -109,7 +109,7 @@ def frames_of(packets: Numbers, bits: int) -> Bytes:
 
 
 def firewall(seed: str, entries: int, *, popular: bool, bits: int = 32) -> Case:
-    """A rule set; flows hit its rules evenly, or some of them, drawn at random, much more often."""
+    """A rule set whose rules are matched evenly, or some random ones much more often."""
 
     def rules() -> list[str]:
         return rules_of(ruleset(seed, entries, bits))
@@ -139,7 +139,7 @@ def firewall(seed: str, entries: int, *, popular: bool, bits: int = 32) -> Case:
 
 
 def all_cases() -> list[Case]:
-    """Every seed in every size, both ways; and IPv6."""
+    """Every seed in every size, with both kinds of traffic; and IPv6."""
     sets: list[tuple[str, int, int]] = [(seed, size, 32) for seed in SEEDS for size in SIZES]
     sets.append(("acl", 10_000, 128))
     return [

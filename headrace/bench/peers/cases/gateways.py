@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The datacentre gateway, both ways (D5.6, section 3.1.1): what the switches are told, and sent.
+"""The datacentre gateway in both directions (D5.6, section 3.1.1): rules and frames.
 
-Up: a virtual IP selects a group; its buckets are the machines behind it, each reached through a
-VXLAN tunnel. Down: the tunnel is taken off, the VNI says whose packet it is, the Ethernet header is
+Up: a virtual IP selects a group; its buckets are the servers behind it, each reached through a
+VXLAN tunnel. Down: the tunnel is removed, the VNI selects the tenant, the Ethernet header is
 rewritten.
 
-Headrace does either in one pass of one bridge, by its push and pop actions. OVS has no such
-actions: its own best means are a tunnel port with `remote_ip=flow` and `key=flow`, terminated in
-userspace by a second bridge that has the local address, as its manual says for OVS-DPDK. Which
-select method is best for OVS is tried, too (`dp_hash` recirculates; `hash` makes a megaflow per
-flow).
+Headrace does either in one pass of one bridge, by its push and pop actions. OVS lacks these; its
+best equivalent is a tunnel port with `remote_ip=flow` and `key=flow`, terminated in userspace by a
+second bridge that has the local address, as its manual describes for OVS-DPDK. Both select methods
+of OVS are tried (`dp_hash` recirculates; `hash` makes a megaflow per flow).
 """
 
 import ipaddress
@@ -35,7 +34,7 @@ LOCAL_MAC = "02:00:00:00:fe:01"
 TUNNEL = 10  # OVS's tunnel port
 VIRTUAL_IPS = 100
 BACKENDS = 8  # behind each virtual IP
-HOSTS = 100  # that the backends run on
+HOSTS = 100  # of the backends
 TENANTS = 100  # VNIs
 FIRST_VNI = 5000
 

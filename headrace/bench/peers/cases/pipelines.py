@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pipelines that carry something from table to table, or rewrite much: metadata, DSCP, NAT."""
+"""Pipelines that pass state from table to table, or rewrite several fields: metadata, DSCP, NAT."""
 
 import ipaddress
 
@@ -24,13 +24,13 @@ PRIVATE, SERVER, PUBLIC = 0x0A000000, 0xC0000000, 0xCB007100
 
 
 def metadata(tables: int, flows: int, goal: float) -> Case:
-    """`tables` tables in a row; each matches the metadata that the one before has written.
+    """A pipeline of `tables` tables; each matches the metadata written by the one before.
 
     The first matches MAC addresses, the last sends.
     """
 
     def number(flow: int, table: int) -> int:
-        """What `table` matches: another number in each, so no two tables are alike."""
+        """The metadata that `table` matches: different in each table."""
         return (flow * 7 + table * 13) % flows + 1
 
     def rules() -> list[str]:
@@ -128,7 +128,7 @@ def nat(flows: int, goal: float) -> Case:
             udp_dst=443,
         )
         made[:, 34:36] = frames.be16(port)
-        # With a checksum, which whoever rewrites has to keep true.
+        # With a checksum, which a rewrite must update.
         made[:, 40:42] = frames.udp_checksums(made)
         random_numbers().shuffle(made)
         return made

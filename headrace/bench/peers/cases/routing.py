@@ -147,7 +147,7 @@ def l3_ipv6(prefixes: int, flows: int, goal: float) -> Case:
 def access_gateway(users: int, goal: float) -> Case:
     """Four tables, a meter and counters per user: port, user, policy, routes.
 
-    The meters are far above the offered rate: they are worked through and drop nothing.
+    The meters are far above the offered rate: they are executed but drop nothing.
     """
     networks = slash24_routes(100)
 

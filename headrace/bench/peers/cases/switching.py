@@ -33,7 +33,7 @@ def _stations(first: int, count: int) -> Bytes:
 
 
 def _to_stations(eth_dst: Bytes, eth_src: Bytes | bytes) -> Bytes:
-    """Frames to the given addresses, each a flow of its own."""
+    """Frames to the given addresses, each a separate flow."""
     count = len(eth_dst)
     return frames.udp_frames(
         eth_dst=eth_dst,
@@ -63,7 +63,7 @@ def l2(macs: int, flows: int, goal: float, published: Published) -> Case:
 def normal(macs: int, goal: float) -> Case:
     """A learning bridge of `macs` stations, half of them behind each of two ports.
 
-    A third port tells by what reaches it whether an address was not known: it is flooded then.
+    Packets to unknown addresses would be flooded to a third port, which counts them.
     """
     half = macs // 2
 
@@ -74,7 +74,7 @@ def normal(macs: int, goal: float) -> Case:
         random = random_numbers()
         behind_sink = _stations(STATION_BEHIND_SINK, half)
         behind_source = _stations(STATION_BEHIND_SOURCE, half)
-        # Each station sends to two: as many flows as there are stations.
+        # Each station sends to two others: as many flows as there are stations.
         receivers = np.concatenate([random.permutation(half), random.permutation(half)])
         senders = np.concatenate([random.permutation(half), random.permutation(half)])
         return _to_stations(behind_sink[receivers], behind_source[senders])
@@ -106,7 +106,7 @@ def vlan_push(flows: int, goal: float) -> Case:
 
 
 def vlan_pop(flows: int, goal: float) -> Case:
-    """The tags of 100 VLANs are taken off."""
+    """Removes the tags of 100 VLANs."""
 
     def rules() -> list[str]:
         return [
@@ -126,7 +126,7 @@ def vlan_pop(flows: int, goal: float) -> Case:
 
 
 def group_all(ports: int, flows: int, goal: float) -> Case:
-    """Every packet to every one of `ports` sinks, by a group of type all."""
+    """Every packet is sent to each of `ports` sinks by a group of type all."""
 
     def rules() -> list[str]:
         return [f"priority=10,in_port={SOURCE},actions=group:1"]
@@ -144,7 +144,7 @@ def group_all(ports: int, flows: int, goal: float) -> Case:
 
 
 def toggle() -> Case:
-    """One rule for everything, which a test opens and closes."""
+    """One rule for all packets, which a test adds and removes."""
 
     def rules() -> list[str]:
         return [f"priority=1,actions=output:{SINK}"]
