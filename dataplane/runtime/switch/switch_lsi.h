@@ -19,6 +19,7 @@
 #include "ovsdb/switch_control.h"
 #include "pipeline/control/lsi.h"
 #include "port/port.h"
+#include "port/software_offload.h"
 #include "port/tunnel_options.h"
 #include "runtime/switch/buffer_pools.h"
 #include "runtime/switch/fail_open.h"
@@ -45,8 +46,9 @@ struct SwitchParts {
 struct SwitchPort {
   ovsdb::PortSpec spec;
   std::unique_ptr<port::Port> device;
-  std::unique_ptr<SharedTx> shared;       ///< where the device has few transmit queues
-  std::unique_ptr<PortQueues> tx_queues;  ///< where the database gives the port some
+  std::unique_ptr<port::SoftwareOffload> offload;  ///< before the device, if there is one
+  std::unique_ptr<SharedTx> shared;                ///< where the device has few transmit queues
+  std::unique_ptr<PortQueues> tx_queues;           ///< where the database gives the port some
   /// Those before a change of the database; workers leave them within a grace period.
   std::unique_ptr<PortQueues> old_tx_queues;
   uint64_t old_tx_dropped{0};  ///< by earlier queues
@@ -58,7 +60,7 @@ struct SwitchPort {
   }
   /// The same behind the queues.
   [[nodiscard]] pipeline::PortIo& unscheduled_io() const {
-    return shared ? static_cast<pipeline::PortIo&>(*shared) : device->io();
+    return shared ? static_cast<pipeline::PortIo&>(*shared) : *offload;
   }
   port::LinkState link;
   uint64_t link_resets{0};
