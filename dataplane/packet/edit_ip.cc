@@ -4,6 +4,7 @@
 
 #include "packet/checksum.h"
 #include "packet/edit.h"
+#include "packet/offload.h"
 
 namespace headrace::packet {
 namespace {
@@ -26,9 +27,27 @@ uint8_t* pseudo_checksum(std::span<uint8_t> frame, const ParsedPacket& parsed) {
   }
 }
 
-/// Repairs the checksum at `field` after `bytes` octets changed from `before` to `after`.
-void repair(uint8_t* field, const ParsedPacket& parsed, const uint8_t* before, const uint8_t* after,
-            size_t bytes) {
+/// Repairs the checksum of an L4 header that is in the packet after octets of the pseudo-header
+/// changed. One that is left to the sender (offload.h) is the sum of that header, which is not
+/// complemented.
+void repair_pseudo(const rte_mbuf* packet, uint8_t* field, const ParsedPacket& parsed,
+                   const uint8_t* before, const uint8_t* after, size_t bytes) {
+  const uint16_t old = load_raw16(field);
+  if (offload_left(packet)) {
+    const uint16_t sum = update_bytes(static_cast<uint16_t>(~old), before, after, bytes);
+    store_raw16(field, static_cast<uint16_t>(~sum));
+    return;
+  }
+  uint16_t sum = update_bytes(old, before, after, bytes);
+  if (parsed.ip_proto == kProtoUdp) sum = udp_nonzero(sum);
+  store_raw16(field, sum);
+}
+
+/// Repairs the checksum at `field` after `bytes` octets of what it covers, the pseudo-header not
+/// among them, changed from `before` to `after`. One that is left to the sender covers nothing yet.
+void repair(const rte_mbuf* packet, uint8_t* field, const ParsedPacket& parsed,
+            const uint8_t* before, const uint8_t* after, size_t bytes) {
+  if (offload_left(packet)) return;
   uint16_t sum = update_bytes(load_raw16(field), before, after, bytes);
   if (parsed.ip_proto == kProtoUdp) sum = udp_nonzero(sum);
   store_raw16(field, sum);
@@ -76,9 +95,7 @@ bool set_ipv4_address(rte_mbuf* packet, const ParsedPacket& parsed, size_t where
   auto* ip = reinterpret_cast<Ipv4Header*>(&frame[parsed.l3]);
   ip->checksum = update32(ip->checksum, before, after);
   if (uint8_t* field = pseudo_checksum(frame, parsed); field != nullptr) {
-    uint16_t sum = update32(load_raw16(field), before, after);
-    if (parsed.ip_proto == kProtoUdp) sum = udp_nonzero(sum);
-    store_raw16(field, sum);
+    repair_pseudo(packet, field, parsed, place, addr, sizeof after);
   }
   store_raw32(place, after);
   return true;
@@ -94,7 +111,9 @@ bool set_ipv6_address(rte_mbuf* packet, const ParsedPacket& parsed, size_t where
   uint8_t* field = pseudo_checksum(frame, parsed);
   const bool in_pseudo_header =
       where == offsetof(Ipv6Header, src) || !tail_of(frame, parsed).routed_onward;
-  if (field != nullptr && in_pseudo_header) repair(field, parsed, place, addr, kIpv6Address);
+  if (field != nullptr && in_pseudo_header) {
+    repair_pseudo(packet, field, parsed, place, addr, kIpv6Address);
+  }
   std::memcpy(place, addr, kIpv6Address);
   return true;
 }
@@ -145,7 +164,7 @@ bool set_port(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t proto, size_
     return false;
   }
   if (uint8_t* field = pseudo_checksum(frame, parsed); field != nullptr) {
-    repair(field, parsed, place, port, 2);
+    repair(packet, field, parsed, place, port, 2);
   }
   std::memcpy(place, port, 2);
   return true;
@@ -169,7 +188,7 @@ bool write_nd(rte_mbuf* packet, const ParsedPacket& parsed, size_t offset, const
   const std::span<uint8_t> frame = frame_of(packet);
   if (parsed.l4 + offset + bytes > frame.size()) return false;
   uint8_t* place = &frame[parsed.l4 + offset];
-  repair(&frame[parsed.l4 + offsetof(IcmpHeader, checksum)], parsed, place, from, bytes);
+  repair(packet, &frame[parsed.l4 + offsetof(IcmpHeader, checksum)], parsed, place, from, bytes);
   std::memcpy(place, from, bytes);
   return true;
 }
@@ -192,11 +211,12 @@ bool set_ip_ecn(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* ecn
 
 bool set_ip_proto(rte_mbuf* packet, const ParsedPacket& parsed, const uint8_t* proto) {
   if (!parsed.has(kIpv4 | kIpv6)) return false;
+  if (offload_left(packet)) finish_checksum(packet);
   const std::span<uint8_t> frame = frame_of(packet);
   if (uint8_t* field = pseudo_checksum(frame, parsed); field != nullptr) {
     const uint8_t before[2] = {0, parsed.ip_proto};
     const uint8_t after[2] = {0, *proto};
-    repair(field, parsed, before, after, 2);
+    repair_pseudo(packet, field, parsed, before, after, 2);
   }
   if (parsed.has(kIpv6)) {
     *tail_of(frame, parsed).proto = *proto;

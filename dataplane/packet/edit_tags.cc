@@ -4,6 +4,7 @@
 
 #include "packet/edit.h"
 #include "packet/headroom.h"
+#include "packet/offload.h"
 
 namespace headrace::packet {
 namespace {
@@ -14,8 +15,11 @@ constexpr uint32_t kMinFrame = 60;  // without FCS
 /// Makes room for `bytes` at `offset` of the packet by moving what lies before it towards the
 /// front. Null without headroom; else the packet's new first byte.
 uint8_t* open_gap(rte_mbuf* packet, size_t offset, size_t bytes) {
+  if (!headers_can_move(packet, static_cast<int>(bytes))) return nullptr;
   uint8_t* begin = prepend(packet, static_cast<uint16_t>(bytes));
-  if (begin != nullptr) std::memmove(begin, begin + bytes, offset);
+  if (begin == nullptr) return nullptr;
+  std::memmove(begin, begin + bytes, offset);
+  headers_moved(packet, static_cast<int>(bytes));
   return begin;
 }
 
@@ -23,6 +27,7 @@ uint8_t* open_gap(rte_mbuf* packet, size_t offset, size_t bytes) {
 uint8_t* close_gap(rte_mbuf* packet, size_t offset, size_t bytes) {
   auto* begin = rte_pktmbuf_mtod(packet, uint8_t*);
   std::memmove(begin + bytes, begin, offset);
+  headers_moved(packet, -static_cast<int>(bytes));
   return reinterpret_cast<uint8_t*>(rte_pktmbuf_adj(packet, static_cast<uint16_t>(bytes)));
 }
 
@@ -120,8 +125,10 @@ bool push_pbb(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
     tci |= uint32_t{load_be16(old + sizeof(EthernetHeader)) & 0xe000u} << 16;  // PCP to I-PCP
   }
   if (parsed.has(kPbb)) tci |= load_be32(old + parsed.l2_end) & 0x00ffffff;
+  if (!headers_can_move(packet, kPbbEncapsulation)) return false;
   uint8_t* frame = prepend(packet, kPbbEncapsulation);
   if (frame == nullptr) return false;
+  headers_moved(packet, kPbbEncapsulation);
   std::memcpy(frame, frame + kPbbEncapsulation, kAddresses);
   store_raw16(frame + kAddresses, kTypePbb);
   store_be32(frame + sizeof(EthernetHeader), tci);
@@ -134,6 +141,7 @@ bool pop_pbb(rte_mbuf* packet, ParsedPacket& parsed, Depth depth) {
   const size_t outer = parsed.l2_end + sizeof(PbbITag);
   if (packet->data_len < outer + sizeof(EthernetHeader)) return false;
   rte_pktmbuf_adj(packet, static_cast<uint16_t>(outer));
+  headers_moved(packet, -static_cast<int>(outer));
   pad_to_minimum(packet);
   parsed = parse(frame_of(packet), depth);
   return true;

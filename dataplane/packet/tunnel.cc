@@ -323,7 +323,7 @@ TunnelFound find_gre(const rte_mbuf* packet, const uint8_t* frame, size_t at, si
   if ((flags & kGreKey) != 0) next += 4;
   if ((flags & kGreSequence) != 0) next += 4;
   if (next > size) return found;
-  if ((flags & kGreChecksum) != 0) {
+  if ((flags & kGreChecksum) != 0 && !offload_left(packet)) {
     Sum sum = 0;
     if (end < at ||
         !sum_packet(packet, static_cast<uint32_t>(at), static_cast<uint32_t>(end - at), sum)) {
@@ -382,7 +382,8 @@ TunnelFound find_tunnel(const rte_mbuf* packet, const ParsedPacket& parsed, Tunn
     found.result = TunnelResult::checksum;
     return found;
   }
-  if (udp && load_raw16(frame + l4 + offsetof(UdpHeader, checksum)) != 0) {
+  // One that is left to whoever sends the packet is not there yet, and none got lost on a wire.
+  if (udp && !offload_left(packet) && load_raw16(frame + l4 + offsetof(UdpHeader, checksum)) != 0) {
     const auto length = static_cast<uint32_t>(end - l4);
     Sum sum = pseudo(ip, !four, length);
     if (!sum_packet(packet, static_cast<uint32_t>(l4), length, sum)) return found;
@@ -413,11 +414,13 @@ TunnelFound find_tunnel(const rte_mbuf* packet, const ParsedPacket& parsed, Tunn
 bool pop_tunnel(rte_mbuf* packet, const TunnelFound& found) noexcept {
   auto* frame = rte_pktmbuf_mtod(packet, uint8_t*);
   if (!found.layer3) {
+    tunnel_taken_off(packet, found.payload);
     rte_pktmbuf_adj(packet, found.payload);
     return true;
   }
   const uint8_t version = frame[found.payload] >> 4;
   if (version != 4 && version != 6) return false;
+  tunnel_taken_off(packet, static_cast<uint16_t>(found.payload - kEthernet));
   // The outer header was longer than an Ethernet header: there is room in what it leaves.
   frame = reinterpret_cast<uint8_t*>(
       rte_pktmbuf_adj(packet, static_cast<uint16_t>(found.payload - kEthernet)));

@@ -26,6 +26,7 @@
 #include "packet/checksum.h"
 #include "packet/headers.h"
 #include "packet/headroom.h"
+#include "packet/offload.h"
 #include "packet/parse.h"
 
 namespace headrace::packet {
@@ -90,8 +91,10 @@ class TunnelHeader {
   [[nodiscard]] TunnelResult push(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,
                                   uint32_t entropy,
                                   uint32_t max_frame = UINT32_MAX) const noexcept {
-    if (plain_) return push_plain(packet, id, entropy, max_frame);
-    return push_any(packet, parsed, id, entropy, max_frame);
+    if (offload_left(packet)) [[unlikely]] {
+      return push_unfinished(packet, parsed, id, entropy, max_frame);
+    }
+    return push_finished(packet, parsed, id, entropy, max_frame);
   }
 
   [[nodiscard]] const TunnelSpec& spec() const { return spec_; }
@@ -103,6 +106,16 @@ class TunnelHeader {
   static constexpr size_t kPlainSize =
       sizeof(EthernetHeader) + sizeof(Ipv4Header) + sizeof(UdpHeader) + sizeof(VxlanHeader);
 
+  [[nodiscard]] TunnelResult push_finished(rte_mbuf* packet, const ParsedPacket& parsed,
+                                           uint64_t id, uint32_t entropy,
+                                           uint32_t max_frame) const noexcept {
+    if (plain_) return push_plain(packet, id, entropy, max_frame);
+    return push_any(packet, parsed, id, entropy, max_frame);
+  }
+  /// tunnel_offload.cc: of a packet whose checksum or segmentation is left to its sender.
+  [[nodiscard]] TunnelResult push_unfinished(rte_mbuf* packet, const ParsedPacket& parsed,
+                                             uint64_t id, uint32_t entropy,
+                                             uint32_t max_frame) const noexcept;
   [[nodiscard]] TunnelResult push_plain(rte_mbuf* packet, uint64_t id, uint32_t entropy,
                                         uint32_t max_frame) const noexcept;
   [[nodiscard]] TunnelResult push_any(rte_mbuf* packet, const ParsedPacket& parsed, uint64_t id,

@@ -3,14 +3,9 @@
 
 #include <net/if.h>
 #include <rte_mbuf.h>
-#include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
-#include <cstring>
 #include <thread>
 
 namespace headrace::port {
@@ -26,43 +21,6 @@ Result<std::unique_ptr<eal::Ethdev>> probe(const std::string& port, const std::s
                            "ports need none"
                          : "";
   return fail("{}: {}{}", port, device.error().message, hint);
-}
-
-/// Reads a property of a kernel interface by the ioctl `get`; `change` edits it for `set`, if any.
-template <typename Change>
-Result<ifreq> kernel_ioctl(const std::string& interface, unsigned long get, unsigned long set,
-                           Change change) {
-  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-  ifreq request{};
-  interface.copy(request.ifr_name, sizeof request.ifr_name - 1);
-  bool done = fd >= 0 && ::ioctl(fd, get, &request) == 0;
-  if (done && set != 0) {
-    change(request);
-    done = ::ioctl(fd, set, &request) == 0;
-  }
-  const int error = errno;
-  if (fd >= 0) ::close(fd);
-  if (!done) return fail("{}", std::strerror(error));
-  return request;
-}
-
-/// Clears IFF_UP of a kernel interface, which net_tap sets.
-Result<> take_down(const std::string& interface) {
-  const auto done = kernel_ioctl(interface, SIOCGIFFLAGS, SIOCSIFFLAGS, [](ifreq& request) {
-    request.ifr_flags = static_cast<short>(request.ifr_flags & ~IFF_UP);
-  });
-  if (!done) return fail("{}: cannot be taken down: {}", interface, done.error().message);
-  return {};
-}
-
-/// Frees what is in the receive queues of a port that no worker polls yet.
-void discard_received(uint16_t port_id, uint16_t queues) {
-  std::array<rte_mbuf*, 32> burst;
-  for (uint16_t queue = 0; queue < queues; ++queue) {
-    while (const uint16_t count = rte_eth_rx_burst(port_id, queue, burst.data(), burst.size())) {
-      rte_pktmbuf_free_bulk(burst.data(), count);
-    }
-  }
 }
 
 }  // namespace
@@ -116,7 +74,7 @@ Result<> EthdevPort::configure(const PortConfig& config) {
                        : request_.tx_queues,
       .rx_descriptors = request_.rx_descriptors,
       .tx_descriptors = request_.tx_descriptors,
-      .mtu = request_.kernel_has_mtu ? kDefaultMtu : config.mtu.value_or(kDefaultMtu)};
+      .mtu = config.mtu.value_or(kDefaultMtu)};
   Result<> done = device_->configure(options);
   const int node = numa_node();
   rte_mempool* near = node >= 0 && config.pool_on_node ? config.pool_on_node(node) : nullptr;
@@ -143,12 +101,6 @@ Result<> EthdevPort::start() {
   Result<> done = device_->start();
   if (done) done = device_->set_promiscuous();  // a switch wants every frame
   if (!done) return fail("{}: {}", name_, done.error().message);
-  if (request_.leave_down) {
-    if (Result<> down = take_down(request_.kernel_interface); !down) return down;
-    // While it was up the kernel may have sent IPv6 router solicitations: not the operator's
-    // traffic.
-    discard_received(port_id_, n_rx_queues());
-  }
   rte_eth_stats_reset(port_id_);
   io_.open();
   return {};
@@ -164,10 +116,6 @@ MacAddress EthdevPort::mac() const {
 }
 
 uint32_t EthdevPort::mtu() const {
-  if (request_.kernel_has_mtu) {
-    const auto asked = kernel_ioctl(request_.kernel_interface, SIOCGIFMTU, 0, [](ifreq&) {});
-    return asked ? static_cast<uint32_t>(asked->ifr_mtu) : 0;
-  }
   if (mtu_) return *mtu_;
   uint16_t mtu = 0;
   return rte_eth_dev_get_mtu(port_id_, &mtu) == 0 ? mtu : 0;
@@ -180,13 +128,6 @@ std::optional<uint32_t> EthdevPort::ifindex() const {
 }
 
 Result<> EthdevPort::set_mtu(uint32_t mtu) {
-  if (request_.kernel_has_mtu) {
-    const auto done =
-        kernel_ioctl(request_.kernel_interface, SIOCGIFMTU, SIOCSIFMTU,
-                     [mtu](ifreq& request) { request.ifr_mtu = static_cast<int>(mtu); });
-    if (!done) return fail("{}: MTU {}: {}", name_, mtu, done.error().message);
-    return {};
-  }
   const Result<bool> set = device_->set_mtu(mtu);
   if (!set) return fail("{}: {}", name_, set.error().message);
   if (!*set) mtu_ = mtu;  // a ring, a file: any frame that fits a buffer

@@ -22,11 +22,8 @@ struct EthdevRequest {
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
   bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
-  bool kernel_has_mtu{false};     ///< the MTU is the kernel interface's alone
-  bool leave_down{false};         ///< the kernel interface is the operator's to bring up
   std::string kernel_interface;   ///< for ifindex(); "" = none
   StringMap status;               ///< the kind's own facts
-  std::shared_ptr<EthdevRequest> otherwise{};  ///< what to open if this cannot be
 };
 
 /// The bare data path: the PMD's burst functions; nothing moves before open() is called.

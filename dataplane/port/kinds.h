@@ -2,6 +2,9 @@
 // One function per kind of port: its options, checked, as a request for a device.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "base/result.h"
 #include "port/ethdev.h"
 #include "port/options.h"
@@ -11,9 +14,13 @@ namespace headrace::port {
 
 /// dpdk.cc: any device by options:dpdk-devargs.
 Result<EthdevRequest> dpdk_request(const PortConfig& config, Options& options);
-/// tap.cc: types internal and tap, a kernel interface that we make.
-Result<EthdevRequest> tap_request(const PortConfig& config, Options& options);
+/// How a port of type `system` reaches its interface.
+struct SystemChoice {
+  std::optional<EthdevRequest> xdp{};  ///< by AF_XDP; none: by packet sockets
+  bool or_packet_socket{false};        ///< if that can't be
+  std::string reason;                  ///< of packet sockets, if they are it
+};
 /// system.cc: a kernel interface that exists.
-Result<EthdevRequest> system_request(const PortConfig& config, Options& options);
+Result<SystemChoice> choose_system_mode(const PortConfig& config, Options& options);
 
 }  // namespace headrace::port

@@ -3,6 +3,8 @@
 
 #include "base/log.h"
 #include "port/ethdev.h"
+#include "port/kernel/packet_port.h"
+#include "port/kernel/tap_port.h"
 #include "port/kinds.h"
 #include "port/memif_port.h"
 #include "port/options.h"
@@ -20,14 +22,14 @@ struct Kind {
 
 constexpr std::array kKinds = {
     Kind{"dpdk", dpdk_request},
-    Kind{"internal", tap_request},
-    Kind{"system", system_request},
-    Kind{"tap", tap_request},
 };
 
-/// The kinds without a DPDK device.
+/// The kinds without a DPDK device; `system` has one with AF_XDP.
+constexpr std::string_view kInternal = "internal";
 constexpr std::string_view kMemif = "memif";
 constexpr std::string_view kShm = "shm";
+constexpr std::string_view kSystem = "system";
+constexpr std::string_view kTap = "tap";
 constexpr std::string_view kVhostUser = "dpdkvhostuser";
 constexpr std::string_view kVhostUserClient = "dpdkvhostuserclient";
 
@@ -48,15 +50,30 @@ Result<> common_options(Options& options, EthdevRequest& request) {
   return options.finish();
 }
 
+/// By AF_XDP, or by packet sockets where that is asked for, better, or all that there is.
+Result<std::unique_ptr<Port>> open_system_port(const PortConfig& config, Options& options) {
+  Result<SystemChoice> choice = choose_system_mode(config, options);
+  if (!choice) return tl::unexpected(choice.error());
+  if (choice->xdp) {
+    if (Result<> common = common_options(options, *choice->xdp); !common) {
+      return tl::unexpected(common.error());
+    }
+    Result<std::unique_ptr<Port>> opened = EthdevPort::open(config, std::move(*choice->xdp));
+    if (opened || !choice->or_packet_socket) return opened;
+    log::info("{}", opened.error().message);
+  }
+  return open_packet_port(config, options, choice->reason);
+}
+
 }  // namespace
 
 std::vector<std::string_view> port_types() {
   std::vector<std::string_view> types;
   for (const Kind& kind : kKinds) types.push_back(kind.type);
-  types.emplace_back(kMemif);
-  types.emplace_back(kShm);
-  types.emplace_back(kVhostUser);
-  types.emplace_back(kVhostUserClient);
+  for (const std::string_view type :
+       {kInternal, kMemif, kShm, kSystem, kTap, kVhostUser, kVhostUserClient}) {
+    types.push_back(type);
+  }
   return types;
 }
 
@@ -67,6 +84,8 @@ Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
   if (config.type == kVhostUser || config.type == kVhostUserClient) {
     return open_vhost_port(config, options);
   }
+  if (config.type == kSystem) return open_system_port(config, options);
+  if (config.type == kTap || config.type == kInternal) return open_tap_port(config, options);
   for (const Kind& kind : kKinds) {
     if (kind.type != config.type) continue;
     Result<EthdevRequest> request = kind.request(config, options);
@@ -74,14 +93,7 @@ Result<std::unique_ptr<Port>> open_port(const PortConfig& config) {
     if (Result<> common = common_options(options, *request); !common) {
       return tl::unexpected(common.error());
     }
-    const std::shared_ptr<EthdevRequest> otherwise = request->otherwise;
-    Result<std::unique_ptr<Port>> opened = EthdevPort::open(config, std::move(*request));
-    if (opened || !otherwise) return opened;
-    log::info("{}", opened.error().message);
-    if (Result<> common = common_options(options, *otherwise); !common) {
-      return tl::unexpected(common.error());
-    }
-    return EthdevPort::open(config, std::move(*otherwise));
+    return EthdevPort::open(config, std::move(*request));
   }
   return fail("{}: '{}' is no type of port; Open_vSwitch:iface_types has them all", config.name,
               config.type);

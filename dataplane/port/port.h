@@ -7,13 +7,14 @@
 //   memif                 our own end-point (memif/): options socket, id, role, secret, ...
 //   dpdkvhostuser         a guest by librte_vhost (vhost/), we listen at <rundir>/<port name>
 //   dpdkvhostuserclient   the same, we connect (and reconnect) to options:vhost-server-path
-//   internal, tap         net_tap: a kernel interface named like the port
-//   system                net_af_packet: the kernel interface named like the port
+//   internal, tap         a tap device (kernel/): a kernel interface named like the port
+//   system                packet sockets (kernel/) or net_af_xdp: the kernel interface named like
+//                         the port
 //   shm                   a VNF by shared memory of its trust group, options:group
 //
-// Every kind but memif, vhost-user and shm is an ethdev, made by hot-plug and removed by the
-// destructor; a kind's file turns options into devargs and an EthdevRequest. `patch` ports have no
-// device: the pipeline joins them itself.
+// The other kinds are ethdevs, made by hot-plug and removed by the destructor; a kind's file turns
+// options into devargs and an EthdevRequest. `patch` ports have no device: the pipeline joins them
+// itself.
 //
 // Thread safety: control thread only, but for io(), which workers use as port_io.h says.
 #pragma once
@@ -100,6 +101,13 @@ class Port {
 
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
+
+  /// Flags of packet/offload.h that the device does for packets of which they are left; for all
+  /// others software does it (software_offload.h).
+  [[nodiscard]] virtual uint64_t tx_offloads() const { return 0; }
+
+  /// The switch ends, and starts again: what of the device can outlive the object is to.
+  virtual void keep_device() {}
 
   /// What of it may be joined past the switch (direct_end.h); null: nothing.
   [[nodiscard]] virtual DirectEnd* direct_end() { return nullptr; }

@@ -5,15 +5,14 @@
 //
 //   af_xdp     an XDP program takes every frame off the driver's queue into memory that we share
 //              with the kernel (copy mode): the kernel's own stack receives none of them any more.
-//   af_packet  a packet socket with mapped rings: the kernel's stack still receives from the
-//   interface. auto       (the default) af_xdp for interfaces with hardware behind them, where it
-//   can be had,
+//   af_packet  packet sockets (kernel/packet_socket.h): the kernel's stack still receives from the
+//              interface, and checksums and segments that a peer leaves to its device are carried.
+//   auto       (the default) af_xdp for interfaces with hardware behind them, where it can be had,
 //              else af_packet. Virtual interfaces get af_packet, because what their peers leave to
 //              "hardware" is not in the frames that XDP sees: VLAN tags would be lost without a
-//              trace.
+//              trace, and checksums are missing.
 //
-// status:mode says which it is, status:mode_reason why. Either way a peer that leaves checksums to
-// its device (a veth end, by default) sends them unfinished: `ethtool -K PEER tx off`.
+// status:mode says which it is, status:mode_reason why.
 #include <net/if.h>
 
 #include <filesystem>
@@ -34,19 +33,6 @@ EthdevRequest common(const PortConfig& config, uint32_t queues) {
   return request;
 }
 
-EthdevRequest by_packet_socket(const PortConfig& config, uint32_t queues, std::string reason) {
-  EthdevRequest request = common(config, queues);
-  // A frame of the ring must fit one of our buffers, for net_af_packet copies all of it; and blocks
-  // are whole frames and whole pages.
-  const bool jumbo = config.mtu.value_or(kDefaultMtu) > kDefaultMtu;
-  request.devargs =
-      fmt::format("{},iface={},qpairs={},{}", vdev_name("net_af_packet", config.name), config.name,
-                  queues, jumbo ? "framesz=10032,blocksz=2568192,framecnt=512" : "framecnt=1024");
-  request.kernel_has_mtu = true;  // net_af_packet reports frames of 1514 bytes at most
-  request.status = {{"mode", "af_packet"}, {"mode_reason", std::move(reason)}};
-  return request;
-}
-
 EthdevRequest by_xdp(const PortConfig& config, uint32_t queues, std::string reason) {
   EthdevRequest request = common(config, queues);
   request.devargs = fmt::format("{},iface={},start_queue=0,queue_count={},force_copy=1",
@@ -62,7 +48,7 @@ bool has_hardware(const std::string& interface) {
 
 }  // namespace
 
-Result<EthdevRequest> system_request(const PortConfig& config, Options& options) {
+Result<SystemChoice> choose_system_mode(const PortConfig& config, Options& options) {
   if (config.name.find(',') != std::string::npos || ::if_nametoindex(config.name.c_str()) == 0) {
     return fail("{}: there is no kernel interface of that name", config.name);
   }
@@ -74,21 +60,20 @@ Result<EthdevRequest> system_request(const PortConfig& config, Options& options)
     return fail("{}: options:mode is '{}': it must be auto, af_xdp or af_packet", config.name,
                 *mode);
   }
-  if (*mode == "af_packet") return by_packet_socket(config, *queues, "asked for");
+  if (*mode == "af_packet") return SystemChoice{.reason = "asked for"};
   const uint32_t mtu = config.mtu.value_or(kDefaultMtu);
   if (*mode == "af_xdp") {
     if (mtu > kXdpMaxMtu) {
       return fail("{}: MTU {} with options:mode=af_xdp: at most {} is possible; use af_packet",
                   config.name, mtu, kXdpMaxMtu);
     }
-    return by_xdp(config, *queues, "asked for");
+    return SystemChoice{.xdp = by_xdp(config, *queues, "asked for"), .reason = {}};
   }
-  if (!has_hardware(config.name)) return by_packet_socket(config, *queues, "virtual interface");
-  if (mtu > kXdpMaxMtu) return by_packet_socket(config, *queues, "MTU too large for AF_XDP");
-  EthdevRequest request = by_xdp(config, *queues, "the kernel and the device allow it");
-  request.otherwise = std::make_shared<EthdevRequest>(
-      by_packet_socket(config, *queues, "AF_XDP is refused; the log says why"));
-  return request;
+  if (!has_hardware(config.name)) return SystemChoice{.reason = "virtual interface"};
+  if (mtu > kXdpMaxMtu) return SystemChoice{.reason = "MTU too large for AF_XDP"};
+  return SystemChoice{.xdp = by_xdp(config, *queues, "the kernel and the device allow it"),
+                      .or_packet_socket = true,
+                      .reason = "AF_XDP is refused; the log says why"};
 }
 
 }  // namespace headrace::port

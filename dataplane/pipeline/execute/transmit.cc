@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "packet/offload.h"
 #include "pipeline/execute/mirror_copies.h"
 #include "pipeline/execute/tunnel_port.h"
 
@@ -52,6 +53,25 @@ void send(Execution& x, PacketView view, const Port& port) noexcept {
   if (!x.punts.punt(view.packet, info)) x.tx.free(view.packet);
 }
 
+namespace {
+
+/// A controller gets what a wire would carry: segments one by one, and whole checksums.
+void punt_unfinished(Execution& x, rte_mbuf* packet, const PuntInfo& info) noexcept {
+  if (!packet::segments_left(packet)) {
+    packet::finish_checksum(packet);
+    if (!x.punts.punt(packet, info)) x.drop(packet, DropReason::punt_queue_full);
+    return;
+  }
+  packet::Segments segments(packet);
+  while (rte_mbuf* segment = segments.next()) {
+    if (!x.punts.punt(segment, info)) x.drop(segment, DropReason::punt_queue_full);
+  }
+  if (segments.left() != 0) x.count_drop(DropReason::no_buffer);
+  x.tx.free(packet);
+}
+
+}  // namespace
+
 void punt(Execution& x, PacketView view, const RuleBody& rule, PuntReason reason,
           uint16_t max_len) noexcept {
   const Burst& burst = x.burst;
@@ -68,6 +88,10 @@ void punt(Execution& x, PacketView view, const RuleBody& rule, PuntReason reason
                       .cookie = rule.cookie,
                       .metadata = __builtin_bswap64(view.key->metadata),
                       .tunnel_id = __builtin_bswap64(view.key->tunnel_id)};
+  if (packet::offload_left(view.packet)) [[unlikely]] {
+    punt_unfinished(x, view.packet, info);
+    return;
+  }
   if (!x.punts.punt(view.packet, info)) x.drop(view.packet, DropReason::punt_queue_full);
 }
 

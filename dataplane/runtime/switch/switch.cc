@@ -69,6 +69,11 @@ Switch::~Switch() {
 }
 
 void Switch::clear() {
+  for (const auto& [lsi_name, lsi] : lsis_) {
+    for (const auto& [name, port] : lsi->ports()) {
+      if (port->device) port->device->keep_device();
+    }
+  }
   while (!lsis_.empty()) destroy_lsi(std::string(lsis_.begin()->first));
 }
 

@@ -64,7 +64,7 @@ class Switch final : public ovsdb::SwitchControl {
   Result<> create_lsi(const ovsdb::LsiConfig& config) override;
   Result<> update_lsi(const ovsdb::LsiConfig& config) override;
   void destroy_lsi(std::string_view lsi) override;
-  /// Destroys every LSI; their devices are closed when it returns.
+  /// Destroys every LSI, for the switch ends; their devices are closed when it returns.
   void clear();
   Result<> add_port(std::string_view lsi, const ovsdb::PortSpec& spec) override;
   Result<bool> update_port(std::string_view lsi, const ovsdb::PortSpec& spec) override;

@@ -217,14 +217,17 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   port->device = std::move(*device);
+  port->offload =
+      std::make_unique<port::SoftwareOffload>(port->device->io(), port->device->tx_offloads());
+  if (port->device->tx_offloads() != 0) port::SoftwareOffload::note_offloads();
   if (port->device->owner_group() != nullptr) {
     static unsigned serial = 0;  // port names may be longer than a ring's
     Result<std::unique_ptr<OwnerTx>> handed =
-        OwnerTx::make(fmt::format("tx-{}", serial++), port->device->io());
+        OwnerTx::make(fmt::format("tx-{}", serial++), *port->offload);
     if (!handed) return tl::unexpected(handed.error());
     port->handed = std::move(*handed);
   } else if (!port->device->tx_is_concurrent()) {
-    port->tx = std::make_unique<TxQueues>(port->device->io(), port->device->n_tx_queues());
+    port->tx = std::make_unique<TxQueues>(*port->offload, port->device->n_tx_queues());
   }
   Result<std::unique_ptr<PortQueues>> queues = make_queues(spec.qos, port->unscheduled_io());
   if (!queues) return tl::unexpected(queues.error());
@@ -431,7 +434,8 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
   statistics["tx_bytes"] = count(stats.tx_bytes);
   statistics["rx_dropped"] += count(stats.rx_dropped);
   statistics["tx_dropped"] +=
-      count(stats.tx_dropped + (port.handed ? port.handed->dropped() : 0) +
+      count(stats.tx_dropped + (port.offload ? port.offload->dropped() : 0) +
+            (port.handed ? port.handed->dropped() : 0) +
             (port.tx_queues ? port.tx_queues->dropped() : 0) + port.old_tx_dropped);
   statistics.try_emplace("rx_errors", 0);
   statistics.try_emplace("tx_errors", 0);

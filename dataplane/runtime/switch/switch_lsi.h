@@ -19,6 +19,7 @@
 #include "ovsdb/switch_control.h"
 #include "pipeline/control/lsi.h"
 #include "port/port.h"
+#include "port/software_offload.h"
 #include "port/tunnel_options.h"
 #include "runtime/switch/buffer_pools.h"
 #include "runtime/switch/fail_open.h"
@@ -48,6 +49,7 @@ struct SwitchParts {
 struct SwitchPort {
   ovsdb::PortSpec spec;
   std::unique_ptr<port::Port> device;
+  std::unique_ptr<port::SoftwareOffload> offload;  ///< before the device, if there is one
   std::unique_ptr<TxQueues> tx;           ///< null: `handed`, or the device locks by itself
   std::unique_ptr<OwnerTx> handed;        ///< where one worker alone may send
   std::unique_ptr<PortQueues> tx_queues;  ///< where the database gives the port some
@@ -63,7 +65,7 @@ struct SwitchPort {
   /// The same behind the queues.
   [[nodiscard]] pipeline::PortIo& unscheduled_io() const {
     if (handed) return *handed;
-    return tx ? static_cast<pipeline::PortIo&>(*tx) : device->io();
+    return tx ? static_cast<pipeline::PortIo&>(*tx) : *offload;
   }
   port::LinkState link;
   uint64_t link_resets{0};
