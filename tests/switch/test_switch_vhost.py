@@ -256,6 +256,24 @@ def test_a_killed_switch_listens_again(switch: Switch) -> None:
         wait_for_link(switch, "to")
 
 
+def test_a_thousand_ports(switch: Switch) -> None:
+    """More than DPDK has numbers for devices; the last one works as any other."""
+    bridge = add_guest_ports(switch, "from", "to")
+    words: list[str] = []
+    for number in range(1022):
+        name = f"v{number}"
+        path = f"options:vhost-server-path={switch.rundir}/nobody{number}"
+        words += ["--", "add-port", bridge, name, "--", "set", "Interface", name]
+        words += ["type=dpdkvhostuserclient", path]
+    switch.vsctl(*words)
+    assert int(switch.interface("v1021", "ofport")) > 0
+    with guest(switch.rundir / "from") as sender, guest(switch.rundir / "to") as receiver:
+        wait_for_link(switch, "from", "to")
+        for number in range(FRAMES):
+            sender.transmit(0, numbered(number))
+        assert len(collect(receiver, FRAMES)[0]) == FRAMES, switch.call("drops")
+
+
 # --- front-ends that are broken or hostile ---
 
 

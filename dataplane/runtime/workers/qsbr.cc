@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/workers/qsbr.h"
 
+#include <chrono>
+#include <thread>
 #include <utility>
 
 namespace headrace::runtime {
@@ -23,6 +25,14 @@ void Qsbr::go_online(unsigned worker) noexcept {
 void Qsbr::go_offline(unsigned worker) noexcept {
   rte_rcu_qsbr_thread_offline(qsbr_.get(), worker);
   rte_rcu_qsbr_thread_unregister(qsbr_.get(), worker);
+}
+
+void Qsbr::wait() noexcept {
+  const uint64_t token = rte_rcu_qsbr_start(qsbr_.get());
+  // Not by spinning: the worker that it waits for may need this thread's CPU.
+  while (rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) != 1) {
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
 }
 
 void Qsbr::defer(std::function<void()> function) {

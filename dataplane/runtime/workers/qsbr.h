@@ -40,7 +40,7 @@ class Qsbr final : public pipeline::Reclaimer {
 
   /// Returns when every worker that is online has passed a quiescent state after the call. For any
   /// thread but a worker's.
-  void wait() noexcept { rte_rcu_qsbr_synchronize(qsbr_.get(), RTE_QSBR_THRID_INVALID); }
+  void wait() noexcept;
 
   // --- control ---
 

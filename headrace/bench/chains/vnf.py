@@ -40,6 +40,7 @@ class Vnf:
         *,
         cpu: int,
         memory_mb: int,
+        idle: str = "yield",
     ) -> None:
         """Nothing is started. Without a port of DPDK no huge pages are taken."""
         self.name = name
@@ -52,7 +53,7 @@ class Vnf:
         self._configuration: dict[str, Any] = {
             "eal": {"memory_mb": memory_mb, "hugepages": "auto" if by_dpdk else "off"},
             "cpu": cpu,
-            "idle": "yield",
+            "idle": idle,
             "ports": ports,
             "function": {},
         }
