@@ -7,7 +7,7 @@ BUILD ?= build
 PYTHON := .venv/bin/python
 COMPILER := ccache g++
 
-.PHONY: help run test setup build lint check-deps test-cpp test-asan test-asan-switch test-py format clean \
+.PHONY: help run test setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-py format clean \
   conformance-openflow fuzz
 
 help:
@@ -58,6 +58,15 @@ test-asan-switch: build build-asan/build.ninja
 	HEADRACE_BUILD=$(CURDIR)/build-asan/dataplane/apps UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	    $(PYTHON) -m pytest tests/switch
 
+build-tsan/build.ninja: | setup
+	CXX='$(COMPILER)' meson setup build-tsan --buildtype=custom -Doptimization=1 -Ddebug=false \
+	    -Dcpp_args='-g1 -DRTE_USE_C11_MEM_MODEL -Wno-tsan -Wno-maybe-uninitialized' -Db_sanitize=thread -Db_lundef=false
+
+## make test-tsan    the tests of workers and queues under ThreadSanitizer
+test-tsan: build-tsan/build.ninja
+	TSAN_OPTIONS=suppressions=$(CURDIR)/setup/tsan.supp:halt_on_error=0 meson test -C build-tsan \
+	    handover ownership port_queues qsbr queue_assignment tx_queues worker --print-errorlogs --timeout-multiplier 4
+
 ## make fuzz         libFuzzer over the parsers, codecs and the compiler (FUZZ_SECONDS=60 each)
 fuzz: setup
 	@bash setup/fuzz.sh
@@ -80,5 +89,5 @@ format: setup
 
 ## make clean        removes what was built; the Python environment stays (rm -rf .venv .guest removes it)
 clean:
-	rm -rf build build-asan build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build build-asan build-tsan build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find headrace tests setup -name __pycache__ -prune -exec rm -rf {} +

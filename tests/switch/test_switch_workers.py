@@ -6,12 +6,17 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
+from tests.support.frames import udp_frame
+from tests.support.headrace_port import VnfPort
 from tests.support.switch import Switch, running_switch, unique_bridge
+from tests.support.veth import RawPort, VethPair
 from tests.switch.test_switch_devices import PACKETS, bench
+from tests.switch.test_switch_links import gather
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -108,6 +113,44 @@ def test_a_worker_that_stays_keeps_its_number(two_workers: tuple[Switch, str]) -
     assert (left["cpu"], left["number"]) == (1, number[1])
     switch.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x3")
     assert {w["cpu"]: w["number"] for w in switch.call("show")["workers"]} == number
+
+
+@two_cpus
+def test_what_another_worker_has_reaches_a_shared_memory_port_in_order(
+    two_workers: tuple[Switch, str],
+) -> None:
+    switch, bridge = two_workers
+    with ExitStack() as stack:
+        pair = stack.enter_context(VethPair())
+        switch.vsctl(
+            *("add-port", bridge, pair.near, "--", "set", "Interface", pair.near),
+            *("type=system", "ofport_request=1"),
+        )
+        for number, (port, group) in enumerate((("a", "g"), ("b", "g"), ("c", "h")), start=2):
+            switch.vsctl(
+                *("add-port", bridge, port, "--", "set", "Interface", port, "type=shm"),
+                *(f"options:group={group}", f"ofport_request={number}"),
+            )
+        dealt = owners(switch)
+        assert dealt["a", 0] == dealt["b", 0], "a group has one owner"
+        switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2")
+        far = RawPort(pair.far)
+        stack.callback(far.close)
+        vnf = VnfPort(switch.rundir / "g.shm", "a")
+        stack.callback(vnf.close)
+        # From a worker that is not the group's owner, which changes then, and back.
+        for cpu in (1, 0, 1):
+            switch.vsctl(
+                *("set", "Interface", pair.near, f'other_config:pmd-rxq-affinity="0:{cpu}"'),
+                "--",
+                *("set", "Interface", "a", f'other_config:pmd-rxq-affinity="0:{1 - cpu}"'),
+            )
+            now = owners(switch)
+            assert (now[pair.near, 0], now["b", 0]) == (cpu, 1 - cpu)
+            frames = [udp_frame(udp_src=n, size=60 + n) for n in range(25)]
+            for frame in frames:
+                far.send(frame)
+            assert gather(vnf, len(frames)) == frames
 
 
 async def test_a_ports_backlog_leaves_the_others_their_buffers(rundir: Path) -> None:

@@ -2,21 +2,31 @@
 #include "pipeline/execute/meters.h"
 
 #include <algorithm>
+#include <span>
 
 #include "packet/edit.h"
 
 namespace headrace::pipeline {
 
-DropReason charge_meter(Execution& x, PacketView view, const MeterProgram* meter) noexcept {
-  if (meter == nullptr) return DropReason::meter_missing;
-  const uint32_t bytes = view.packet->pkt_len;
-  add(x.burst.counts[meter->counter], 1, bytes);
-  const BandProgram* band = meter->charge(x.tsc, bytes);
-  if (band == nullptr) return DropReason::none;
-  add(x.burst.counts[band->counter], 1, bytes);
-  if (band->type == MeterBand::Type::drop) return DropReason::meter;
+void charge_run(Execution& x, const OpBurst& burst, size_t begin, size_t end,
+                const MeterProgram& meter,
+                std::array<const BandProgram*, kBurst>& exceeded) noexcept {
+  std::array<uint32_t, kBurst> lengths;
+  uint64_t bytes = 0;
+  for (size_t k = begin; k < end; ++k) {
+    lengths[k] = burst.block->packets[burst.at[k]]->pkt_len;
+    bytes += lengths[k];
+  }
+  add(x.burst.counts[meter.counter], end - begin, bytes);
+  meter.charge(x.tsc, std::span(lengths).subspan(begin, end - begin),
+               std::span(exceeded).subspan(begin, end - begin));
+}
+
+DropReason apply_band(Execution& x, PacketView view, const BandProgram& band) noexcept {
+  add(x.burst.counts[band.counter], 1, view.packet->pkt_len);
+  if (band.type == MeterBand::Type::drop) return DropReason::meter;
   if (view.parsed->has(packet::kIpv4 | packet::kIpv6)) {
-    const uint8_t dscp = remark_dscp(view.key->ip_dscp, band->prec_level);
+    const uint8_t dscp = remark_dscp(view.key->ip_dscp, band.prec_level);
     if (dscp != view.key->ip_dscp && packet::set_ip_dscp(view.packet, *view.parsed, &dscp)) {
       view.key->ip_dscp = dscp;
       x.burst.metadata.differ |= 1u << offsetof(match::FlowKey, ip_dscp) / 8;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Meters (section 5.7), on the packets of a burst: their counters and token state are fetched for
-// all before the first is charged.
+// all before the first is charged, and packets that follow one another to one meter are charged
+// together.
 #pragma once
 
 #include <rte_prefetch.h>
@@ -12,9 +13,15 @@
 
 namespace headrace::pipeline {
 
-/// Charges a packet to a meter; null: it was deleted. DropReason::none: it passed.
-[[nodiscard]] DropReason charge_meter(Execution& x, PacketView view,
-                                      const MeterProgram* meter) noexcept;
+/// Charges the packets [begin, end) of `burst` to a meter. Entries of `exceeded` from `begin` on
+/// become the band that each exceeds; null: it conforms.
+void charge_run(Execution& x, const OpBurst& burst, size_t begin, size_t end,
+                const MeterProgram& meter,
+                std::array<const BandProgram*, kBurst>& exceeded) noexcept;
+
+/// Does to a packet what the band that it exceeds says. DropReason::none: it goes on.
+[[nodiscard]] DropReason apply_band(Execution& x, PacketView view,
+                                    const BandProgram& band) noexcept;
 
 /// A DSCP of an assured forwarding class with its drop precedence raised (RFC 2597); any other
 /// stays as it is.
@@ -24,18 +31,25 @@ namespace headrace::pipeline {
 /// conform.
 template <typename MeterOf>
 void charge_meters(Execution& x, OpBurst& burst, MeterOf&& meter_of) noexcept {
-  std::array<const MeterProgram*, kBurst> meters;  // by position
+  std::array<const MeterProgram*, kBurst> meters;  // by number in the burst; null: deleted
+  std::array<const BandProgram*, kBurst> exceeded;
   for (size_t k = 0; k < burst.count; ++k) {
-    const MeterProgram* meter = meter_of(burst.at[k])->meter.load(std::memory_order_acquire);
-    meters[burst.at[k]] = meter;
-    rte_prefetch0(meter);
+    meters[k] = meter_of(burst.at[k])->meter.load(std::memory_order_acquire);
+    rte_prefetch0(meters[k]);
   }
   for (size_t k = 0; k < burst.count; ++k) {
-    const MeterProgram* meter = meters[burst.at[k]];
-    if (meter != nullptr) rte_prefetch0(&x.burst.counts[meter->counter]);
+    if (meters[k] != nullptr) rte_prefetch0(&x.burst.counts[meters[k]->counter]);
   }
-  edit_each(x, burst,
-            [&](size_t k) { return charge_meter(x, burst.view(k), meters[burst.at[k]]); });
+  for (size_t begin = 0; begin < burst.count;) {
+    size_t end = begin + 1;
+    while (end < burst.count && meters[end] == meters[begin]) ++end;
+    if (meters[begin] != nullptr) charge_run(x, burst, begin, end, *meters[begin], exceeded);
+    begin = end;
+  }
+  edit_each(x, burst, [&](size_t k) {
+    if (meters[k] == nullptr) return DropReason::meter_missing;
+    return exceeded[k] == nullptr ? DropReason::none : apply_band(x, burst.view(k), *exceeded[k]);
+  });
 }
 
 }  // namespace headrace::pipeline

@@ -150,9 +150,11 @@ class CounterSpace {
     return const_cast<WorkerCounts&>(workers_[worker]);
   }
 
-  /// Worker: notes that the rule with this counter was used at `tick`.
+  /// Worker: notes that the rule with this counter was used at `tick`. Stores once per tick, so
+  /// that the line, which 16 rules share, stays with all workers.
   void note_use(CounterIndex index, uint32_t tick) const {
-    std::atomic_ref<uint32_t>(last_used()[index]).store(tick, std::memory_order_relaxed);
+    const std::atomic_ref<uint32_t> last(last_used()[index]);
+    if (last.load(std::memory_order_relaxed) != tick) last.store(tick, std::memory_order_relaxed);
   }
 
   /// When a rule with an idle timeout was last used, in units of kTickShift TSC cycles; shared by

@@ -4,8 +4,12 @@
 // A band is a leaky bucket in its "virtual scheduling" form (GCRA, ITU-T I.371): one number, the
 // time at which the bucket will be empty again. A packet that comes when that time is no more than
 // the burst tolerance ahead conforms, and pushes it by the packet's cost. So a band is one atomic
-// word and a meter costs a load and a compare-exchange per packet and band; no tokens are ever
-// refilled, and rates are exact over any period.
+// word; no tokens are ever refilled, and rates are exact over any period.
+//
+// The packets of a burst are charged together: one after another in a copy of the word, which one
+// compare-exchange then makes the band's, unless another worker was faster, when it starts again. A
+// compare-exchange for each packet would have the workers fetch the line from one another up to 32
+// times as often.
 //
 // Of the bands that a packet exceeds, the one with the highest rate acts (section 5.7).
 //
@@ -16,9 +20,12 @@
 // Source: OpenFlow Switch Specification 1.3.5, sections 5.7 and 6.6.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "pipeline/program/handles.h"
@@ -49,28 +56,43 @@ struct alignas(64) MeterProgram {
   BandProgram first;                               ///< the one with the highest rate
   std::vector<std::unique_ptr<BandProgram>> rest;  ///< falling rates
 
-  /// The band that a packet of `bytes` exceeds at `now` (TSC), or null if it conforms to all.
-  const BandProgram* charge(uint64_t now, uint32_t bytes) const noexcept {
-    const uint64_t units = by_packets ? 1 : bytes;
-    const BandProgram* exceeded = nullptr;
-    if (has_band && !conforms(first, now << 8, units)) exceeded = &first;
+  /// Charges packets of these lengths, in octets, one after another at `now` (TSC). Each entry of
+  /// `exceeded`, which is as long, becomes the band that the packet exceeds, or null if it conforms
+  /// to all. At most 32 packets.
+  void charge(uint64_t now, std::span<const uint32_t> lengths,
+              std::span<const BandProgram*> exceeded) const noexcept {
+    std::ranges::fill(exceeded, nullptr);
+    if (!has_band) return;
+    charge_band(first, now << 8, lengths, exceeded);
     for (const std::unique_ptr<BandProgram>& band : rest) {
-      if (!conforms(*band, now << 8, units) && exceeded == nullptr) exceeded = band.get();
+      charge_band(*band, now << 8, lengths, exceeded);
     }
-    return exceeded;
   }
 
  private:
-  static bool conforms(const BandProgram& band, uint64_t now, uint64_t units) noexcept {
-    uint64_t empty_at = band.empty_at.load(std::memory_order_relaxed);
+  void charge_band(const BandProgram& band, uint64_t now, std::span<const uint32_t> lengths,
+                   std::span<const BandProgram*> exceeded) const noexcept {
+    uint64_t before = band.empty_at.load(std::memory_order_relaxed);
+    uint32_t over = 0;  // packets, by bit
     for (;;) {
-      if (empty_at > now + band.burst) return false;
-      const uint64_t next =
-          (empty_at > now ? empty_at : now) +
-          static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
-      if (band.empty_at.compare_exchange_weak(empty_at, next, std::memory_order_relaxed)) {
-        return true;
+      over = 0;
+      uint64_t empty_at = before;
+      for (size_t k = 0; k < lengths.size(); ++k) {
+        if (empty_at > now + band.burst) {
+          over |= 1u << k;
+          continue;
+        }
+        const uint64_t units = by_packets ? 1 : lengths[k];
+        empty_at = (empty_at > now ? empty_at : now) +
+                   static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
       }
+      // While all exceed it nothing is written, and the line stays shared.
+      if (empty_at == before) break;
+      if (band.empty_at.compare_exchange_weak(before, empty_at, std::memory_order_relaxed)) break;
+    }
+    for (; over != 0; over &= over - 1) {
+      const BandProgram*& highest = exceeded[static_cast<size_t>(std::countr_zero(over))];
+      if (highest == nullptr) highest = &band;
     }
   }
 };

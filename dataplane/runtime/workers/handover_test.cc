@@ -35,6 +35,19 @@ constexpr unsigned kPorts = 6;
 constexpr PortNo kSink = 100;
 constexpr int kChanges = 200;
 
+/// A frame in a buffer of the pool's; null: it has none.
+rte_mbuf* new_frame(rte_mempool& pool) {
+  rte_mbuf* packet = rte_pktmbuf_alloc(&pool);
+  if (packet == nullptr) return nullptr;
+  auto* data = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(packet, 60));
+  if (data == nullptr) std::abort();
+  std::memset(data, 0, 60);
+  data[0] = 2;
+  data[12] = 0x88;  // an ethertype for experiments (IEEE 802, 0x88b5)
+  data[13] = 0xb5;
+  return packet;
+}
+
 /// A queue of the device: who is in it.
 struct alignas(64) Watched {
   std::atomic<int> threads{0};
@@ -68,13 +81,8 @@ class WatchedDevice final : public pipeline::PortIo {
     while (held.load()) std::this_thread::yield();
     uint16_t count = 0;
     while (count < 4 && count < packets.size()) {
-      rte_mbuf* packet = rte_pktmbuf_alloc(pool_);
+      rte_mbuf* packet = new_frame(*pool_);
       if (packet == nullptr) break;
-      auto* data = reinterpret_cast<uint8_t*>(rte_pktmbuf_append(packet, 60));
-      std::memset(data, 0, 60);
-      data[0] = 2;
-      data[12] = 0x88;  // an ethertype for experiments (IEEE 802, 0x88b5)
-      data[13] = 0xb5;
       packets[count++] = packet;
     }
     return count;
@@ -231,7 +239,11 @@ TEST_F(HandoverTest, TheNextOwnerWaitsForTheOldOnesRound) {
   }
   EXPECT_EQ(device.polls(0) + device.polls(1), polls) << "polled before the old owner left";
   device.held = false;
-  run_on(100);
+  const auto late = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (device.polls(0) + device.polls(1) == polls && std::chrono::steady_clock::now() < late) {
+    qsbr_.reclaim();
+    std::this_thread::yield();
+  }
   EXPECT_GT(device.polls(0) + device.polls(1), polls) << "not polled by the new owner";
   EXPECT_EQ(meetings_.load(), 0u) << "two threads were in one queue";
 }

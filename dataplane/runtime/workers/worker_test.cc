@@ -413,7 +413,7 @@ TEST_F(WorkerTest, QueuesAreBalancedByTheirLoadsWhenItPays) {
     }
     qsbr_->drain();
   };
-  minute({0.5, 0.5, 0.45, 0.55});
+  minute({0.5, 0.5, 0.5, 0.5});
   EXPECT_EQ(workers_of(pool), spread) << "equal already";
   minute({0.9, 0.1, 0.9, 0.1});
   const std::vector<size_t> balanced = workers_of(pool);
