@@ -9,6 +9,7 @@ Rows made here carry `external_ids:headrace`, and names come from the node, so e
 look whether its work is already done: that makes it repeatable after a crash.
 """
 
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -131,6 +132,7 @@ class OvsFamilyDriver(OvsProcesses):
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
         await self._remove_port_row(lsi, port.name)
+        _remove_own_folder(port)
 
     async def connect_lsis(self, link: LinkSpec) -> None:
         """See SwitchDriver."""
@@ -227,9 +229,20 @@ class OvsFamilyDriver(OvsProcesses):
 
 
 def _clear_listening_socket(port: PortSpec) -> None:
-    """Removes the socket that a killed switch left where it will listen again."""
+    """Removes the socket that a killed switch left where it will listen again; makes its folder."""
+    for option in ("socket", "path"):
+        if option in port.options:
+            Path(port.options[option]).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if port.kind is PortKind.MEMIF and port.options.get("role", "server") == "server":
         Path(port.options["socket"]).unlink(missing_ok=True)
+
+
+def _remove_own_folder(port: PortSpec) -> None:
+    """Removes the folder of a port's socket if it is the port's alone, which its name says."""
+    for option in ("socket", "path"):
+        folder = Path(port.options.get(option, "/")).parent
+        if folder.name == port.name:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def dpdk_options(port: PortSpec) -> dict[str, str]:

@@ -45,7 +45,7 @@ def make_plan(
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)
     names = PortNames(number, previous)
-    vnfs = place_vnfs(graph, graph_id, node, names, previous)
+    vnfs = place_vnfs(graph, graph_id, number, node, names, previous)
     links = assign_links(graph, previous.links)
     lsi = names.lsi(node.prefix)
     specs = {
