@@ -264,8 +264,10 @@ class Node:
             GraphState.FAILED: "error",
         }.get(record.state, "in_progress")
         message = record.message
+        if state == "in_progress" and not self.graphs.is_worked_on(record.id):
+            state = "error"  # its work has ended without an end; `message` says why
         if record.state is GraphState.RUNNING:
-            for name in self.driver.processes():
+            for name in self.driver.watched():
                 if self.supervisor.find(name) is None:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
@@ -314,6 +316,10 @@ class Node:
                 }
             )
         return listed
+
+    def port_names(self) -> list[str]:
+        """The physical ports, by the names that the switch has for them."""
+        return [spec.name for spec in self.ports.values()]
 
     def users_of(self, name: str) -> list[str]:
         """The graphs that send to or take from the physical port `name`."""

@@ -6,7 +6,7 @@ repeat any step after a crash without knowing how far the last attempt came. A d
 over a switch that already runs (the node was restarted): it adopts it and loses no packet.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -218,8 +218,20 @@ class SwitchDriver(Protocol):
         """How a peer reaches `port`."""
         ...
 
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """Those of `ports`, which have been made, that are not in service any more.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        ...
+
     def processes(self) -> tuple[str, ...]:
         """The names, at the supervisor, of the processes to stop when the node is paused."""
+        ...
+
+    def watched(self) -> tuple[str, ...]:
+        """The names, at the supervisor, of all processes that the switch needs."""
         ...
 
 

@@ -10,7 +10,7 @@ look whether its work is already done: that makes it repeatable after a crash.
 """
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from headrace.switches.base import (
@@ -174,6 +174,10 @@ class OvsFamilyDriver(OvsProcesses):
                 if number > 0:
                     found[row["name"]] = number
         return found
+
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """See SwitchDriver: without a row of the database, or without a number."""
+        return set(ports) - set(await self._ofports())
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""

@@ -179,6 +179,10 @@ class OvsProcesses:
         """See SwitchDriver."""
         return (DAEMON_PROCESS,)
 
+    def watched(self) -> tuple[str, ...]:
+        """See SwitchDriver."""
+        return (DATABASE_PROCESS, DAEMON_PROCESS)
+
     async def _ovsdb(self) -> Ovsdb:
         async with self._connecting:
             if self._database is None or not self._database.open:

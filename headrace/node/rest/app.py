@@ -90,4 +90,8 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     async def engine_error(_: Request, error: EngineError) -> JSONResponse:
         return answer(500, NodeError("engine", str(error)))
 
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return answer(500, NodeError("node", f"{type(error).__name__}: {error}"))
+
     return app
