@@ -7,9 +7,11 @@ import asyncio
 import json
 import os
 import shutil
+import socket
 import stat
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -55,17 +57,19 @@ for path in others:
     attempt("list " + path, lambda: os.listdir(path))
     attempt("read " + path, lambda: open(path, "rb").read())
     attempt("write " + path, lambda: open(path, "r+b"))
-    if len(sys.argv) <= 3:  # a container has a /tmp of its own, where all may be made
+    if len(sys.argv) <= 4:  # a container has a /tmp of its own, where all may be made
         attempt("put beside " + path, lambda: open(os.path.dirname(path) + "/planted", "w"))
     attempt("connect to " + path, lambda: connect(path))
+api = ("127.0.0.1", int(sys.argv[2]))
+attempt("reach the node's API", lambda: socket.create_connection(api))
 attempt("become root", lambda: os.setuid(0) if os.getuid() else os.setuid(1))
 attempt("chroot", lambda: os.chroot("/"))
 attempt("mount", lambda: syscall(165, b"none", b"/tmp", b"tmpfs", 0, 0))
 attempt("write to /proc/sys", lambda: open("/proc/sys/kernel/domainname", "w"))
 attempt("write to /sys", lambda: open("/sys/kernel/mm/ksm/run", "w"))
 attempt("raise its limits", lambda: open("/sys/fs/cgroup/memory/memory.limit_in_bytes", "w"))
-attempt("signal the node", lambda: os.kill(int(sys.argv[2]), 0))
-if len(sys.argv) > 3:  # in a container
+attempt("signal the node", lambda: os.kill(int(sys.argv[3]), 0))
+if len(sys.argv) > 4:  # in a container
     attempt("unshare", lambda: syscall(272, 0x10000000))
     attempt("bpf", lambda: syscall(321, 0, 0, 0))
     attempt("io_uring", lambda: syscall(425, 1, 0))
@@ -82,6 +86,13 @@ def _programs() -> None:
             find_program(program)
         except ProgramMissing as error:
             pytest.skip(str(error))
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """A port of the loopback interface that accepts, as the node's API does."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield int(server.getsockname()[1])
 
 
 async def two_graphs(start_node: StartNode, template: str, **more: object) -> Node:
@@ -109,7 +120,9 @@ def reached(command: list[str]) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ["memif", "vhost-user", "shm"])
-async def test_a_container_reaches_nothing_but_its_own(start_node: StartNode, kind: str) -> None:
+async def test_a_container_reaches_nothing_but_its_own(
+    start_node: StartNode, listener: int, kind: str
+) -> None:
     node = await two_graphs(start_node, "pass-container", vnf_ports=kind)
     (mine,) = node.graphs.record("mine").plan.vnfs()
     command = [RUNC, "--root", str(node.rundir / "runc"), "exec", mine.name]
@@ -118,7 +131,7 @@ async def test_a_container_reaches_nothing_but_its_own(start_node: StartNode, ki
     paths = [path for path in not_mine(node) if not await asyncio.to_thread(Path(path).is_dir)]
     others = json.dumps([path for path in paths if not path.endswith(own_socket)])
     inside = [*command, "/usr/bin/python3", "-I", "-c", HOSTILE, others]
-    assert reached([*inside, str(os.getpid()), "container"]) == []
+    assert reached([*inside, str(listener), str(os.getpid()), "container"]) == []
     # Of the node's directory it sees its own files alone.
     listing = (
         "import json, os, sys; "
@@ -131,7 +144,9 @@ async def test_a_container_reaches_nothing_but_its_own(start_node: StartNode, ki
 
 
 @pytest.mark.parametrize("kind", ["memif", "vhost-user", "shm"])
-async def test_a_process_reaches_nothing_but_its_own(start_node: StartNode, kind: str) -> None:
+async def test_a_process_reaches_nothing_but_its_own(
+    start_node: StartNode, listener: int, kind: str
+) -> None:
     node = await two_graphs(start_node, "pass", vnf_ports=kind)
     (mine,), (theirs,) = (node.graphs.record(name).plan.vnfs() for name in ("mine", "theirs"))
     assert mine.user is not None and mine.group is not None and mine.node_group is not None
@@ -139,7 +154,7 @@ async def test_a_process_reaches_nothing_but_its_own(start_node: StartNode, kind
     own_socket = f"{mine.ports[0].switch_port.options.get('group')}.shm"
     others = json.dumps([path for path in not_mine(node) if not path.endswith(own_socket)])
     confined = Confined(mine.user, (mine.group, mine.node_group))
-    program = ["/usr/bin/python3", "-I", "-c", HOSTILE, others, str(os.getpid())]
+    program = ["/usr/bin/python3", "-I", "-c", HOSTILE, others, str(listener), str(os.getpid())]
     assert reached([*confined.command(), *program]) == []
 
 
