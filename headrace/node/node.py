@@ -298,8 +298,10 @@ class Node:
         }
 
     async def port_list(self) -> list[dict[str, Any]]:
-        """The ports of LSI-0: kind, number, how to attach, counters."""
-        statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
+        """The ports of LSI-0: kind, number, how to attach, counters; these if the switch runs."""
+        statistics = {}
+        with contextlib.suppress(SwitchError):
+            statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
         listed = []
         for name, spec in self.ports.items():
             counters = statistics.get((self.lsi0, spec.name))
