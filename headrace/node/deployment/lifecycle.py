@@ -96,7 +96,8 @@ class GraphManager:
                 continue
             before = record.previous_plan or EMPTY_PLAN
             resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
-            held[record.id] = Plan(resources=tuple(resources.values()))
+            claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
+            held[record.id] = Plan(resources=tuple(resources.values()), claims=claims)
         return held
 
     # Changing.

@@ -81,6 +81,8 @@ class VnfModel(_Open):
 class InterfaceModel(_Open):
     """A physical port of the node."""
 
+    # Ours: other graphs that say so, too, may use the port, or the tag.
+    shared: bool = False
     if_name: Text = Field(validation_alias=AliasChoices("if-name", "interface"))
     node_id: Text | None = Field(None, alias="node-id")
 
