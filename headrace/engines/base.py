@@ -26,7 +26,11 @@ class VnfPort(_Frozen):
 
 
 class VnfSpec(_Frozen):
-    """A VNF to be run. `idle` is what a polling VNF does on an empty round: poll, yield, sleep."""
+    """A VNF to be run. `idle` is what a polling VNF does on an empty round: poll, yield, sleep.
+
+    `user` is the id, of a user and a group, that it alone has; `group` that of its graph's VNFs,
+    `node_group` that of all VNFs of the node. Without them it runs as the node itself.
+    """
 
     name: str
     graph: str
@@ -39,6 +43,9 @@ class VnfSpec(_Frozen):
     memory_mb: int = 0
     idle: str = "poll"
     configuration: dict[str, Any] = {}
+    user: int | None = None
+    group: int | None = None
+    node_group: int | None = None
 
     @property
     def digest(self) -> str:

@@ -2,9 +2,8 @@
 """The engine for VNFs in containers: headrace-vnf by runc, without a daemon and without an image.
 
 It is the engine `process` with another way to start: the same configuration, the same control
-socket, the same ports. `oci.py` says what the container sees; of the node's directory that is its
-own configuration, and the two directories of sockets, read-write: those of ports, where peers
-meet, and those of control.
+socket, the same ports, the same user of its own. `oci.py` says what the container sees; of the
+node's directory that is what `confinement.py` gives to this VNF alone.
 
 The container's process is the supervisor's as any other, found again by its mark; what runc itself
 knows of it is below `<rundir>/runc`, and goes with it.
@@ -16,18 +15,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.confinement import Confinement
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
-from headrace.machine.eal import hugepage_mounts
-from headrace.machine.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private, open_log
 from headrace.switches.base import PortKind
 
 RUNC = "runc"
 
 _GROUP_PATIENCE_S = 3.0
-
-_OVERHEAD_MB = 192
-"""What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
 
 
 class ContainerEngine(ProcessEngine):
@@ -36,9 +32,14 @@ class ContainerEngine(ProcessEngine):
     name = "container"
     port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
-    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
-        super().__init__(rundir, supervisor, hugepages)
-        self._rundir = rundir
+    def __init__(
+        self,
+        rundir: Path,
+        supervisor: Supervisor,
+        hugepages: bool,
+        confinement: Confinement | None = None,
+    ) -> None:
+        super().__init__(rundir, supervisor, hugepages, confinement)
         self._state = rundir / "runc"
         self._bundles = rundir / "bundles"
 
@@ -52,22 +53,27 @@ class ContainerEngine(ProcessEngine):
             return running  # as it was made: `ensure` ended any other
         await self._delete(vnf)
         bundle = self._bundles / vnf.name
-        ports = self._rundir / "ports"
-        ports.mkdir(parents=True, exist_ok=True)
-        self._directory.mkdir(parents=True, exist_ok=True)
+        if vnf.user is None or vnf.group is None or vnf.node_group is None:
+            raise ProcessError(f"VNF {vnf.vnf}: a container needs a user and groups of its own")
+        own = self._confinement
+        await asyncio.to_thread(own.make_parent)
+        limits = own.limits(vnf)
         make_bundle(
             Container(
                 name=vnf.name,
                 argv=list(argv),
-                environment={"PATH": "/usr/bin:/bin", **self._supervisor.mark(name)},
-                cores=vnf.cores,
-                memory_mb=vnf.memory_mb + _OVERHEAD_MB,
-                readable=_outside_of_usr(Path(argv[0]).parent),
+                environment={**own.environment(vnf), **self._supervisor.mark(name)},
+                limits=limits,
+                cgroup=f"/{own.group(vnf)}",
+                user=vnf.user,
+                group=vnf.group,
+                node_group=vnf.node_group,
+                readable=(*_outside_of_usr(Path(argv[0]).parent), own.config(vnf)),
                 writable=(
-                    ports,
-                    self._directory,
-                    *await _group_sockets(vnf),
-                    *(hugepage_mounts() if self._hugepages else ()),
+                    own.own(vnf),
+                    *_port_directories(vnf),
+                    *await _group_sockets(vnf, own),
+                    *((own.huge(vnf),) if self._hugepages else ()),
                 ),
             ),
             bundle,
@@ -75,7 +81,7 @@ class ContainerEngine(ProcessEngine):
         pid_file = bundle / "pid"
         words = ["run", "--detach", "--bundle", str(bundle), "--pid-file", str(pid_file), vnf.name]
         log = self._supervisor.log_of(name)
-        log.parent.mkdir(parents=True, exist_ok=True)
+        make_private(log.parent)
         if await self._runc(*words, log=log) != 0:
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
         return self._supervisor.adopt(name, int(pid_file.read_text()), list(argv), digest)
@@ -93,7 +99,7 @@ class ContainerEngine(ProcessEngine):
 
     async def _runc(self, *words: str, log: Path | None = None) -> int:
         """Runs runc to its end; what it says, and what the container will, goes to `log`."""
-        with (log or Path("/dev/null")).open("ab") as output:
+        with open_log(log or Path("/dev/null")) as output:
             child = await asyncio.create_subprocess_exec(
                 RUNC,
                 "--root",
@@ -103,11 +109,22 @@ class ContainerEngine(ProcessEngine):
                 stdout=output,
                 stderr=output,
                 start_new_session=True,
+                umask=0o077,
             )
             return await child.wait()
 
 
-async def _group_sockets(vnf: VnfSpec) -> list[Path]:
+def _port_directories(vnf: VnfSpec) -> list[Path]:
+    """The folders of the sockets of the VNF's ports, each with that one alone."""
+    return [
+        Path(port.switch_port.options[option]).parent
+        for port in vnf.ports
+        for kind, option in ((PortKind.MEMIF, "socket"), (PortKind.VHOST_USER, "path"))
+        if port.switch_port.kind is kind
+    ]
+
+
+async def _group_sockets(vnf: VnfSpec, own: Confinement) -> list[Path]:
     """The sockets of the trust groups that the VNF's ports are in; runc binds only what exists.
 
     A switch that was restarted has other sockets under the same names, so a container does not
@@ -126,6 +143,7 @@ async def _group_sockets(vnf: VnfSpec) -> list[Path]:
         if asyncio.get_running_loop().time() > deadline:
             raise ProcessError(f"the switch does not serve the trust group of {missing[0]}")
         await asyncio.sleep(0.02)
+    await asyncio.to_thread(own.prepare, vnf)  # gives what is there now to the graph's group
     return sorted(sockets)
 
 

@@ -87,8 +87,12 @@ class NativeEngine:
             await asyncio.to_thread(netns.remove, vnf.name)
 
     def running(self, vnf: VnfSpec) -> bool:
-        """See Engine."""
-        return vnf.name in netns.listnetns()
+        """See Engine: its namespace is there, the bridge in it, and all its ports joined."""
+        if vnf.name not in netns.listnetns():
+            return False
+        # A thread of its own: pyroute2 has an event loop, which must not be within another one.
+        with ThreadPoolExecutor(max_workers=1) as thread:
+            return thread.submit(_is_joined, vnf).result()
 
     def observed(self, vnf: VnfSpec) -> Observed | None:
         """See Engine: a namespace, no process."""
@@ -129,6 +133,21 @@ class NativeEngine:
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine: none."""
         return ()
+
+
+def _is_joined(vnf: VnfSpec) -> bool:
+    """Whether all ports of the VNF are members of its bridge."""
+    try:
+        with NetNS(vnf.name) as inside:
+            bridges = inside.link_lookup(ifname=_BRIDGE)
+            members = {
+                link.get_attr("IFLA_IFNAME")
+                for link in inside.get_links()
+                if bridges and link.get_attr("IFLA_MASTER") == bridges[0]
+            }
+    except (NetlinkError, OSError):
+        return False  # it has been removed meanwhile
+    return {f"eth{number}" for number in range(len(vnf.ports))} <= members
 
 
 def _disable_ipv6() -> None:

@@ -4,29 +4,45 @@
 There is no image: the container sees the host's programs and libraries, read-only, and of all else
 only what it is given. It has no capabilities, no network (packets go through its ports' shared
 memory), no other processes in sight, one set of CPUs and a limit of memory.
+
+It is root in a user namespace of its own: root is the VNF's user on the host, and in the groups of
+the node (by which alone it gets at its root directory), of its graph and of its own. /sys is a new
+sysfs of its own network namespace, read-only, without the control groups that the host has mounted
+there. `seccomp.py` says which system calls it may make.
 """
 
 import json
+import os
 import shutil
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headrace.engines.seccomp import profile
+from headrace.machine.cgroups import Limits
+
 _SYSTEM_LINKS = ("bin", "sbin", "lib", "lib64")
-_NAMESPACES = ("pid", "ipc", "uts", "mount", "network")
+_NAMESPACES = ("pid", "ipc", "uts", "mount", "network", "user")
+_GRAPH_GROUP, _OWN_GROUP = 1, 2
 _HIDDEN = ("/proc/kcore", "/proc/keys", "/proc/timer_list", "/sys/firmware")
 _READ_ONLY = ("/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger")
 
 
 @dataclass(frozen=True)
 class Container:
-    """What runs, what it sees, and what it may use. Paths are the same inside and outside."""
+    """What runs, what it sees, and what it may use. Paths are the same inside and outside.
+
+    `user` (also a group's id), `group` and `node_group` are ids of the host.
+    """
 
     name: str
     argv: list[str]
     environment: dict[str, str]
-    cores: tuple[int, ...]
-    memory_mb: int
+    limits: Limits
+    cgroup: str
+    user: int
+    group: int
+    node_group: int
     readable: tuple[Path, ...] = ()
     writable: tuple[Path, ...] = field(default=())
 
@@ -50,6 +66,9 @@ def make_bundle(container: Container, directory: Path) -> None:
         else:
             inside.parent.mkdir(parents=True, exist_ok=True)
             inside.touch()
+    for passed in (directory.parent, directory, root):
+        os.chown(passed, 0, container.node_group)
+        passed.chmod(0o750 if passed == root else 0o710)
     (directory / "config.json").write_text(json.dumps(configuration(container), indent=2))
 
 
@@ -65,35 +84,63 @@ def configuration(container: Container) -> dict[str, Any]:
         "root": {"path": "rootfs", "readonly": True},
         "process": {
             "terminal": False,
-            "user": {"uid": 0, "gid": 0},
+            "user": {
+                "uid": 0,
+                "gid": 0,
+                "additionalGids": [_GRAPH_GROUP, _OWN_GROUP],
+                "umask": 0o077,
+            },
             "args": container.argv,
             "env": [f"{key}={value}" for key, value in container.environment.items()],
             "cwd": "/",
             "capabilities": nothing,
             "noNewPrivileges": True,
+            "rlimits": [{"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
         },
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc"},
             _tmpfs("/dev", "mode=755"),  # with the few devices that runc makes: null, zero, random
             _tmpfs("/run", "mode=755", "nodev"),
             _tmpfs("/tmp", "mode=1777", "nodev"),  # noqa: S108  (a mount point of the container's own)
-            _bind(Path("/sys"), "ro"),
+            {
+                "destination": "/sys",
+                "type": "sysfs",
+                "source": "sysfs",
+                "options": ["nosuid", "noexec", "nodev", "ro"],
+            },
             *(_bind(path, "ro") for path in (*system, *container.readable)),
             *(_bind(path, "rw") for path in container.writable),
         ],
         "linux": {
             "namespaces": [{"type": kind} for kind in _NAMESPACES],
-            "cgroupsPath": f"/headrace-{container.name}",
-            "resources": {
-                "devices": [{"allow": False, "access": "rwm"}],
-                "cpu": {"cpus": ",".join(map(str, container.cores))} if container.cores else {},
-                "memory": {"limit": container.memory_mb << 20},
-                "pids": {"limit": 64},
-            },
+            "uidMappings": [_identity(0, container.user)],
+            "gidMappings": [
+                _identity(0, container.node_group),
+                _identity(_GRAPH_GROUP, container.group),
+                _identity(_OWN_GROUP, container.user),
+            ],
+            "cgroupsPath": container.cgroup,
+            "resources": _resources(container.limits),
+            "seccomp": profile(),
             "maskedPaths": list(_HIDDEN),
             "readonlyPaths": list(_READ_ONLY),
         },
     }
+
+
+def _identity(inside: int, outside: int) -> dict[str, int]:
+    return {"containerID": inside, "hostID": outside, "size": 1}
+
+
+def _resources(limits: Limits) -> dict[str, Any]:
+    resources: dict[str, Any] = {"devices": [{"allow": False, "access": "rwm"}]}
+    if limits.cores:
+        resources["cpu"] = {"cpus": ",".join(map(str, limits.cores))}
+    if limits.memory_mb is not None:
+        resources["memory"] = {"limit": limits.memory_mb << 20}
+    if limits.processes is not None:
+        resources["pids"] = {"limit": limits.processes}
+    return resources
 
 
 def _unlinked_system_directories() -> list[Path]:

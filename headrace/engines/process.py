@@ -2,7 +2,7 @@
 """The engine for DPDK VNFs: headrace-vnf as a process of its own, pinned to its core.
 
 The VNF's settings are a JSON file below `<rundir>/vnf`; it outlives the node, and is started anew
-only if what it was made from differs.
+only if what it was made from differs. `confinement.py` says what it may reach and use.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engines.base import EngineError, Observed, VnfSpec
+from headrace.engines.confinement import Confinement
 from headrace.engines.observation import observe
 from headrace.machine.eal import remove_remains
 from headrace.machine.names import digest_of
-from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
 from headrace.switches.base import PortKind, PortSpec, vdev_devargs
@@ -57,8 +58,14 @@ class ProcessEngine:
     name = "process"
     port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
-    def __init__(self, rundir: Path, supervisor: Supervisor, hugepages: bool) -> None:
-        self._directory = rundir / "vnf"
+    def __init__(
+        self,
+        rundir: Path,
+        supervisor: Supervisor,
+        hugepages: bool,
+        confinement: Confinement | None = None,
+    ) -> None:
+        self._confinement = confinement or Confinement(rundir)
         self._supervisor = supervisor
         self._hugepages = hugepages
         self._checking = asyncio.Semaphore(_CHECKS)
@@ -68,7 +75,7 @@ class ProcessEngine:
 
     def control(self, vnf: VnfSpec) -> Path:
         """The VNF's control socket."""
-        return self._directory / f"{digest_of(vnf.name)}.ctl"
+        return self._confinement.own(vnf) / "ctl"
 
     def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
         """What headrace-vnf reads."""
@@ -140,12 +147,17 @@ class ProcessEngine:
 
     async def _start(self, vnf: VnfSpec) -> None:
         text = json.dumps(self.configuration(vnf), indent=2)
-        file = self._directory / f"{vnf.name}.json"
+        file = self._confinement.config(vnf)
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
         adopted = self.running(vnf)
         if not adopted:
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
-        write_atomically(file, text)
+        await asyncio.to_thread(
+            self._confinement.prepare,
+            vnf,
+            hugepages_mb=vnf.memory_mb if self._hugepages else 0,
+        )
+        self._confinement.write_config(vnf, text)
         try:
             program = find_program("headrace-vnf")
             process = await self._launch(vnf, [str(program), *command], self._made_from(vnf))
@@ -170,8 +182,14 @@ class ProcessEngine:
         Raises:
             ProcessError: it cannot be started.
         """
+        confined = await asyncio.to_thread(self._confinement.confined, vnf)
         process, _ = await self._supervisor.ensure(
-            self._process(vnf), argv, cores=vnf.cores, digest=digest
+            self._process(vnf),
+            [*(confined.command() if confined else ()), *argv],
+            cores=vnf.cores,
+            digest=digest,
+            environment=self._confinement.environment(vnf),
+            bare=confined is not None,
         )
         return process
 
@@ -191,12 +209,7 @@ class ProcessEngine:
             await self._supervisor.end(self._process(vnf))
         except ProcessError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        files = [self.control(vnf), self._directory / f"{vnf.name}.json"]
-        for port in vnf.ports:
-            if port.switch_port.kind is PortKind.VHOST_USER:
-                files.append(Path(port.switch_port.options["path"]))
-        for file in files:
-            file.unlink(missing_ok=True)
+        await asyncio.to_thread(self._confinement.remove, vnf)
         remove_remains(file_prefix(vnf))
 
     def _made_from(self, vnf: VnfSpec) -> str:

@@ -31,6 +31,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
+from headrace.engines.confinement import Confinement
 from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
@@ -44,7 +45,6 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
-from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
@@ -113,8 +113,9 @@ class VmEngine:
         supervisor: Supervisor,
         hugepages: bool,
         claim: Claim = nothing_given,
+        confinement: Confinement | None = None,
     ) -> None:
-        self._directory = rundir / "vm"
+        self._confinement = confinement or Confinement(rundir)
         self._supervisor = supervisor
         self._hugepages = hugepages
         self._claim = claim
@@ -122,13 +123,13 @@ class VmEngine:
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
 
-    def _file(self, vnf: VnfSpec, kind: str) -> Path:
-        """A file of the machine's; the name is short, since some are sockets."""
-        return self._directory / f"{digest_of(vnf.name)}.{kind}"
+    def _qmp(self, vnf: VnfSpec) -> Path:
+        """QEMU's control socket."""
+        return self._confinement.own(vnf) / "qmp"
 
     def console(self, vnf: VnfSpec) -> Path:
         """What the machine has written on its first serial port."""
-        return self._file(vnf, "console")
+        return self._confinement.own(vnf) / "console"
 
     def image(self, vnf: VnfSpec) -> Image:
         """What the VNF boots.
@@ -164,7 +165,7 @@ class VmEngine:
         return VirtualMachine(
             name=vnf.name,
             memory_mb=vnf.memory_mb,
-            qmp=self._file(vnf, "qmp"),
+            qmp=self._qmp(vnf),
             console=self.console(vnf),
             devices=devices,
             cpus=image.cpus,
@@ -201,16 +202,23 @@ class VmEngine:
             refusal = await asyncio.to_thread(self._claim, address, vnf)
             if refusal is not None:
                 raise EngineError(f"VNF {vnf.vnf}: configuration.pci: {refusal}")
-        self._directory.mkdir(parents=True, exist_ok=True)
+        await asyncio.to_thread(self._confinement.prepare, vnf)
+        confined = await asyncio.to_thread(
+            self._confinement.confined, vnf if not image.pci else _as_node(vnf), _kvm_group(image)
+        )
         try:
             with ExitStack() as stack:
                 regions = {}
                 for socket, ports in _shared_ports(vnf).items():
                     regions[socket] = await _attach(stack, socket, ports, _ATTACH_ATTEMPTS)
+                program, *words = self.machine(vnf, image, regions).arguments()
+                arguments = [shutil.which(program) or program, *words]
                 await self._supervisor.ensure(
                     self._process(vnf),
-                    self.machine(vnf, image, regions).arguments(),
+                    [*(confined.command() if confined else ()), *arguments],
                     cores=vnf.cores,
+                    environment=self._confinement.environment(vnf),
+                    bare=confined is not None,
                     digest=self._made_from(vnf),
                     inherit=[fd for region in regions.values() for fd in region.descriptors],
                 )
@@ -229,7 +237,7 @@ class VmEngine:
         """What a starting machine still lacks to forward."""
         try:
             # Refused until the switch serves all ports.
-            async with connected(self._file(vnf, "qmp"), timeout_s=2.0) as qmp:
+            async with connected(self._qmp(vnf), timeout_s=2.0) as qmp:
                 state = (await qmp.execute("query-status"))["status"]
         except QmpError as error:
             return f"it does not run: {error}"
@@ -246,12 +254,7 @@ class VmEngine:
             await self._supervisor.end(self._process(vnf))
         except ProcessError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        files = [self._file(vnf, "qmp"), self.console(vnf)]
-        for port in vnf.ports:
-            if port.switch_port.kind is PortKind.VHOST_USER:
-                files.append(Path(port.switch_port.options["path"]))
-        for file in files:
-            file.unlink(missing_ok=True)
+        await asyncio.to_thread(self._confinement.remove, vnf)
 
     def _made_from(self, vnf: VnfSpec) -> str:
         """What the supervisor notes of the machine: all that it is made from."""
@@ -289,6 +292,18 @@ class VmEngine:
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""
         return (self._process(vnf),)
+
+
+def _as_node(vnf: VnfSpec) -> VnfSpec:
+    """The same run as the node: VFIO's files are root's."""
+    return vnf.model_copy(update={"user": None})
+
+
+def _kvm_group(image: Image) -> tuple[int, ...]:
+    """The group that may use KVM, if the machine is to use it."""
+    accelerator = usable_accelerator() if image.accelerator == "auto" else image.accelerator
+    device = Path("/dev/kvm")
+    return (device.stat().st_gid,) if accelerator == "kvm" and device.exists() else ()
 
 
 def _nic(vnf: VnfSpec, port: VnfPort) -> VhostUser:

@@ -17,10 +17,12 @@ import contextlib
 import json
 import os
 import signal
+import stat
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
@@ -140,10 +142,12 @@ class Supervisor:
         environment: Mapping[str, str] | None = None,
         digest: str = "",
         inherit: Sequence[int] = (),
+        bare: bool = False,
     ) -> tuple[ProcessId, bool]:
         """Makes the process `name` run, pinned to `cores` (all cores if empty).
 
-        It gets the descriptors `inherit`.
+        It gets the descriptors `inherit`. With `bare` its environment is `environment` and the mark
+        alone, else the node's own, too.
 
         A running one with the same `digest` is kept; with another it is replaced.
         Returns the process and whether it was started by this call.
@@ -156,12 +160,12 @@ class Supervisor:
             if self.digest(name) == digest:
                 return running, False
             await self.end(name)
-        self._records.mkdir(parents=True, exist_ok=True)
-        self._logs.mkdir(parents=True, exist_ok=True)
+        make_private(self._records)
+        make_private(self._logs)
         if cores:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
-        marked = {**os.environ, **(environment or {}), **self.mark(name)}
-        with self.log_of(name).open("ab") as log:
+        marked = {**({} if bare else os.environ), **(environment or {}), **self.mark(name)}
+        with open_log(self.log_of(name)) as log:
             try:
                 child = await asyncio.create_subprocess_exec(
                     *argv,
@@ -171,6 +175,7 @@ class Supervisor:
                     env=marked,
                     start_new_session=True,
                     pass_fds=inherit,
+                    umask=0o077,
                 )
             except OSError as error:
                 raise ProcessError(f"cannot start {argv[0]}: {error}") from error
@@ -227,6 +232,12 @@ class Supervisor:
         return " | ".join(kept) or "it wrote nothing"
 
 
+def open_log(path: Path) -> BinaryIO:
+    """Opens a log, its user's alone, to be added to."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    return os.fdopen(descriptor, "ab")
+
+
 async def gone(process: ProcessId, patience_s: float) -> bool:
     """Waits until `process` has ended; False if it still runs after `patience_s`."""
     deadline = time.monotonic() + patience_s
@@ -237,11 +248,22 @@ async def gone(process: ProcessId, patience_s: float) -> bool:
     return True
 
 
+def make_private(directory: Path) -> None:
+    """Makes a directory that only its user can list or write to; keeps the right to pass it."""
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    directory.chmod(stat.S_IMODE(directory.stat().st_mode) & 0o710 | 0o700)
+
+
 def write_atomically(path: Path, text: str) -> None:
-    """Writes a file so that a reader or a crash sees the old text or the new, never a part."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Writes a file so that a reader or a crash sees the old text or the new, never a part.
+
+    It is its user's alone (mode 0600).
+    """
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(path.name + ".new")
-    with draft.open("w") as file:
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "w") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

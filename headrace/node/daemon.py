@@ -19,7 +19,7 @@ from typing import Any
 
 import httpx
 
-from headrace.machine.processes import ProcessId, gone, write_atomically
+from headrace.machine.processes import ProcessId, gone, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.errors import ConfigError, NodeError
 
@@ -60,7 +60,8 @@ def up(config: NodeConfig, rundir: Path) -> str:
             f"a node already runs at {already['url']} (pid {already['pid']}); "
             f"run `headrace down` first, or choose another --rundir",
         )
-    (rundir / "log").mkdir(parents=True, exist_ok=True)
+    make_private(rundir)
+    make_private(rundir / "log")
     write_atomically(rundir / "node-config.json", config.model_dump_json())
     log = rundir / "log" / "node.log"
     begin = log.stat().st_size if log.exists() else 0

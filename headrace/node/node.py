@@ -17,12 +17,13 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.confinement import Confinement, remove_remains
 from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
 from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.machine.eal import hugepages_lacking
-from headrace.machine.processes import Supervisor
+from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.deployment.lifecycle import GraphManager
@@ -88,10 +89,11 @@ def parts_of(
         hugepages=hugepages,
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
     )
+    confinement = Confinement(rundir)
     engines: dict[str, Engine] = {
-        "process": ProcessEngine(rundir, supervisor, hugepages),
-        "container": ContainerEngine(rundir, supervisor, hugepages),
-        "vm": VmEngine(rundir, supervisor, hugepages, claim),
+        "process": ProcessEngine(rundir, supervisor, hugepages, confinement),
+        "container": ContainerEngine(rundir, supervisor, hugepages, confinement),
+        "vm": VmEngine(rundir, supervisor, hugepages, claim, confinement),
         "native": NativeEngine(prefix_of(rundir)),
     }
     return make_driver(config.switch, settings, supervisor), engines
@@ -110,6 +112,7 @@ class Node:
         self.config = config
         self.rundir = rundir.resolve()
         self.prefix = prefix_of(self.rundir)
+        make_private(self.rundir)
         self.supervisor = Supervisor(self.rundir)
         self.store = Store(_database(self.rundir))
         self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
@@ -146,7 +149,9 @@ class Node:
             # A switch knows an existing interface by the interface's own name.
             name = port.options.get("iface", port.name) if port.kind == "system" else port.name
             labels = {"port": port.name}
-            found[port.name] = port_spec(name, port.kind, port.options, self.rundir, labels)
+            found[port.name] = port_spec(
+                name, port.kind, port.options, self.rundir / "ports", self.rundir, labels
+            )
         return found
 
     def _surroundings(self, others: dict[str, Plan]) -> Surroundings:
@@ -185,7 +190,7 @@ class Node:
             )
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
-        (self.rundir / "ports").mkdir(parents=True, exist_ok=True)
+        make_private(self.rundir / "ports")
         await self.fill_switch()
         self.version = await self.driver.version()
 
@@ -259,8 +264,10 @@ class Node:
             GraphState.FAILED: "error",
         }.get(record.state, "in_progress")
         message = record.message
+        if state == "in_progress" and not self.graphs.is_worked_on(record.id):
+            state = "error"  # its work has ended without an end; `message` says why
         if record.state is GraphState.RUNNING:
-            for name in self.driver.processes():
+            for name in self.driver.watched():
                 if self.supervisor.find(name) is None:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
@@ -291,8 +298,10 @@ class Node:
         }
 
     async def port_list(self) -> list[dict[str, Any]]:
-        """The ports of LSI-0: kind, number, how to attach, counters."""
-        statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
+        """The ports of LSI-0: kind, number, how to attach, counters; these if the switch runs."""
+        statistics = {}
+        with contextlib.suppress(SwitchError):
+            statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
         listed = []
         for name, spec in self.ports.items():
             counters = statistics.get((self.lsi0, spec.name))
@@ -309,6 +318,10 @@ class Node:
                 }
             )
         return listed
+
+    def port_names(self) -> list[str]:
+        """The physical ports, by the names that the switch has for them."""
+        return [spec.name for spec in self.ports.values()]
 
     def users_of(self, name: str) -> list[str]:
         """The graphs that send to or take from the physical port `name`."""
@@ -387,6 +400,7 @@ async def tear_down(rundir: Path) -> list[str]:
     for name in order:
         await supervisor.end(name)
     remove_namespaces(prefix_of(rundir))
+    await asyncio.to_thread(remove_remains, rundir)
     return ended
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Restarts a switch or a VNF that has ended by itself.
+"""Makes again what has gone by itself: processes of the switch and of VNFs, ports, namespaces.
 
 It checks once a second. What fails again right after its start is tried less and less often, down
 to once a minute, so that a VNF that cannot run does not take the machine's CPU time.
@@ -8,9 +8,11 @@ to once a minute, so that a VNF that cannot run does not take the machine's CPU 
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 
 from headrace.engines.base import EngineError
-from headrace.node.deployment.store import GraphState
+from headrace.node.deployment.store import GraphRecord, GraphState
+from headrace.node.deployment.transition import ports_of
 from headrace.node.errors import NodeError
 from headrace.node.node import Node
 from headrace.switches.base import SwitchError
@@ -53,25 +55,50 @@ class Restarter:
         """Checks once a second."""
         while True:
             await asyncio.sleep(_LOOK_EVERY_S)
-            try:
-                await self.look()
-            except (SwitchError, EngineError, NodeError) as error:
-                log.error("%s", error)
+            await self.look()
 
     async def look(self) -> None:
-        """Starts again whatever has ended."""
+        """Makes again whatever has gone. No fault of one thing keeps the others from being seen."""
+        await self._try("the switch", self._look_at_switch())
+        records: list[GraphRecord] = []
+        try:
+            records = self._node.graphs.records()
+        except Exception:  # such as a full disk: it may be free again
+            log.exception("cannot read the graphs")
+        running = [record for record in records if record.state is GraphState.RUNNING]
+        names = {name for record in running for name in ports_of(record.plan)}
+        lost: set[str] = set()
+        try:
+            lost = await self._node.driver.missing(names)
+        except Exception as error:  # the switch is down, and looked after above
+            log.error("the switch: %s", error)
+        for record in running:
+            await self._try(f"graph {record.id}", self._look_at_graph(record, lost))
+
+    async def _try(self, what: str, work: Coroutine[None, None, None]) -> None:
+        try:
+            await work
+        except (SwitchError, EngineError, NodeError) as error:
+            log.error("%s: %s", what, error)
+        except Exception:
+            log.exception("%s", what)
+
+    async def _look_at_switch(self) -> None:
         node = self._node
-        for name in node.driver.processes():
-            if node.supervisor.find(name) is None and self._may_try(name):
-                log.error("%s has ended; starting it again", name)
+        gone = [name for name in node.driver.watched() if node.supervisor.find(name) is None]
+        if gone:
+            if self._may_try(gone[0]):
+                log.error("%s has ended; starting it again", ", ".join(gone))
                 await node.fill_switch()
-        for record in node.graphs.records():
-            if record.state is not GraphState.RUNNING:
-                continue
-            for vnf in record.plan.vnfs():
-                if not node.engines[vnf.engine].running(vnf) and self._may_try(vnf.name):
-                    log.error("graph %s: VNF %s has ended; starting it again", record.id, vnf.vnf)
-                    await node.graphs.repair(record.id)
+        elif await node.driver.missing(node.port_names()) and self._may_try("ports"):
+            log.error("ports of LSI-0 have gone; making them again")
+            await node.fill_switch()
+
+    async def _look_at_graph(self, record: GraphRecord, lost: set[str]) -> None:
+        graphs = self._node.graphs
+        if not graphs.is_whole(record, lost) and self._may_try(f"graph {record.id}"):
+            log.error("graph %s: something of it has gone; making it again", record.id)
+            await graphs.repair(record.id)
 
     def _may_try(self, name: str) -> bool:
         return self._backoff.may_try(name, time.monotonic())

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
-from headrace.machine.processes import ProcessId, write_atomically
+from headrace.machine.processes import ProcessId, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file, socket_of
 from headrace.node.errors import ConfigError
@@ -65,7 +65,8 @@ def serve(config: NodeConfig, rundir: Path) -> None:
         NodeError, SwitchError: the node cannot start; what it had started by then runs on, and the
             next `up` goes on with it or `down` ends it.
     """
-    rundir.mkdir(parents=True, exist_ok=True)
+    os.umask(0o077)
+    make_private(rundir)
     logging.basicConfig(
         level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )

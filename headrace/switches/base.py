@@ -7,7 +7,7 @@ started while its switch is already running (after a restart of the node): it ad
 loses no packet.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -219,8 +219,20 @@ class SwitchDriver(Protocol):
         """How a peer attaches to `port`."""
         ...
 
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """Those of `ports`, which have been made, that are not in service any more.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        ...
+
     def processes(self) -> tuple[str, ...]:
         """The names, at the supervisor, of the processes to stop when the node is paused."""
+        ...
+
+    def watched(self) -> tuple[str, ...]:
+        """The names, at the supervisor, of all processes that the switch needs."""
         ...
 
 

@@ -14,7 +14,7 @@ a pair too; its engine moves the far end into a network namespace.
 import asyncio
 import base64
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +130,16 @@ class LinuxBridgeDriver:
     def processes(self) -> tuple[str, ...]:
         """See SwitchDriver: the kernel has none."""
         return ()
+
+    def watched(self) -> tuple[str, ...]:
+        """See SwitchDriver: the kernel has none."""
+        return ()
+
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """See SwitchDriver: without a device, as when a namespace took its far end with it."""
+        present = await asyncio.to_thread(_device_names)
+        held = self._state.ports
+        return {name for name in ports if name in held and self._device(held[name]) not in present}
 
     def _device(self, port: PortSpec) -> str:
         if port.kind is PortKind.SYSTEM:

@@ -9,7 +9,8 @@ Rows created here carry `external_ids:headrace`, and names come from the node, s
 can check whether its work is already done, and can be repeated after a crash.
 """
 
-from collections.abc import Sequence
+import shutil
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from headrace.switches.base import (
@@ -131,6 +132,7 @@ class OvsFamilyDriver(OvsProcesses):
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
         await self._remove_port_row(lsi, port.name)
+        _remove_own_folder(port)
 
     async def connect_lsis(self, link: LinkSpec) -> None:
         """See SwitchDriver."""
@@ -172,6 +174,10 @@ class OvsFamilyDriver(OvsProcesses):
                 if number > 0:
                     found[row["name"]] = number
         return found
+
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """See SwitchDriver: without a row of the database, or without a number."""
+        return set(ports) - set(await self._ofports())
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
@@ -227,9 +233,20 @@ class OvsFamilyDriver(OvsProcesses):
 
 
 def _clear_listening_socket(port: PortSpec) -> None:
-    """Removes the stale socket of a killed switch, which must listen there again."""
+    """Removes the stale socket of a killed switch, which must listen there again; makes its folder."""
+    for option in ("socket", "path"):
+        if option in port.options:
+            Path(port.options[option]).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if port.kind is PortKind.MEMIF and port.options.get("role", "server") == "server":
         Path(port.options["socket"]).unlink(missing_ok=True)
+
+
+def _remove_own_folder(port: PortSpec) -> None:
+    """Removes the folder of a port's socket if it is the port's alone, which its name says."""
+    for option in ("socket", "path"):
+        folder = Path(port.options.get(option, "/")).parent
+        if folder.name == port.name:
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def dpdk_options(port: PortSpec) -> dict[str, str]:

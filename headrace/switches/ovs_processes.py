@@ -12,7 +12,7 @@ from collections.abc import Coroutine
 from pathlib import Path
 
 from headrace.machine.eal import remove_remains
-from headrace.machine.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private
 from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchError, SwitchSettings
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovsdb import Ovsdb, OvsdbError, Row, as_map
@@ -85,7 +85,7 @@ class OvsProcesses:
         for program in (OVSDB_SERVER, OVSDB_TOOL, *self._programs()):
             if not os.access(program, os.X_OK):
                 raise SwitchError(f"{program} is missing; run `make setup` (setup/packages.txt)")
-        self.directory.mkdir(parents=True, exist_ok=True)
+        make_private(self.directory)
         daemon_ran = self.supervisor.find(DAEMON_PROCESS) is not None
         if not daemon_ran:
             # The next daemon would restore what a previous one left in the database, which the node
@@ -178,6 +178,10 @@ class OvsProcesses:
     def processes(self) -> tuple[str, ...]:
         """See SwitchDriver."""
         return (DAEMON_PROCESS,)
+
+    def watched(self) -> tuple[str, ...]:
+        """See SwitchDriver."""
+        return (DATABASE_PROCESS, DAEMON_PROCESS)
 
     async def _ovsdb(self) -> Ovsdb:
         async with self._connecting:

@@ -31,7 +31,7 @@ PACKETS = 2 * PER_DIRECTION
 
 
 def cgroups_of(name: str) -> list[Path]:
-    return list(Path("/sys/fs/cgroup").glob(f"**/headrace-{name}"))
+    return list(Path("/sys/fs/cgroup").glob(f"**/headrace-*/{name}"))
 
 
 def container_of(node: Node) -> tuple[str, int]:
@@ -80,7 +80,9 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
 
         name, pid = container_of(node)
         assert os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
+        assert os.readlink(f"/proc/{pid}/ns/user") != os.readlink("/proc/self/ns/user")
         status = await asyncio.to_thread(Path(f"/proc/{pid}/status").read_text)
+        assert "Seccomp:\t2" in status
         assert "CapEff:\t0000000000000000" in status
         assert "NSpid:\t" in status and status.split("NSpid:\t")[1].splitlines()[0].endswith("\t1")
         assert cgroups_of(name)

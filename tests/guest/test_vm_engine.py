@@ -143,8 +143,8 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
         assert engine.running(vnf)
         assert (await http.delete("/NF-FG/g")).status_code == 204
     assert node.supervisor.find(name) is None
-    assert list((rundir / "vm").iterdir()) == []
-    assert not any((rundir / "ports").glob("*.sock"))
+    assert list((rundir / "vnf").iterdir()) == []
+    assert not any((rundir / "ports").glob("**/*.sock"))
 
 
 @pytest.mark.parametrize(

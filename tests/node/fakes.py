@@ -8,7 +8,7 @@ and `after` behind it, with its name and number; tests kill or fail there.
 
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -170,7 +170,13 @@ class FakeDriver:
     def attach(self, port: PortSpec) -> Attach:
         return Attach(devargs=f"net_fake{{n}},port={port.name}")
 
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        return set(ports) - set(self.world.read()["ports"])
+
     def processes(self) -> tuple[str, ...]:
+        return ()
+
+    def watched(self) -> tuple[str, ...]:
         return ()
 
 

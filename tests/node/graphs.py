@@ -57,6 +57,13 @@ def joined(*hops: tuple[str, str]) -> list[Json]:
     return rules
 
 
+def shared(graph: Json) -> Json:
+    """The graph with end-points that other graphs may use, too."""
+    for point in graph["forwarding-graph"]["end-points"]:
+        point[point["type"]]["shared"] = True
+    return graph
+
+
 def port_to_port() -> Json:
     """p0 and p1 joined."""
     return document(

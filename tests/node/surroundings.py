@@ -24,6 +24,8 @@ def surroundings(others: dict[str, Plan] | None = None, **settings_: Any) -> Sur
         prefix="hr",
         templates=templates.load([]),
         engine_kinds={"process": (kind,)},
-        ports={name: port_spec(name, kind, {}, rundir, {}) for name in ("p0", "p1")},
+        ports={
+            name: port_spec(name, kind, {}, rundir / "ports", rundir, {}) for name in ("p0", "p1")
+        },
         others=others or {},
     )

@@ -5,6 +5,7 @@
 the graph's LSI, following links. Both are small and know nothing of each other.
 """
 
+import copy
 from collections import Counter
 from dataclasses import dataclass, replace
 
@@ -313,10 +314,10 @@ def test_errors_name_the_place() -> None:
 
 
 def test_port_in_use_by_another_graph() -> None:
-    other = plan_of(graphs.port_to_port())
-    text = refused(graphs.port_to_port(), {"first": other})
+    other = plan_of(graphs.shared(graphs.port_to_port()))
+    text = refused(graphs.shared(graphs.port_to_port()), {"first": other})
     assert "port p0 is in use: rule g/r0 of another graph" in text
-    divided = graphs.port_to_port()
+    divided = graphs.shared(graphs.port_to_port())
     for entry in divided["forwarding-graph"]["big-switch"]["flow-rules"]:
         entry["priority"] = 20
         entry["match"]["dest_mac"] = MACS[0]
@@ -325,3 +326,29 @@ def test_port_in_use_by_another_graph() -> None:
     for entry in divided["forwarding-graph"]["big-switch"]["flow-rules"]:
         entry["priority"] = 5  # below a rule that takes everything: it would never match
     assert "port p0 is in use" in refused(divided, {"first": other})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "both"),
+    [
+        (graphs.interface("a", "p0"), graphs.interface("b", "p0"), False),
+        (graphs.interface("a", "p0"), graphs.vlan("b", "p0", 5), False),
+        (graphs.vlan("a", "p0", 5), graphs.vlan("b", "p0", 5), False),
+        (graphs.vlan("a", "p0", 5), graphs.vlan("b", "p0", 6), True),
+        (graphs.interface("a", "p0"), graphs.interface("b", "p1"), True),
+    ],
+)
+@pytest.mark.parametrize("sharing", [0, 1, 2])
+def test_a_port_is_one_graphs_unless_both_share_it(
+    first: graphs.Json, second: graphs.Json, both: bool, sharing: int
+) -> None:
+    """A narrower rule of higher priority would take all of the first graph's traffic."""
+    documents = [graphs.document([first], []), graphs.document([second], [])]
+    documents = [copy.deepcopy(document) for document in documents]
+    for document in documents[:sharing]:
+        graphs.shared(document)
+    other = plan_of(documents[0])
+    if both or sharing == 2:
+        plan_of(documents[1], others={"first": other})
+    else:
+        assert "port p0" in refused(documents[1], {"first": other})

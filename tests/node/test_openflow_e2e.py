@@ -254,7 +254,7 @@ async def test_restarted_node_adopts_the_switch(bench: Bench, start_node: StartN
 async def test_refusals_leave_nothing(bench: Bench) -> None:
     await bench.deploy(*graphs.joined(("endpoint:in", "endpoint:out")))
     document = graphs.port_to_port()
-    with pytest.raises(GraphRefused, match="port p0 is in use: rule g/r0 of another graph"):
+    with pytest.raises(GraphRefused, match="port p0 is in use by graph g"):
         bench.node.graphs.create("h", document)
     assert [record.id for record in bench.node.graphs.records()] == ["g"]
     assert len(await bench.over(udp())) == 1

@@ -196,7 +196,8 @@ async def test_a_switch_that_fails_is_500_and_everything_undone(
 
 
 async def test_without_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert (await api("PUT", "/NF-FG/1?wait=false", FIRST)).status_code == 201
+    one = graphs.shared(copy.deepcopy(FIRST))
+    assert (await api("PUT", "/NF-FG/1?wait=false", one)).status_code == 201
     await api.node.graphs.settle()
     assert (await api("GET", "/NF-FG/status/1")).json()["status"] == "complete"
 
@@ -204,7 +205,7 @@ async def test_without_waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Non
         raise SwitchError("table full")
 
     monkeypatch.setattr(api.node.driver, "install_rules", fail)
-    two = copy.deepcopy(FIRST)
+    two = copy.deepcopy(one)
     for entry in two["forwarding-graph"]["big-switch"]["flow-rules"]:
         entry["match"]["dest_mac"] = "02:00:00:00:00:01"
         entry["priority"] = 20

@@ -8,7 +8,7 @@ overlap, those on the same graph follow each other.
 
 import asyncio
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -16,7 +16,7 @@ from typing import Any
 from headrace.engines.base import EngineError
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
-from headrace.node.errors import Busy, DeployFailed, NotFound
+from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
@@ -27,6 +27,13 @@ from headrace.switches.base import SwitchError
 log = logging.getLogger("headrace.node")
 
 NODE_STEPS = "//node"  # the owner, in the store, of LSI-0 and its ports; no graph can have this id
+
+
+def text_of(error: BaseException) -> str:
+    """What a failure says; its kind, too, if it is none of those that are written for people."""
+    if isinstance(error, (SwitchError, EngineError, NodeError)):
+        return str(error)
+    return f"{type(error).__name__}: {error}"
 
 
 @dataclass
@@ -56,6 +63,7 @@ class GraphManager:
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._progress: dict[str, _Progress] = {}
         self._tasks: set[asyncio.Task[None]] = set()
+        self._working: Counter[str] = Counter()
 
     # Reading.
 
@@ -88,7 +96,8 @@ class GraphManager:
                 continue
             before = record.previous_plan or EMPTY_PLAN
             resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
-            held[record.id] = Plan(resources=tuple(resources.values()))
+            claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
+            held[record.id] = Plan(resources=tuple(resources.values()), claims=claims)
         return held
 
     # Changing.
@@ -110,12 +119,12 @@ class GraphManager:
         Raises:
             Busy: another change of this graph is under way.
         """
-        if record.state is GraphState.FAILED:
-            return EMPTY_PLAN
-        if record.state is not GraphState.RUNNING:
+        if record.state is GraphState.RUNNING:
+            return record.plan
+        if self._working[record.id]:
             text = f"graph {record.id} is {record.state}; try again when it is done"
             raise Busy("graphs", text)
-        return record.plan
+        return EMPTY_PLAN  # it failed, or its work ended without an end: begin anew from the rows
 
     def create(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
         """Begins to deploy a new graph; the task ends when it runs, or raises.
@@ -126,7 +135,7 @@ class GraphManager:
         number = self._store.free_number()
         plan = self._plan(graph_id, number, document, EMPTY_PLAN)
         self._store.put_graph(GraphRecord(graph_id, number, GraphState.DEPLOYING, document, plan))
-        return self._spawn(self._deploy(graph_id))
+        return self._spawn(graph_id, self._deploy(graph_id))
 
     def update(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
         """Begins to bring a graph to a new version; see `create`.
@@ -150,7 +159,7 @@ class GraphManager:
                 previous_plan=old.plan,
             )
         )
-        return self._spawn(self._deploy(graph_id))
+        return self._spawn(graph_id, self._deploy(graph_id))
 
     def delete(self, graph_id: str) -> asyncio.Task[None]:
         """Begins to remove a graph.
@@ -159,7 +168,7 @@ class GraphManager:
             NotFound: there is no such graph.
         """
         self._store.put_graph(replace(self.record(graph_id), state=GraphState.DELETING))
-        return self._spawn(self._delete(graph_id))
+        return self._spawn(graph_id, self._delete(graph_id))
 
     def forget_failed(self, graph_id: str) -> None:
         """Forgets a graph whose deployment failed, if nothing of it is left to be removed."""
@@ -174,13 +183,19 @@ class GraphManager:
         warnings += self._memory.check(plan.vnfs(), previous.vnfs())
         return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
 
-    def _spawn(self, work: Any) -> asyncio.Task[None]:
+    def is_worked_on(self, graph_id: str) -> bool:
+        """Whether a change of the graph is under way."""
+        return self._working[graph_id] > 0
+
+    def _spawn(self, graph_id: str, work: Any) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
-        task.add_done_callback(self._finished)
+        self._working[graph_id] += 1
+        task.add_done_callback(lambda done: self._finished(graph_id, done))
         return task
 
-    def _finished(self, task: asyncio.Task[None]) -> None:
+    def _finished(self, graph_id: str, task: asyncio.Task[None]) -> None:
+        self._working[graph_id] -= 1
         self._tasks.discard(task)
         if not task.cancelled() and task.exception() is not None:
             log.error("%s", task.exception())
@@ -206,9 +221,9 @@ class GraphManager:
                 return
             try:
                 await self._run(graph_id, record.plan, distrust)
-            except (SwitchError, EngineError) as error:
-                await self._undo(record, str(error), distrust)
-                raise DeployFailed("lifecycle", str(error)) from error
+            except Exception as error:  # whatever it is, the graph must not stay `deploying`
+                await self._undo(record, text_of(error), distrust)
+                raise DeployFailed("lifecycle", text_of(error)) from error
             self._settle_record(record, GraphState.RUNNING, "")
 
     async def _undo(self, record: GraphRecord, message: str, distrust: bool) -> None:
@@ -216,9 +231,11 @@ class GraphManager:
         before = record.previous_plan or EMPTY_PLAN
         try:
             await self._run(record.id, before, distrust and bool(before.resources))
-        except (SwitchError, EngineError) as error:
+        except Exception as error:  # as above
             # Rows of what could not be removed stay, and are tried again at the next start.
-            self._settle_record(record, GraphState.FAILED, f"{message}; undoing it failed: {error}")
+            self._settle_record(
+                record, GraphState.FAILED, f"{message}; undoing it failed: {text_of(error)}"
+            )
             return
         if record.previous_plan and record.previous_document is not None and before.resources:
             restored = replace(record, document=record.previous_document, plan=before)
@@ -241,11 +258,15 @@ class GraphManager:
                 return
             try:
                 await self._run(graph_id, EMPTY_PLAN)
-            except (SwitchError, EngineError) as error:
-                record = self.record(graph_id)
-                self._store.put_graph(replace(record, message=f"deletion failed: {error}"))
-                raise DeployFailed("lifecycle", f"graph {graph_id}: {error}") from error
+            except Exception as error:  # as above
+                record, text = self.record(graph_id), text_of(error)
+                self._store.put_graph(replace(record, message=f"deletion failed: {text}"))
+                raise DeployFailed("lifecycle", f"graph {graph_id}: {text}") from error
             self._store.delete_graph(graph_id)
+
+    def is_whole(self, record: GraphRecord, lost: set[str]) -> bool:
+        """Whether all of a running graph is there, `lost` being ports that are not."""
+        return self._transition.is_whole(record.plan, lost)
 
     async def repair(self, graph_id: str) -> None:
         """Makes again what has gone of a running graph, such as a VNF that has ended.
@@ -277,7 +298,7 @@ class GraphManager:
             SwitchError: LSI-0 could not be made.
         """
         if adopted:
-            ports = self._transition.changing_ports(NODE_STEPS, node_plan)
+            ports = await self._transition.changing_ports(NODE_STEPS, node_plan)
             for record in self._store.graphs():
                 await self._transition.detach(record.id, ports)
         await self._run(NODE_STEPS, node_plan, distrust=not adopted)
@@ -290,5 +311,5 @@ class GraphManager:
                         await self._run(record.id, EMPTY_PLAN)
                 else:
                     await self._deploy(record.id, distrust=not adopted)
-            except (DeployFailed, SwitchError, EngineError) as error:
-                log.error("graph %s: %s", record.id, error)
+            except Exception as error:  # one graph's fault is not that of the others
+                log.error("graph %s: %s", record.id, text_of(error))

@@ -59,7 +59,8 @@ class Transition:
         """
         rows = {row.key: row for row in self._store.steps(graph_id)}
         wanted = {resource.key: resource for resource in target.resources}
-        replaced = _replaced(rows.values(), wanted)
+        lost = await self._lost(rows.values())
+        replaced = _replaced(rows.values(), wanted, lost)
         gone = {resource.key for resource in replaced}
         missing = [
             resource
@@ -89,15 +90,29 @@ class Transition:
             done += len(batch)
             progress(done, total)
 
-    def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
+    async def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
         """The names of ports that `run` will remove or replace."""
         wanted = {resource.key: resource for resource in target.resources}
-        rows = [row.resource for row in self._store.steps(graph_id)]
-        return {
-            old.port.name
-            for old in rows
-            if isinstance(old, PortResource) and wanted.get(old.key) != old
+        rows = self._store.steps(graph_id)
+        changed = {
+            name
+            for row in rows
+            if wanted.get(row.key) != row.resource
+            for name in _ports_of(row.resource)
         }
+        return changed | await self._lost(rows)
+
+    def is_whole(self, plan: Plan, lost: set[str]) -> bool:
+        """Whether everything of a plan that was made is there; ports `lost` are not."""
+        return lost.isdisjoint(ports_of(plan)) and all(
+            self._engines[vnf.engine].running(vnf) for vnf in plan.vnfs()
+        )
+
+    async def _lost(self, rows: Iterable[StepRow]) -> set[str]:
+        """The names of ports that were made and have gone by another's hand."""
+        made = [row.resource for row in rows if row.state == "done"]
+        names = {name for resource in made for name in _ports_of(resource)}
+        return await self._driver.missing(names) if names else set()
 
     async def detach(self, graph_id: str, ports: set[str]) -> None:
         """Removes the graph's rules on these ports; its next `run` makes them again."""
@@ -115,7 +130,7 @@ class Transition:
         self._store.forget(graph_id, batch)
 
     def _still_there(self, resource: Resource) -> bool:
-        """A VNF may have ended since it was started; all else stays as long as the switch runs."""
+        """Whether a VNF runs as it was started; lost ports are known by `_lost`."""
         if isinstance(resource, VnfResource):
             return self._engines[resource.vnf.engine].running(resource.vnf)
         return True
@@ -154,20 +169,33 @@ def _last_first(resources: Iterable[Resource]) -> list[Resource]:
     return sorted(reversed(list(resources)), key=lambda r: -_RANK[r.kind])
 
 
-def _replaced(rows: Iterable[StepRow], wanted: Mapping[str, Resource]) -> list[Resource]:
+def _ports_of(resource: Resource) -> tuple[str, ...]:
+    if isinstance(resource, PortResource):
+        return (resource.port.name,)
+    if isinstance(resource, LinkResource):
+        return (resource.link.first_port, resource.link.second_port)
+    return ()
+
+
+def ports_of(plan: Plan) -> set[str]:
+    """The names of the ports that a plan makes, the ends of its links included."""
+    return {name for resource in plan.resources for name in _ports_of(resource)}
+
+
+def _replaced(
+    rows: Iterable[StepRow], wanted: Mapping[str, Resource], lost: set[str]
+) -> list[Resource]:
     """What must go before its successor of the same key can be made, in the order of removal."""
     held = [row.resource for row in rows if row.key in wanted]
     ports: set[str] = set()
     found: list[Resource] = []
     for old in held:
         new = wanted[old.key]
-        if old == new or isinstance(old, RuleResource):
+        its_ports = set(_ports_of(old))
+        if (old == new and not its_ports & lost) or isinstance(old, RuleResource):
             continue
-        if isinstance(old, PortResource):
-            ports.add(old.port.name)
-        elif isinstance(old, LinkResource):
-            ports |= {old.link.first_port, old.link.second_port}
-        elif _same_maker(old, new):
+        ports |= its_ports
+        if _same_maker(old, new):
             continue
         found.append(old)
     found += [old for old in held if isinstance(old, RuleResource) and _uses(old.rule, ports)]

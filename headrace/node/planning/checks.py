@@ -4,9 +4,12 @@
 Each refusal names the place in the client's document and the remedy.
 """
 
+from collections.abc import Mapping
+
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.lowering import place_of_rule
+from headrace.node.planning.lowering import PhysicalPort, place_of_rule
 from headrace.node.planning.nffg import ForwardingGraph
+from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.rules import Rule, covers, overlap
 
@@ -61,6 +64,37 @@ def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
         if point.kind == "vlan":
             text = f"end-points[{number}]: switch {switch} has no vlan end-points, only interface"
             raise GraphRefused("end-points", text)
+
+
+def claims_of(graph: ForwardingGraph, end_points: Mapping[str, PhysicalPort]) -> tuple[Claim, ...]:
+    """What the graph's end-points take of the physical ports."""
+    found = []
+    for point in graph.end_points:
+        model = point.vlan or point.interface
+        if model is not None and point.id in end_points:
+            at = end_points[point.id]
+            found.append(Claim(port=at.port, tag=at.tag, shared=model.shared))
+    return tuple(found)
+
+
+def check_claims(claims: tuple[Claim, ...], node: Surroundings) -> None:
+    """Refuses a physical port, or a tag on it, that another graph has, unless both share it.
+
+    Rules alone cannot tell whether two graphs agree: a narrower rule of higher priority takes all
+    of the other's traffic that it matches.
+    """
+    names = {spec.name: name for name, spec in node.ports.items()}
+    for claim in claims:
+        for other_id, other in node.others.items():
+            for theirs in other.claims:
+                if claim.excludes(theirs):
+                    tag = f" VLAN {claim.tag}" if claim.tag is not None else ""
+                    raise GraphRefused(
+                        "end-points",
+                        f"port {names.get(claim.port, claim.port)}{tag} is in use by graph "
+                        f'{other_id}; use another port or VLAN, or write "shared": true at the '
+                        f"end-points of both graphs",
+                    )
 
 
 def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:

@@ -31,7 +31,9 @@ def _text(value: Any) -> Any:
 
 
 Text = Annotated[str, BeforeValidator(_text)]
-Identifier = Annotated[Text, Field(min_length=1, max_length=64, pattern=r"^[^:/\s]+$")]
+Identifier = Annotated[Text, Field(min_length=1, max_length=64, pattern=r"^[^:/\s\x00-\x1f\x7f]+$")]
+MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 64, 64, 1024, 20_000
+"""What one graph may have."""
 
 
 class _Open(BaseModel):
@@ -64,7 +66,7 @@ class VnfModel(_Open):
         None, validation_alias=AliasChoices("functional-capability", "functional_capability")
     )
     vnf_template: Text | None = None
-    ports: list[VnfPortModel] = []
+    ports: Annotated[list[VnfPortModel], Field(max_length=MAX_PORTS)] = []
     groups: list[Text] = []
     domain: Text | None = None
     description: Text | None = None
@@ -79,6 +81,8 @@ class VnfModel(_Open):
 class InterfaceModel(_Open):
     """A physical port of the node."""
 
+    # Ours: other graphs that say so, too, may use the port, or the tag.
+    shared: bool = False
     if_name: Text = Field(validation_alias=AliasChoices("if-name", "interface"))
     node_id: Text | None = Field(None, alias="node-id")
 
@@ -240,7 +244,7 @@ class FlowRuleModel(BaseModel):
 class BigSwitchModel(_Open):
     """The rules between the ports of a graph."""
 
-    flow_rules: list[FlowRuleModel] = Field(alias="flow-rules")
+    flow_rules: list[FlowRuleModel] = Field(alias="flow-rules", max_length=MAX_RULES)
 
 
 class ForwardingGraph(_Open):
@@ -250,8 +254,8 @@ class ForwardingGraph(_Open):
     name: Text | None = None
     description: Text | None = None
     domain: Text | None = None
-    vnfs: list[VnfModel] = Field([], alias="VNFs")
-    end_points: list[EndPointModel] = Field([], alias="end-points")
+    vnfs: list[VnfModel] = Field([], alias="VNFs", max_length=MAX_VNFS)
+    end_points: list[EndPointModel] = Field([], alias="end-points", max_length=MAX_END_POINTS)
     big_switch: BigSwitchModel = Field(
         default_factory=lambda: BigSwitchModel.model_validate({"flow-rules": []}),
         alias="big-switch",

@@ -9,6 +9,7 @@ from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
 from headrace.node.planning.ports import PortNames, port_spec, shm_group
 from headrace.node.planning.resources import Plan
 from headrace.node.planning.surroundings import Surroundings
+from headrace.node.planning.users import Users
 from headrace.node.templates import Template
 from headrace.switches.base import PortKind
 
@@ -16,6 +17,7 @@ from headrace.switches.base import PortKind
 def place_vnfs(
     graph: ForwardingGraph,
     graph_id: str,
+    number: int,
     node: Surroundings,
     names: PortNames,
     previous: Plan,
@@ -36,7 +38,9 @@ def place_vnfs(
         if vnf.id in before and before[vnf.id].template == template.id
     }
     inventory = Inventory(node.config, node.capabilities.polls, [*others, *staying.values()])
-    placed = []
+    users = Users(node.prefix)
+    group = users.group(number)
+    placed: list[VnfSpec] = []
     for number, (vnf, (template, kind)) in enumerate(zip(graph.vnfs, chosen, strict=True)):
         place = f"VNFs[{number}]"
         cores: tuple[int, ...] = ()
@@ -59,9 +63,18 @@ def place_vnfs(
                 memory_mb=template.memory_mb,
                 idle=idle,
                 configuration={**template.configuration, **vnf.configuration},
+                # A user of the previous version's may still own files while this one starts.
+                user=_user_of(before.get(vnf.id))
+                or users.free([*others, *before.values(), *placed], place),
+                group=group,
+                node_group=users.node_group,
             )
         )
     return _mappable_by_machines(placed)
+
+
+def _user_of(vnf: VnfSpec | None) -> int | None:
+    return vnf.user if vnf else None
 
 
 def _mappable_by_machines(vnfs: list[VnfSpec]) -> list[VnfSpec]:
@@ -151,5 +164,5 @@ def _vnf_port(
     name = names.name(reference, kind)
     labels = {"graph": graph_id, "port": reference}
     options = shm_group(names.lsi(node.prefix)) if kind is PortKind.SHM else {}
-    spec = port_spec(name, kind, options, node.rundir, labels)
+    spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)

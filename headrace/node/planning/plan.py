@@ -6,7 +6,13 @@ the place in the client's document. The plan of an update keeps the names of por
 content stays, so that rules between them stay as they are.
 """
 
-from headrace.node.planning.checks import check_conflicts, check_ids, check_point_to_point
+from headrace.node.planning.checks import (
+    check_claims,
+    check_conflicts,
+    check_ids,
+    check_point_to_point,
+    claims_of,
+)
 from headrace.node.planning.end_points import end_points_of
 from headrace.node.planning.lowering import Wiring, assign_links, check_references, lower
 from headrace.node.planning.nffg import ForwardingGraph
@@ -42,10 +48,12 @@ def make_plan(
     check_references(graph)
     warnings: list[str] = []
     end_points = end_points_of(graph, node, warnings)
+    claims = claims_of(graph, end_points)
+    check_claims(claims, node)
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)
     names = PortNames(number, previous)
-    vnfs = place_vnfs(graph, graph_id, node, names, previous)
+    vnfs = place_vnfs(graph, graph_id, number, node, names, previous)
     links = assign_links(graph, previous.links)
     lsi = names.lsi(node.prefix)
     specs = {
@@ -83,5 +91,6 @@ def make_plan(
         port_names=names.kept,
         next_port=names.next,
         links=links,
+        claims=claims,
         warnings=tuple(warnings),
     )

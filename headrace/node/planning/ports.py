@@ -48,14 +48,22 @@ def shm_group(lsi: str) -> dict[str, str]:
 
 
 def port_spec(
-    name: str, kind: PortKind, options: Mapping[str, str], rundir: Path, labels: dict[str, str]
+    name: str,
+    kind: PortKind,
+    options: Mapping[str, str],
+    sockets: Path,
+    rundir: Path,
+    labels: dict[str, str],
 ) -> PortSpec:
-    """A port with the options that its kind needs, sockets below `rundir`/ports."""
+    """A port with the options that its kind needs; its socket is in the folder `sockets`.
+
+    A port of a VNF has a folder of its own, which is the VNF's to use.
+    """
     defaults: dict[str, str] = {}
     if kind is PortKind.MEMIF:
-        defaults = {"socket": str(rundir / "ports" / f"{name}.memif"), "id": "0", "role": "server"}
+        defaults = {"socket": str(sockets / f"{name}.memif"), "id": "0", "role": "server"}
     elif kind is PortKind.VHOST_USER:
-        defaults = {"path": str(rundir / "ports" / f"{name}.sock")}
+        defaults = {"path": str(sockets / f"{name}.sock")}
     elif kind is PortKind.SHM:
         group = options.get("group", name)
         defaults = {"group": group, "socket": str(rundir / "switch" / f"{group}.shm")}

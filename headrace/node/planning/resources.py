@@ -100,6 +100,19 @@ class LinkUse(_Frozen):
     down: str | None = None
 
 
+class Claim(_Frozen):
+    """A physical port, or the traffic of one tag on it, that a graph's end-point takes."""
+
+    port: str
+    tag: int | None = None
+    shared: bool = False
+
+    def excludes(self, other: "Claim") -> bool:
+        """Whether two graphs cannot have these two."""
+        apart = None not in (self.tag, other.tag) and self.tag != other.tag
+        return self.port == other.port and not apart and not (self.shared and other.shared)
+
+
 class Plan(_Frozen):
     """How a graph is deployed. `names` and `links` make the next version keep what it can."""
 
@@ -107,6 +120,7 @@ class Plan(_Frozen):
     port_names: dict[str, str] = {}
     next_port: int = 0
     links: tuple[LinkUse, ...] = ()
+    claims: tuple[Claim, ...] = ()
     warnings: tuple[str, ...] = ()
 
     def vnfs(self) -> list[VnfSpec]:

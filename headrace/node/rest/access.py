@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 from fastapi import Request
 from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from headrace.node.errors import GraphRefused
 from headrace.node.node import Node
+from headrace.node.rest.bodies import MAX_BYTES, parse, sendable
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
@@ -42,9 +44,43 @@ class Guard:
             refusal = self._refusal(scope["method"], Headers(scope=scope))
             if refusal is not None:
                 code, text = refusal
-                await JSONResponse({"module": "rest", "message": text}, code)(scope, receive, send)
+                await _answer(code, "rest", text)(scope, receive, send)
+                return
+            try:
+                receive = await self._bounded(receive)
+            except _TooLarge:
+                text = f"the body has more than {MAX_BYTES >> 20} MiB"
+                await _answer(413, "rest", text)(scope, receive, send)
+                return
+            except GraphRefused as error:
+                await _answer(400, error.module, str(error))(scope, receive, send)
                 return
         await self._app(scope, receive, send)
+
+    async def _bounded(self, receive: Receive) -> Receive:
+        """Takes the whole body in, within its bounds, and gives it out as one message."""
+        body = bytearray()
+        while True:
+            message = await receive()
+            if message["type"] != "http.request":
+                break
+            body += message.get("body", b"")
+            if len(body) > MAX_BYTES:
+                raise _TooLarge
+            if not message.get("more_body", False):
+                break
+        if body:
+            parse(bytes(body))
+        whole: Message | None = {"type": "http.request", "body": bytes(body), "more_body": False}
+
+        async def replay() -> Message:
+            nonlocal whole
+            if whole is None:
+                return await receive()
+            message, whole = whole, None
+            return message
+
+        return replay
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
@@ -53,12 +89,23 @@ class Guard:
             return 403, text
         if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
             return 403, "Origin: pages of other places may not use this node"
-        has_body = "transfer-encoding" in headers or headers.get("content-length", "0") != "0"
+        length = headers.get("content-length", "0")
+        if length.isdecimal() and int(length[:20]) > MAX_BYTES:
+            return 413, f"the body has more than {MAX_BYTES >> 20} MiB"
+        has_body = "transfer-encoding" in headers or length != "0"
         if method not in ("GET", "HEAD", "OPTIONS") and has_body:
             types = headers.getlist("content-type")
             if [kind.partition(";")[0].strip().lower() for kind in types] != ["application/json"]:
                 return 415, "Content-Type: the body of a request must be application/json"
         return None
+
+
+class _TooLarge(Exception):
+    """The body exceeds MAX_BYTES."""
+
+
+def _answer(code: int, module: str, text: str) -> JSONResponse:
+    return JSONResponse({"module": module, "message": sendable(text)}, code)
 
 
 def _name_of(address: str) -> str | None:

@@ -22,6 +22,7 @@ from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
 from headrace.node.rest.access import Guard
+from headrace.node.rest.bodies import sendable
 from headrace.switches.base import SwitchError
 
 
@@ -64,7 +65,7 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     app.add_middleware(Guard, names=(node.config.rest.host, *node.config.rest.names))
 
     def answer(code: int, error: NodeError) -> JSONResponse:
-        return JSONResponse({"module": error.module, "message": str(error)}, code)
+        return JSONResponse({"module": error.module, "message": sendable(str(error))}, code)
 
     @app.exception_handler(NodeError)
     async def node_error(_: Request, error: NodeError) -> JSONResponse:
@@ -84,10 +85,14 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
 
     @app.exception_handler(SwitchError)
     async def switch_error(_: Request, error: SwitchError) -> JSONResponse:
-        return answer(500, NodeError("switch", str(error)))
+        return answer(503, NodeError("switch", str(error)))
 
     @app.exception_handler(EngineError)
     async def engine_error(_: Request, error: EngineError) -> JSONResponse:
-        return answer(500, NodeError("engine", str(error)))
+        return answer(503, NodeError("engine", str(error)))
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> JSONResponse:
+        return answer(500, NodeError("node", f"{type(error).__name__}: {error}"))
 
     return app

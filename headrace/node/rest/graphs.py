@@ -9,6 +9,7 @@ once with `?wait=false`; then /NF-FG/status tells.
 import json
 import uuid
 from typing import Annotated, Any
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
@@ -16,6 +17,7 @@ from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
+from headrace.node.rest.bodies import parse
 
 router = APIRouter(tags=["graphs"])
 
@@ -24,31 +26,13 @@ Wait = Annotated[bool, Query(description="answer only when the graph is in its n
 _RESERVED = ("status",)
 
 
-def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    made = dict(pairs)
-    if len(made) < len(pairs):
-        keys = [key for key, _ in pairs]
-        twice = next(key for key in made if keys.count(key) > 1)
-        raise GraphRefused("json", f"an object of the body has the key {twice!r} twice")
-    return made
-
-
 async def document_of(request: Request) -> dict[str, Any]:
     """The JSON body.
 
     Raises:
-        GraphRefused: it is no JSON; says where. Or an object has a key twice, of which a parser
-            keeps only one.
+        GraphRefused: it is no JSON object, or more than a graph may be.
     """
-    try:
-        document = json.loads(await request.body(), object_pairs_hook=_object)
-    except UnicodeDecodeError as error:
-        raise GraphRefused("json", f"the body is no UTF-8: {error}") from error
-    except RecursionError:
-        raise GraphRefused("json", "the body is nested too deeply for a graph") from None
-    except json.JSONDecodeError as error:
-        place = f"line {error.lineno} column {error.colno}"
-        raise GraphRefused("json", f"the body is no JSON: {error.msg} at {place}") from error
+    document = parse(await request.body())
     if not isinstance(document, dict):
         raise GraphRefused("json", "the body is no JSON object")
     return document
@@ -79,7 +63,7 @@ async def post_graph(
     graph_id = str(uuid.uuid4())
     await node.check(graph_id, document)
     await _create(node, graph_id, document, wait)
-    response.headers["Location"] = f"{request.base_url}NF-FG/{graph_id}"
+    response.headers["Location"] = f"{request.base_url}NF-FG/{quote(graph_id)}"
     return {"nffg-uuid": graph_id}
 
 
@@ -93,8 +77,10 @@ async def put_graph(
 ) -> Response:
     """Updates a graph to a new version, or deploys one under this id."""
     if graph_id in _RESERVED or not 0 < len(graph_id) <= 64 or not graph_id.isprintable():
-        raise GraphRefused("graphs", f"{graph_id!r} cannot be the id of a graph; choose another")
-    headers = {"Location": f"{request.base_url}NF-FG/{graph_id}"}
+        raise GraphRefused(
+            "graphs", f"{graph_id[:80]!a} cannot be the id of a graph; choose another"
+        )
+    headers = {"Location": f"{request.base_url}NF-FG/{quote(graph_id)}"}
     await node.check(graph_id, document)
     try:
         task = node.graphs.update(graph_id, document)

@@ -5,6 +5,7 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from headrace.node.node import Node
+from headrace.switches.base import PortStatistics, SwitchError, WorkerCycles
 
 
 class _Fixed:
@@ -19,11 +20,16 @@ class _Fixed:
 
 
 async def exposition(node: Node) -> tuple[bytes, str]:
-    """All metrics of a node and their content type.
-
-    Raises:
-        SwitchError: the switch does not answer.
-    """
+    """All metrics of a node and their content type; those of a switch that is down are left out."""
+    up = GaugeMetricFamily("headrace_switch_up", "Whether the switch answers")
+    ports: list[PortStatistics] = []
+    workers: list[WorkerCycles] = []
+    try:
+        ports = await node.driver.port_statistics()
+        workers = list((await node.driver.cycles()).workers)
+        up.add_metric([], 1)
+    except SwitchError:
+        up.add_metric([], 0)
     packets = CounterMetricFamily(
         "headrace_port_packets", "Packets of a switch port", labels=["lsi", "port", "direction"]
     )
@@ -33,7 +39,7 @@ async def exposition(node: Node) -> tuple[bytes, str]:
     dropped = CounterMetricFamily(
         "headrace_port_dropped", "Packets dropped at a port", labels=["lsi", "port", "direction"]
     )
-    for port in await node.driver.port_statistics():
+    for port in ports:
         for direction in ("rx", "tx"):
             labels = [port.lsi, port.port, direction]
             packets.add_metric(labels, getattr(port, f"{direction}_packets"))
@@ -42,7 +48,7 @@ async def exposition(node: Node) -> tuple[bytes, str]:
     cycles = CounterMetricFamily(
         "headrace_switch_cycles", "TSC cycles of a switch worker", labels=["core", "kind"]
     )
-    for worker in (await node.driver.cycles()).workers:
+    for worker in workers:
         cycles.add_metric([str(worker.core), "busy"], worker.busy_cycles)
         cycles.add_metric([str(worker.core), "idle"], worker.idle_cycles)
     graphs = GaugeMetricFamily("headrace_graphs", "Graphs by status", labels=["status"])
@@ -50,5 +56,5 @@ async def exposition(node: Node) -> tuple[bytes, str]:
     for state in ("complete", "in_progress", "error"):
         graphs.add_metric([state], states.count(state))
     registry = CollectorRegistry()
-    registry.register(_Fixed([packets, octets, dropped, cycles, graphs]))
+    registry.register(_Fixed([up, packets, octets, dropped, cycles, graphs]))
     return generate_latest(registry), CONTENT_TYPE_LATEST

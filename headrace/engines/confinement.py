@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a VNF may reach and use on the host, beside what its engine gives it.
+
+Each VNF has a user of its own (`VnfSpec.user`, planned by the node), who has no other process and
+no file but these:
+
+    <rundir>/vnf/<digest>/            the node's; the VNF may pass through
+        config.json                   what it reads
+        run/                          its own: sockets that it makes, DPDK's runtime files
+        huge/                         its own hugetlbfs, as large as its memory
+    <rundir>/ports/<port>/            vhost-user: its own, for it makes the socket
+                                      memif: the switch's, the VNF may connect
+
+The trust group's socket (`shm`) is for the users of the graph's group. So that all these can be
+reached, the node's directory and those in it that hold them may be passed, not listed, by the
+node's group, which all VNFs have beside their own.
+
+The node never writes below a directory that a VNF owns: a symbolic link there would lead it
+anywhere. Control groups limit memory, cores and the number of processes; all of a node's VNFs
+together are in one that has a smaller share of a contended core than the node's own processes.
+"""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+from headrace.engines.base import EngineError, VnfSpec
+from headrace.machine.cgroups import CgroupError, Group, Limits
+from headrace.machine.confined import Confined
+from headrace.machine.names import digest_of
+from headrace.machine.processes import write_atomically
+from headrace.switches.base import PortKind
+
+OVERHEAD_MB = 192
+"""What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
+
+MAX_PROCESSES = 64
+WEIGHT = 512
+"""Of all VNFs of a node together; each of the node's own processes has 1024."""
+
+_MOUNT, _UMOUNT = "/usr/bin/mount", "/usr/bin/umount"
+_PAGE_MB = 2
+
+
+class Confinement:
+    """The private places and limits of the VNFs of one node directory."""
+
+    def __init__(self, rundir: Path, weight: int = WEIGHT) -> None:
+        self._rundir = rundir.resolve()
+        self._weight = weight
+        self.parent = f"headrace-{digest_of(str(self._rundir), size=6)}"
+
+    def place(self, vnf: VnfSpec) -> Path:
+        """The VNF's directory."""
+        return self._rundir / "vnf" / digest_of(vnf.name)
+
+    def own(self, vnf: VnfSpec) -> Path:
+        """The directory that the VNF itself may write to."""
+        return self.place(vnf) / "run"
+
+    def huge(self, vnf: VnfSpec) -> Path:
+        """Where the VNF's own hugetlbfs is mounted, if it has one."""
+        return self.place(vnf) / "huge"
+
+    def config(self, vnf: VnfSpec) -> Path:
+        """What the VNF reads; written by `write_config`."""
+        return self.place(vnf) / "config.json"
+
+    def group(self, vnf: VnfSpec) -> str:
+        """The VNF's control group."""
+        return f"{self.parent}/{vnf.name}"
+
+    def prepare(self, vnf: VnfSpec, *, hugepages_mb: int = 0) -> None:
+        """Makes the VNF's directories, and gives it the sockets of its ports. Repeatable.
+
+        Raises:
+            EngineError: something cannot be made; names it.
+        """
+        try:
+            self._make_directories(vnf)
+            if hugepages_mb and vnf.user is not None:
+                self._mount_hugepages(vnf, hugepages_mb)
+        except (OSError, subprocess.SubprocessError) as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
+    def _make_directories(self, vnf: VnfSpec) -> None:
+        for directory in (self._rundir, self._rundir / "ports", self._rundir / "vnf"):
+            self._passage(directory, vnf)
+        self._directory(self.place(vnf), 0o710, 0, vnf.user)
+        self._directory(self.own(vnf), 0o700, vnf.user, vnf.user)
+        for port in vnf.ports:
+            spec = port.switch_port
+            if spec.kind is PortKind.VHOST_USER:
+                self._directory(Path(spec.options["path"]).parent, 0o700, vnf.user, vnf.user)
+            elif spec.kind is PortKind.MEMIF:
+                path = Path(spec.options["socket"])
+                self._directory(path.parent, 0o710, 0, vnf.user)
+                self._give_socket(path, vnf.user)
+            elif spec.kind is PortKind.SHM:
+                path = Path(spec.options["socket"])
+                self._passage(path.parent, vnf)
+                self._give_socket(path, vnf.group)
+
+    def _passage(self, directory: Path, vnf: VnfSpec) -> None:
+        """A directory of the node's that VNFs may pass."""
+        self._directory(directory, 0o710, 0, vnf.node_group)
+
+    def _directory(self, path: Path, mode: int, user: int | None, group: int | None) -> None:
+        if path == self._rundir or path.is_relative_to(self._rundir):
+            path.mkdir(parents=True, exist_ok=True)
+            if user is not None and group is not None:
+                os.chown(path, user, group)
+                path.chmod(mode)
+
+    @staticmethod
+    def _give_socket(path: Path, group: int | None) -> None:
+        """Lets a group connect to a socket of the switch's."""
+        if group is not None and path.is_socket():
+            os.chown(path, 0, group)
+            path.chmod(0o660)
+
+    def _mount_hugepages(self, vnf: VnfSpec, megabytes: int) -> None:
+        place = self.huge(vnf)
+        if place.is_mount():
+            return
+        place.mkdir(exist_ok=True)
+        rounded = -(-megabytes // _PAGE_MB) * _PAGE_MB
+        options = f"pagesize={_PAGE_MB}M,size={rounded}M,mode=0700,uid={vnf.user},gid={vnf.user}"
+        _run(_MOUNT, "-t", "hugetlbfs", "-o", f"nosuid,nodev,{options}", "none", str(place))
+
+    def write_config(self, vnf: VnfSpec, text: str) -> None:
+        """Writes what the VNF reads; only it and the node can."""
+        file = self.config(vnf)
+        write_atomically(file, text)
+        if vnf.user is not None:
+            os.chown(file, vnf.user, vnf.user)
+        file.chmod(0o400)
+
+    def limits(self, vnf: VnfSpec) -> Limits:
+        """What the VNF may use."""
+        return Limits(
+            cores=vnf.cores,
+            memory_mb=vnf.memory_mb + OVERHEAD_MB,
+            processes=MAX_PROCESSES,
+        )
+
+    def make_parent(self) -> None:
+        """Makes the group of all VNFs of the node.
+
+        Raises:
+            EngineError: the machine cannot do that.
+        """
+        try:
+            Group(self.parent).make(Limits(weight=self._weight))
+        except CgroupError as error:
+            raise EngineError(str(error)) from error
+
+    def confined(self, vnf: VnfSpec, further_groups: tuple[int, ...] = ()) -> Confined | None:
+        """How the VNF's process is to be started; its control group is made. None: as the node.
+
+        Raises:
+            EngineError: the machine has not what that needs.
+        """
+        if vnf.user is None:
+            return None
+        self.make_parent()
+        group = Group(self.group(vnf))
+        try:
+            group.make(self.limits(vnf))
+        except CgroupError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        groups = tuple(g for g in (vnf.group, vnf.node_group, *further_groups) if g is not None)
+        files = tuple(str(file) for file in group.process_files())
+        return Confined(vnf.user, groups, files)
+
+    def environment(self, vnf: VnfSpec) -> dict[str, str]:
+        """The whole environment of the VNF's process: nothing of the node's own."""
+        return {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.own(vnf))}
+
+    def remove(self, vnf: VnfSpec) -> None:
+        """Removes all of this; the VNF's processes have ended.
+
+        Raises:
+            EngineError: something is still in use.
+        """
+        try:
+            Group(self.group(vnf)).remove()
+            if self.huge(vnf).is_mount():
+                _run(_UMOUNT, "--lazy", str(self.huge(vnf)))
+            shutil.rmtree(self.place(vnf), ignore_errors=True)
+            for port in vnf.ports:
+                if port.switch_port.kind is PortKind.VHOST_USER:
+                    Path(port.switch_port.options["path"]).unlink(missing_ok=True)
+        except (CgroupError, OSError, subprocess.SubprocessError) as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
+
+def remove_remains(rundir: Path) -> None:
+    """Unmounts and removes whatever VNFs of this directory have left, for `down`."""
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        place = Path(line.split()[1])
+        if place.is_relative_to(rundir.resolve() / "vnf"):
+            _run(_UMOUNT, "--lazy", str(place))
+    Group(Confinement(rundir).parent).remove_all()
+
+
+def _run(*words: str) -> None:
+    """Runs a program to its end; a failure says what it said."""
+    done = subprocess.run(words, check=False, capture_output=True, text=True)  # noqa: S603
+    if done.returncode:
+        raise OSError(f"{words[0]}: {done.stderr.strip()}")
