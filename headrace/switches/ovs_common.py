@@ -233,7 +233,7 @@ class OvsFamilyDriver(OvsProcesses):
 
 
 def _clear_listening_socket(port: PortSpec) -> None:
-    """Removes the stale socket of a killed switch, which must listen there again; makes its folder."""
+    """Removes the stale socket of a killed switch, which must listen there; makes its folder."""
     for option in ("socket", "path"):
         if option in port.options:
             Path(port.options[option]).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
