@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace headrace::ovsdb {
+namespace headrace {
 
 /// Incremental and bounded: holds at most one unfinished message of at most `max_size` bytes.
 /// It only counts brackets and skips strings; whether a message is valid JSON the parser decides.
@@ -36,4 +36,4 @@ class JsonSplitter {
   bool escaped_{false};
 };
 
-}  // namespace headrace::ovsdb
+}  // namespace headrace
