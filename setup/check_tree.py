@@ -24,6 +24,7 @@ WORD_CHECK = {Path("setup/check_words.py"), Path("tests/setup/test_check_words.p
 CPP_MODULES: dict[str, set[str]] = {
     "base": set(),
     "flowsource": set(),
+    "unixctl": {"base"},
     "eal": {"base"},
     "shm": {"base"},
     "packet": {"base"},
@@ -32,7 +33,17 @@ CPP_MODULES: dict[str, set[str]] = {
     "openflow": {"base", "packet", "match", "pipeline"},
     "port": {"base", "eal", "shm", "packet", "match", "pipeline"},
     "ovsdb": {"base", "packet", "match", "pipeline", "openflow", "port"},
-    "runtime": {"base", "eal", "packet", "match", "pipeline", "openflow", "port", "ovsdb"},
+    "runtime": {
+        "base",
+        "unixctl",
+        "eal",
+        "packet",
+        "match",
+        "pipeline",
+        "openflow",
+        "port",
+        "ovsdb",
+    },
     "traffic": {"base", "eal", "packet", "port"},
     "vnf": {"base", "eal", "shm", "packet", "match", "port"},
     "channel": {"base", "eal", "shm"},
@@ -53,6 +64,7 @@ CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
         "execute": {"terms", "program"},
         "operations": {"terms", "program", "execute"},
         "control": {"terms", "program", "execute", "operations"},
+        "trace": {"terms", "program", "execute", "operations", "control"},
         "testing": {"terms", "program", "execute", "operations", "control"},
     },
     "openflow": {
@@ -63,6 +75,7 @@ CPP_SUBMODULES: dict[str, dict[str, set[str]]] = {
     "runtime": {
         "workers": set(),
         "switch": {"workers"},
+        "commands": {"workers", "switch"},
     },
     "traffic": {
         "frames": set(),

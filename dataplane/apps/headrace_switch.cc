@@ -1,11 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // headrace-switch: an OpenFlow switch that stock OVS tools manage through a stock ovsdb-server.
 #include <rte_eal.h>
+#include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <asio/io_context.hpp>
+#include <asio/post.hpp>
 #include <asio/signal_set.hpp>
 #include <bit>
+#include <cerrno>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -19,8 +23,11 @@
 #include "eal/eal.h"
 #include "match/fields/simd.h"
 #include "ovsdb/client.h"
+#include "runtime/commands/commands.h"
 #include "runtime/switch/switch.h"
 #include "runtime/switch/switch_report.h"
+#include "unixctl/pidfile.h"
+#include "unixctl/server.h"
 
 namespace headrace {
 namespace {
@@ -29,6 +36,8 @@ struct Arguments {
   std::string db;
   std::string rundir;
   std::string control;
+  std::string unixctl;
+  std::string pidfile;
   std::string cpu_mask;
   uint32_t control_cpu = 0;
   bool no_huge = false;
@@ -66,6 +75,21 @@ Result<> choose_simd(const std::string& wanted) {
   if (simd) match::set_simd(*simd);
   if (match::simd() != simd) return fail("--simd {}: this processor has it not", wanted);
   return {};
+}
+
+/// Removes headrace-switch.PID.ctl of processes that are gone: each run has a name of its own.
+void remove_dead_unixctl_sockets(const std::string& rundir) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(rundir, error)) {
+    const std::string name = entry.path().filename().string();
+    int pid = 0;
+    int end = 0;
+    if (std::sscanf(name.c_str(), "headrace-switch.%d.ctl%n", &pid, &end) != 1 ||
+        static_cast<size_t>(end) != name.size() || !entry.is_socket(error)) {
+      continue;
+    }
+    if (::kill(pid, 0) != 0 && errno == ESRCH) std::filesystem::remove(entry.path(), error);
+  }
 }
 
 void add_methods(ControlServer& server, runtime::Switch& the_switch) {
@@ -130,9 +154,28 @@ Result<> run(const Arguments& arguments) {
 
   const std::string control =
       arguments.control.empty() ? arguments.rundir + "/headrace-switch.ctl" : arguments.control;
+  const std::string pidfile_path =
+      arguments.pidfile.empty() ? arguments.rundir + "/headrace-switch.pid" : arguments.pidfile;
+  const std::string unixctl_path =
+      arguments.unixctl.empty()
+          ? fmt::format("{}/headrace-switch.{}.ctl", arguments.rundir, ::getpid())
+          : arguments.unixctl;
   auto server = ControlServer::open(
-      io, control, {"headrace-switch", [&eal] { return (*eal)->status(); }, [&io] { io.stop(); }});
+      io, control,
+      {"headrace-switch", [&eal] { return (*eal)->status(); }, [&io] { io.stop(); },
+       fmt::format("use: ovs-appctl -t {} COMMAND", unixctl_path)});
   if (!server) return tl::unexpected(server.error());
+  // After the control socket, which tells of a second switch in this directory.
+  remove_dead_unixctl_sockets(arguments.rundir);
+  unixctl::Commands commands(fmt::format("headrace-switch (Headrace) {}\n{}", kVersion,
+                                         (*the_switch)->info().dpdk_version));
+  // After the reply, whose write is then started.
+  runtime::add_commands(commands, **the_switch,
+                        [&io] { asio::post(io, [&io] { io.stop(); }); });
+  auto unixctl_server = unixctl::Server::open(io, unixctl_path, commands);
+  if (!unixctl_server) return tl::unexpected(unixctl_server.error());
+  const auto pidfile = unixctl::Pidfile::make(pidfile_path);
+  if (!pidfile) return tl::unexpected(pidfile.error());
   add_methods(**server, **the_switch);
 
   ovsdb::Client client(io, arguments.db, **the_switch, &(*the_switch)->tls());
@@ -159,6 +202,10 @@ int main(int argc, char** argv) {
       ->required();
   app.add_option("--rundir", arguments.rundir, "where sockets go")->required();
   app.add_option("--ctl", arguments.control, "control socket [RUNDIR/headrace-switch.ctl]");
+  app.add_option("--unixctl", arguments.unixctl,
+                 "socket for ovs-appctl [RUNDIR/headrace-switch.PID.ctl]");
+  app.add_option("--pidfile", arguments.pidfile,
+                 "by which `ovs-appctl -t headrace-switch` finds it [RUNDIR/headrace-switch.pid]");
   app.add_option("--cpu-mask", arguments.cpu_mask,
                  "hexadecimal mask of the workers' CPUs, while pmd-cpu-mask is not set [last CPU]");
   app.add_option("--simd", arguments.simd,

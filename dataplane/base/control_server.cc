@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/control_server.h"
 
-#include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <array>
@@ -12,6 +10,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "base/unix_listener.h"
 #include "base/version.h"
 
 namespace headrace {
@@ -34,6 +33,17 @@ std::string reply_line(const json& id, const Result<json>& result) {
     reply["error"] = error_body(result.error().code, result.error().message);
   }
   return reply.dump(-1, ' ', false, json::error_handler_t::replace) + '\n';
+}
+
+/// True for a whole request of Open vSwitch's unixctl protocol, which has no newline at its end, so
+/// that a reader of lines would wait for ever. What makes it one is an array of parameters, which
+/// no request of ours has.
+bool is_unixctl(std::string_view unfinished) {
+  constexpr size_t kLongest = 64 << 10;
+  if (unfinished.empty() || unfinished.back() != '}' || unfinished.size() > kLongest) return false;
+  const json request = json::parse(unfinished, nullptr, /*allow_exceptions=*/false);
+  return request.is_object() && request.contains("id") && request.contains("method") &&
+         request.contains("params") && request["params"].is_array();
 }
 
 }  // namespace
@@ -89,7 +99,25 @@ class ControlServer::Session : public std::enable_shared_from_this<Session> {
       if (!socket_.is_open()) return false;
     }
     received_.erase(0, begin);
+    if (is_unixctl(received_)) return refuse_unixctl();
     return received_.size() <= kMaxLine || refuse_long_line();
+  }
+
+  /// Answers in the form of JSON-RPC 1.0: ovs-appctl prints the text and leaves.
+  bool refuse_unixctl() {
+    const json id = json::parse(received_)["id"];
+    received_.clear();
+    closing_ = true;
+    const json reply{
+        {"id", id},
+        {"result", nullptr},
+        {"error", fmt::format("this is the control socket of {}, which takes one JSON object per "
+                              "line and is not for ovs-appctl; {}",
+                              server_.program_.name,
+                              server_.program_.unixctl.empty() ? "the program has no unixctl socket"
+                                                               : server_.program_.unixctl)}};
+    send(reply.dump() + '\n');
+    return false;
   }
 
   bool refuse_long_line() {
@@ -157,7 +185,7 @@ Result<std::unique_ptr<ControlServer>> ControlServer::open(asio::io_context& io,
                                                            const std::string& path,
                                                            Program program) {
   std::unique_ptr<ControlServer> server(new ControlServer(io, path, std::move(program)));
-  if (Result<> listening = server->listen(); !listening) {
+  if (Result<> listening = listen_on(server->acceptor_, path, "control socket"); !listening) {
     return tl::unexpected(listening.error());
   }
   server->accept();
@@ -187,41 +215,6 @@ ControlServer::~ControlServer() {
     acceptor_.close(ignored);
     ::unlink(path_.c_str());
   }
-}
-
-Result<> ControlServer::listen() {
-  if (path_.empty() || path_.size() >= sizeof(sockaddr_un::sun_path)) {
-    return fail("control socket '{}': a path must have 1 to {} characters", path_,
-                sizeof(sockaddr_un::sun_path) - 1);
-  }
-  const Stream::endpoint endpoint(path_);
-  asio::error_code error;
-  Stream::socket probe(io_);
-  probe.connect(endpoint, error);
-  if (!error) {
-    return fail("control socket {}: another process listens on it; stop it or choose another path",
-                path_);
-  }
-  struct stat status {};
-  if (::lstat(path_.c_str(), &status) == 0) {
-    if (!S_ISSOCK(status.st_mode)) {
-      return fail("control socket {}: a file that is no socket is in the way", path_);
-    }
-    ::unlink(path_.c_str());
-  }
-  acceptor_.open(endpoint.protocol(), error);
-  // Before bind: the socket's file is created with the mode that its descriptor has.
-  if (!error && ::fchmod(acceptor_.native_handle(), S_IRUSR | S_IWUSR) != 0) {
-    error.assign(errno, asio::system_category());
-  }
-  if (!error) acceptor_.bind(endpoint, error);
-  if (!error) acceptor_.listen(Stream::acceptor::max_listen_connections, error);
-  if (error) {
-    asio::error_code ignored;
-    acceptor_.close(ignored);
-    return fail("control socket {}: {}", path_, error.message());
-  }
-  return {};
 }
 
 void ControlServer::accept() {

@@ -11,7 +11,8 @@
 // Limits: a line of more than kMaxLine bytes gets the error "line_too_long" and the connection is
 // closed, for the rest of it cannot be found again. A client that does not read its replies is
 // closed once kMaxUnsent bytes wait for it. What is not JSON gets "bad_json", a JSON value that is
-// no request "bad_request", an unknown method "unknown_method".
+// no request "bad_request", an unknown method "unknown_method". A client of Open vSwitch's unixctl
+// protocol (ovs-appctl), whose requests have no newline, is told at once where to go.
 //
 // Thread safety: everything runs in the threads that run the io_context (one, in all our programs),
 // but for Reply, which may be called from any thread, once, also after the server or the
@@ -44,6 +45,8 @@ class ControlServer {
     std::function<nlohmann::json()> eal;
     /// Called after the reply to `shutdown` is on its way. Must be set.
     std::function<void()> shutdown;
+    /// Where the commands of ovs-appctl go instead, as a sentence; empty: the program has none.
+    std::string unixctl{};
   };
 
   using Handler = std::function<Result<nlohmann::json>(const nlohmann::json& params)>;
@@ -70,7 +73,6 @@ class ControlServer {
   class Session;
 
   ControlServer(asio::io_context& io, std::string path, Program program);
-  Result<> listen();
   void accept();
   void dispatch(const std::string& method, const nlohmann::json& params, Reply reply);
 

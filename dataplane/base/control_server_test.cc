@@ -26,7 +26,7 @@ class ControlServerTest : public ::testing::Test {
                                        [] {
                                          return json{{"mode", "none"}};
                                        },
-                                       [this] { io_.stop(); }});
+                                       [this] { io_.stop(); }, "use test.1.ctl"});
     ASSERT_TRUE(server) << server.error().message;
     server_ = std::move(*server);
     server_->on("echo", [](const json& params) -> Result<json> { return params; });
@@ -117,6 +117,18 @@ TEST_F(ControlServerTest, RefusesWhatIsNoRequest) {
   EXPECT_EQ(code_of("{\"id\":1,\"method\":7}\n"), "bad_request");
   EXPECT_EQ(code_of("{\"id\":1,\"method\":\"echo\",\"params\":[]}\n"), "bad_params");
   EXPECT_TRUE(client.call("ping")) << "the connection survives bad requests";
+}
+
+TEST_F(ControlServerTest, TellsAClientOfTheUnixctlProtocolAtOnce) {
+  ControlClient client = connect();
+  ASSERT_TRUE(client.send(R"({"id":0,"method":"list-commands","params":[]})"));
+  const json reply = client.receive().value();
+  EXPECT_EQ(reply["id"], 0);
+  EXPECT_EQ(reply["result"], nullptr);
+  EXPECT_NE(reply["error"].get<std::string>().find("not for ovs-appctl; use test.1.ctl"),
+            std::string::npos)
+      << reply;
+  EXPECT_EQ(client.receive().error().code, "closed");
 }
 
 TEST_F(ControlServerTest, ServesALineThatComesInPieces) {

@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
+#include "base/json_splitter.h"
 #include "base/result.h"
 #include "base/stream.h"
-#include "ovsdb/json_splitter.h"
 #include "ovsdb/values.h"
 
 namespace headrace::ovsdb {

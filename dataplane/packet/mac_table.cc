@@ -77,6 +77,15 @@ void MacTable::forget_port(uint32_t port) {
   }
 }
 
+void MacTable::clear() {
+  for (Bucket& bucket : buckets_) {
+    for (Entry& entry : bucket.entries) {
+      uint64_t key = entry.key.load(kRelaxed);
+      if (holds_address(key)) entry.key.compare_exchange_strong(key, 0, kRelaxed);
+    }
+  }
+}
+
 void MacTable::merge(const MacTable& other) noexcept {
   for (const Bucket& bucket : other.buckets_) {
     for (const Entry& entry : bucket.entries) {
@@ -93,7 +102,11 @@ std::vector<MacTable::Learned> MacTable::list(uint32_t tick) const {
       const uint64_t key = entry.key.load(kRelaxed);
       const uint64_t seen = entry.seen.load(kRelaxed);
       if (!holds_address(key) || aged(seen, tick)) continue;
-      Learned learned{.vlan = static_cast<uint16_t>(key >> 48), .port = port_of(seen)};
+      // Workers may be a tick ahead.
+      const auto age = static_cast<int32_t>(tick - static_cast<uint32_t>(seen));
+      Learned learned{.vlan = static_cast<uint16_t>(key >> 48),
+                      .port = port_of(seen),
+                      .age = static_cast<uint32_t>(std::max(age, 0))};
       std::memcpy(learned.mac.data(), &key, learned.mac.size());
       all.push_back(learned);
     }

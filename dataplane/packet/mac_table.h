@@ -40,6 +40,7 @@ class MacTable {
     MacAddress mac{};
     uint16_t vlan{0};
     uint32_t port{0};
+    uint32_t age{0};  ///< ticks since it was seen
   };
 
   /// Room for at least `capacity` addresses (rounded up to a power of two; sixteen at least), which
@@ -106,6 +107,8 @@ class MacTable {
   void expire(uint32_t tick);
   /// Control: removes what was learned on a port.
   void forget_port(uint32_t port);
+  /// Control: removes all that was learned.
+  void clear();
   /// Control: learns what `other` has learned, with the age that it has there.
   void merge(const MacTable& other) noexcept;
   /// Control: all that is not too old.

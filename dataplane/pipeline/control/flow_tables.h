@@ -74,6 +74,9 @@ class FlowTables {
 
   OfResult<> for_each(const FlowFilter& filter, uint64_t now,
                       const std::function<void(const FlowStats&)>& visit) const;
+  /// Calls `visit` with the flow whose rule this is; false: there is none.
+  bool describe_rule(uint8_t table_id, RuleIndex rule, uint64_t now,
+                     const std::function<void(const FlowStats&)>& visit) const;
   /// Calls `visit` for the flows that packets can match, table by table.
   void for_each_head(const std::function<void(const Flow&)>& visit) const;
   /// Counts packets that took a flow without a worker's seeing them. A flow that has left its table

@@ -206,6 +206,18 @@ OfResult<> FlowTables::for_each(const FlowFilter& filter, uint64_t now,
   return {};
 }
 
+bool FlowTables::describe_rule(uint8_t table_id, RuleIndex rule, uint64_t now,
+                               const std::function<void(const FlowStats&)>& visit) const {
+  const Flow* found = nullptr;
+  if (tables_[table_id] != nullptr && rule != kNoRule) {
+    tables_[table_id]->flows.for_each_head([&](const Flow& flow) {
+      if (flow.rule == rule) found = &flow;
+    });
+  }
+  if (found != nullptr) visit(stats(*found, now));
+  return found != nullptr;
+}
+
 void FlowTables::for_each_head(const std::function<void(const Flow&)>& visit) const {
   for (const std::unique_ptr<Table>& table : tables_) {
     if (table != nullptr) table->flows.for_each_head(visit);

@@ -34,6 +34,7 @@
 
 #include "base/result.h"
 #include "pipeline/program/published_program.h"
+#include "pipeline/program/rule.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/mirror_config.h"
 #include "pipeline/terms/port_io.h"
@@ -44,6 +45,7 @@
 namespace headrace::pipeline {
 
 class LsiPaths;
+struct GroupProgram;
 struct LsiProgram;
 struct PathLeg;
 struct Port;
@@ -201,6 +203,21 @@ class Lsi : public PublishedProgram {
   [[nodiscard]] DropCounts drops(unsigned worker) const;
   /// What NORMAL has learned and not forgotten.
   [[nodiscard]] std::vector<LearnedMac> learned_macs() const;
+  void forget_macs();
+
+  // --- for a trace (pipeline/trace), which reads what workers read and changes nothing ---
+
+  /// Calls `visit` with the flow that rule `rule` of the table is; false: it is none. Looks at each
+  /// flow of the table.
+  bool describe_rule(uint8_t table_id, RuleIndex rule,
+                     const std::function<void(const FlowStats&)>& visit) const;
+  /// What a group was made from, and what workers run of it, bucket by bucket; null: no such group.
+  [[nodiscard]] const GroupMod* group_config(uint32_t group_id) const;
+  [[nodiscard]] const GroupProgram* group_program(uint32_t group_id) const;
+  /// Where NORMAL has learned an address.
+  [[nodiscard]] std::optional<PortNo> find_mac(const uint8_t* mac, uint16_t vlan) const;
+  /// The LSI's clock, in TSC cycles.
+  [[nodiscard]] uint64_t now() const;
 
   /// The rules as the search for direct links wants them; good until the next change.
   [[nodiscard]] std::unique_ptr<LsiPaths> paths() const;

@@ -5,6 +5,13 @@
 #include "pipeline/control/point_to_point_path.h"
 
 namespace headrace::pipeline {
+namespace {
+
+uint32_t tick_of(uint64_t tsc) {
+  return static_cast<uint32_t>(tsc >> kTickShift);
+}
+
+}  // namespace
 
 OfResult<> Lsi::for_each_flow(const FlowFilter& filter,
                               const std::function<void(const FlowStats&)>& visit) const {
@@ -117,11 +124,39 @@ DropCounts Lsi::drops() const {
 
 std::vector<LearnedMac> Lsi::learned_macs() const {
   std::vector<LearnedMac> all;
-  for (const auto& [mac, vlan, port] :
-       state_->macs.list(static_cast<uint32_t>(state_->now() >> kTickShift))) {
-    all.push_back({.mac = mac, .vlan = vlan, .port = port});
+  for (const packet::MacTable::Learned& each : state_->macs.list(tick_of(state_->now()))) {
+    const uint64_t age = (uint64_t{each.age} << kTickShift) / state_->hz;
+    all.push_back(
+        {.mac = each.mac, .vlan = each.vlan, .port = each.port, .age = static_cast<uint32_t>(age)});
   }
   return all;
+}
+
+void Lsi::forget_macs() {
+  state_->macs.clear();
+}
+
+std::optional<PortNo> Lsi::find_mac(const uint8_t* mac, uint16_t vlan) const {
+  return state_->macs.find(mac, vlan, tick_of(state_->now()));
+}
+
+uint64_t Lsi::now() const {
+  return state_->now();
+}
+
+bool Lsi::describe_rule(uint8_t table_id, RuleIndex rule,
+                        const std::function<void(const FlowStats&)>& visit) const {
+  state_->account();
+  return state_->flows.describe_rule(table_id, rule, state_->now(), visit);
+}
+
+const GroupMod* Lsi::group_config(uint32_t group_id) const {
+  return state_->groups.config(group_id);
+}
+
+const GroupProgram* Lsi::group_program(uint32_t group_id) const {
+  const GroupHandle* handle = state_->groups.handle(group_id);
+  return handle == nullptr ? nullptr : handle->group.load(std::memory_order_relaxed);
 }
 
 std::unique_ptr<LsiPaths> Lsi::paths() const {

@@ -22,9 +22,7 @@ void send_to_all(Execution& x, OpBurst& burst) {
 }
 
 void reference_send_to_all(ReferencePacket& packet, const OutputAction&) {
-  for (PortNo port = 1; port <= packet.sw.n_ports(); ++port) {
-    if (port != packet.in_port) packet.sw.send(packet, port);
-  }
+  for (const PortNo port : packet.sw.flood_ports(packet)) packet.sw.send(packet, port);
 }
 
 }  // namespace headrace::pipeline

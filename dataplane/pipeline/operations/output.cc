@@ -110,6 +110,8 @@ bool reference(ReferencePacket& packet, const Action& action) {
     pseudo->reference(packet, output);
   } else if (output.port != packet.in_port) {
     packet.sw.send(packet, output.port);
+  } else {
+    packet.sw.refuse(packet, DropReason::input_port);
   }
   return true;
 }

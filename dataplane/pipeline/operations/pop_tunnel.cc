@@ -71,10 +71,16 @@ void run(Execution& x, OpBurst& burst) {
 bool reference(ReferencePacket& packet, const Action& action) {
   const TunnelKind kind = action.arguments<PopTunnelAction>().kind;
   const packet::TunnelFound found = packet::find_tunnel(packet.mbuf, packet.parsed, kind);
-  if (found.result != TunnelResult::done) return false;
+  if (found.result != TunnelResult::done) {
+    packet.sw.refuse(packet, drop_reason(found.result));
+    return false;
+  }
   const auto* frame = rte_pktmbuf_mtod(packet.mbuf, const uint8_t*);
   const std::vector<uint8_t> outer(frame, frame + packet.mbuf->data_len);
-  if (!packet::pop_tunnel(packet.mbuf, found)) return false;
+  if (!packet::pop_tunnel(packet.mbuf, found)) {
+    packet.sw.refuse(packet, DropReason::tunnel_malformed);
+    return false;
+  }
   match::FlowKey& key = packet.key;
   key.tunnel_id = __builtin_bswap64(found.id);
   key.tun_src = key.tun_dst = 0;

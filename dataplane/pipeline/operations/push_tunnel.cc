@@ -153,6 +153,7 @@ bool reference(ReferencePacket& packet, const Action& action) {
   const uint64_t id = push.id_from_field ? __builtin_bswap64(packet.key.tunnel_id) : push.spec.id;
   const packet::TunnelResult result = packet::TunnelHeader(push.spec).push(
       packet.mbuf, packet.parsed, id, entropy_of(flow_hash64(packet.mbuf, packet.parsed)));
+  if (result != packet::TunnelResult::done) packet.sw.refuse(packet, drop_reason(result));
   return refreshed(packet, result == packet::TunnelResult::done);
 }
 

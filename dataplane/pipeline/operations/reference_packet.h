@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an operation's reference sees: one packet, its fields read anew after each change, and a
-// switch to send it through. pipeline/testing/reference.h is that switch.
+// switch to send it through. That switch is pipeline/testing/reference.h in tests, and
+// pipeline/trace/tracer.h where an operator asks what becomes of a packet.
 #pragma once
 
 #include <rte_mbuf.h>
 
+#include <vector>
+
 #include "match/fields/extract.h"
 #include "pipeline/terms/actions.h"
+#include "pipeline/terms/drop_reason.h"
+#include "pipeline/terms/port_vlans.h"
 #include "pipeline/terms/punt.h"
 
 namespace headrace::pipeline {
@@ -18,13 +23,24 @@ class ReferenceSwitch {
   virtual ~ReferenceSwitch() = default;
   /// Sends a copy, as the packet is, if the port exists; also to the port that it came by.
   virtual void send(const ReferencePacket& packet, PortNo port) = 0;
-  /// Ports are 1..n_ports().
-  [[nodiscard]] virtual PortNo n_ports() const = 0;
+  /// The ports that a flooded packet leaves by: those that are up, without the one that it came by.
+  [[nodiscard]] virtual std::vector<PortNo> flood_ports(const ReferencePacket& packet) const = 0;
   virtual void punt(const ReferencePacket& packet, PuntReason reason) = 0;
   virtual void run_group(const ReferencePacket& packet, uint32_t group_id) = 0;
   /// MAC learning: notes where an address is; where it is, or 0.
   virtual void learn(uint64_t address, PortNo port) = 0;
   [[nodiscard]] virtual PortNo find(uint64_t address) const = 0;
+  /// Says why the packet, or the copy that was to be sent, goes no further.
+  virtual void refuse(const ReferencePacket& packet, DropReason reason) {
+    (void)packet, (void)reason;
+  }
+  /// What NORMAL does with VLANs at a port; null: the port is a trunk of all.
+  [[nodiscard]] virtual const PortVlans* vlans(PortNo port) const {
+    (void)port;
+    return nullptr;
+  }
+  /// Whether NORMAL forwards to 01:80:c2:00:00:0x.
+  [[nodiscard]] virtual bool forwards_reserved() const { return false; }
 };
 
 struct ReferencePacket {

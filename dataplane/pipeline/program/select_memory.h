@@ -48,6 +48,18 @@ class SelectMemory {
     return std::nullopt;
   }
 
+  /// The bucket of the flow with this hash, and notes nothing.
+  [[nodiscard]] std::optional<uint16_t> peek(uint64_t hash, uint32_t tick) noexcept {
+    std::atomic<uint64_t>* const set = set_of(hash);
+    for (size_t way = 0; way < kWays; ++way) {
+      const uint64_t word = set[way].load(std::memory_order_relaxed);
+      if (word == 0 || fingerprint(word) != fingerprint_of(hash)) continue;
+      if (age(word, tick) > idle_ticks_) break;
+      return static_cast<uint16_t>(word >> 16);
+    }
+    return std::nullopt;
+  }
+
   /// Gives a flow its bucket.
   void remember(uint64_t hash, uint16_t bucket, uint32_t tick) noexcept {
     std::atomic<uint64_t>* const set = set_of(hash);

@@ -171,6 +171,7 @@ struct LearnedMac {
   MacAddress mac{};
   uint16_t vlan{0};  ///< VID; 0: untagged
   PortNo port{0};
+  uint32_t age{0};  ///< seconds since it was seen
 };
 
 /// Packets dropped, by reason; index is DropReason.

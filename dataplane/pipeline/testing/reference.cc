@@ -155,6 +155,14 @@ void Reference::send(const ReferencePacket& packet, PortNo port) {
   if (port >= 1 && port <= n_ports_) sent[port].push_back(bytes_of(packet.mbuf));
 }
 
+std::vector<PortNo> Reference::flood_ports(const ReferencePacket& packet) const {
+  std::vector<PortNo> all;
+  for (PortNo port = 1; port <= n_ports_; ++port) {
+    if (port != packet.in_port) all.push_back(port);
+  }
+  return all;
+}
+
 void Reference::punt(const ReferencePacket& packet, PuntReason reason) {
   punts.push_back({flow_->mod.table_id, reason, flow_->mod.cookie,
                    __builtin_bswap64(packet.key.metadata), bytes_of(packet.mbuf)});

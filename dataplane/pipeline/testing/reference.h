@@ -75,7 +75,7 @@ class Reference final : public ReferenceSwitch {
 
   // ReferenceSwitch
   void send(const ReferencePacket& packet, PortNo port) override;
-  [[nodiscard]] PortNo n_ports() const override { return n_ports_; }
+  [[nodiscard]] std::vector<PortNo> flood_ports(const ReferencePacket& packet) const override;
   void punt(const ReferencePacket& packet, PuntReason reason) override;
   void run_group(const ReferencePacket& packet, uint32_t group_id) override;
   void learn(uint64_t address, PortNo port) override;

@@ -47,6 +47,8 @@ class Switch final : public ovsdb::SwitchControl {
   [[nodiscard]] const std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>& lsis() const {
     return lsis_;
   }
+  /// The LSI of that name, or null.
+  [[nodiscard]] SwitchLsi* find(std::string_view lsi) const;
   /// Stage timing in all workers; when this returns, every round is (or no round is) timed.
   void set_stage_timing(bool on);
   /// Deals all receive queues and schedulers anew, by the loads measured.
@@ -88,7 +90,6 @@ class Switch final : public ovsdb::SwitchControl {
  private:
   Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
          std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event);
-  [[nodiscard]] SwitchLsi* find(std::string_view lsi) const;
   void publish_queues();
   void wait_for_punts();
   void read_punts();

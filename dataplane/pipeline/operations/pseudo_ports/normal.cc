@@ -218,34 +218,58 @@ void run(Execution& x, OpBurst& burst) {
   if (burst.last) burst.count = 0;
 }
 
-/// Trunks of all VLANs: a tag stays as it is, but for one that names no VLAN.
-void reference(ReferencePacket& packet, const OutputAction&) {
-  if (packet.mbuf->data_len < sizeof(packet::EthernetHeader)) return;
-  const auto* frame = rte_pktmbuf_mtod(packet.mbuf, const uint8_t*);
-  if (is_reserved_group(frame)) return;
-  const auto address = [&](const uint8_t* mac) {
-    uint64_t bits = packet.parsed.vlan_tags != 0 ? read_tag(packet.mbuf).vid : 0;
-    for (size_t i = 0; i < 6; ++i) bits = bits << 8 | mac[i];
-    return bits;
-  };
-  const uint64_t source = address(frame + 6);
-  if ((frame[6] & 1) == 0 && (source & 0xffffffffffff) != 0)
-    packet.sw.learn(source, packet.in_port);
-  const PortNo known = (frame[0] & 1) != 0 ? 0 : packet.sw.find(address(frame));
+/// Sends a copy with the tag that its VLAN has at the port; why not, else.
+DropReason reference_send(ReferencePacket& packet, const Tag& tag, uint16_t vlan, PortNo to) {
+  if (to == packet.in_port) return DropReason::input_port;
+  const PortVlans* in = packet.sw.vlans(packet.in_port);
+  const PortVlans* out = packet.sw.vlans(to);
+  if (out != nullptr && !out->carries(vlan)) return DropReason::vlan_refused;
+  if (out != nullptr && in != nullptr && out->is_protected && in->is_protected) {
+    return DropReason::port_protected;
+  }
+  const std::optional<uint16_t> then = out != nullptr ? out->tag_of(vlan, tag.priority)
+                                       : vlan != 0    ? std::optional(vlan)
+                                                      : std::nullopt;
   ReferencePacket own = packet;
   own.mbuf = rte_pktmbuf_copy(packet.mbuf, packet.mbuf->pool, 0, UINT32_MAX);
-  const Tag tag = read_tag(own.mbuf);
-  if (tag.present && tag.vid == 0) {
-    (void)packet::pop_vlan(own.mbuf, own.parsed, packet::Depth::full);
+  if (own.mbuf == nullptr) return DropReason::no_buffer;
+  DropReason reason = DropReason::none;
+  if (then != tag.vid_if_present()) {
+    reason = retag(own.mbuf, own.parsed, packet::Depth::full, tag, then);
+    own.refresh();
   }
-  if (known == 0) {
-    for (PortNo port = 1; port <= packet.sw.n_ports(); ++port) {
-      if (port != packet.in_port) packet.sw.send(own, port);
-    }
-  } else if (known != packet.in_port) {
-    packet.sw.send(own, known);
-  }
+  if (reason == DropReason::none) packet.sw.send(own, to);
   rte_pktmbuf_free(own.mbuf);
+  return reason;
+}
+
+void reference(ReferencePacket& packet, const OutputAction&) {
+  ReferenceSwitch& sw = packet.sw;
+  if (packet.mbuf->data_len < sizeof(packet::EthernetHeader)) {
+    return sw.refuse(packet, DropReason::malformed);
+  }
+  const auto* frame = rte_pktmbuf_mtod(packet.mbuf, const uint8_t*);
+  if (is_reserved_group(frame) && !sw.forwards_reserved()) {
+    return sw.refuse(packet, DropReason::reserved_address);
+  }
+  const Tag tag = read_tag(packet.mbuf);
+  const PortVlans* in = sw.vlans(packet.in_port);
+  const std::optional<uint16_t> vlan = in == nullptr ? tag.vid : in->vlan_of(tag.vid);
+  if (!vlan) return sw.refuse(packet, DropReason::vlan_refused);
+  const auto address = [&](const uint8_t* mac) {
+    uint64_t bits = *vlan;
+    for (size_t i = 0; i < kAddressBytes; ++i) bits = bits << 8 | mac[i];
+    return bits;
+  };
+  const uint64_t source = address(frame + kAddressBytes);
+  if ((frame[kAddressBytes] & 1) == 0 && source != 0) sw.learn(source, packet.in_port);
+  const PortNo known = (frame[0] & 1) != 0 ? 0 : sw.find(address(frame));
+  if (known == 0) {
+    for (const PortNo port : sw.flood_ports(packet)) reference_send(packet, tag, *vlan, port);
+    return;
+  }
+  const DropReason reason = reference_send(packet, tag, *vlan, known);
+  if (reason != DropReason::none) sw.refuse(packet, reason);
 }
 
 }  // namespace

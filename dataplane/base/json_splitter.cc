@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ovsdb/json_splitter.h"
+#include "base/json_splitter.h"
 
 #include <utility>
 
-namespace headrace::ovsdb {
+namespace headrace {
 namespace {
 
 bool is_space(char c) {
@@ -68,4 +68,4 @@ Result<> JsonSplitter::feed(std::string_view bytes, std::vector<std::string>& me
   return {};
 }
 
-}  // namespace headrace::ovsdb
+}  // namespace headrace

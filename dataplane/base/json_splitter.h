@@ -10,7 +10,7 @@
 
 #include "base/result.h"
 
-namespace headrace::ovsdb {
+namespace headrace {
 
 /// Incremental and bounded: holds at most one incomplete message of at most `max_size` bytes. It
 /// only counts brackets and skips strings; the parser decides whether a message is valid JSON.
@@ -36,4 +36,4 @@ class JsonSplitter {
   bool escaped_{false};
 };
 
-}  // namespace headrace::ovsdb
+}  // namespace headrace

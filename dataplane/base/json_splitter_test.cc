@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "ovsdb/json_splitter.h"
+#include "base/json_splitter.h"
 
 #include <gtest/gtest.h>
 
-namespace headrace::ovsdb {
+namespace headrace {
 namespace {
 
 using Messages = std::vector<std::string>;
@@ -45,4 +45,4 @@ TEST(JsonSplitter, BoundsSizeAndDepth) {
 }
 
 }  // namespace
-}  // namespace headrace::ovsdb
+}  // namespace headrace
