@@ -76,10 +76,14 @@ class Wire:
         for kind, address in zip(self._kinds, (CLIENT, SERVER), strict=True):
             namespace = self._all.enter_context(Namespace())
             self.namespaces.append(namespace)
-            if kind == "system":
+            if kind in {"system", "af_xdp"}:
                 pair = self._all.enter_context(VethPair())
-                self._add(pair.near, "type=system")
+                mode = ["options:mode=af_xdp"] if kind == "af_xdp" else []
+                self._add(pair.near, "type=system", *mode)
                 namespace.take(pair.far, f"{address}/24")
+                if mode:
+                    # What AF_XDP delivers has no notes beside it.
+                    namespace.run("ethtool", "-K", pair.far, "tx", "off", "rx", "off")
                 self.ports.append(pair.near)
                 continue
             name = f"{unique_bridge()}t"
@@ -117,6 +121,18 @@ def test_tcp_with_default_offloads_crosses_in_whole_segments(
             int(line.split(f"{word}=")[1].split(",")[0]) for word in ("pkts", "bytes")
         )
         assert octets / packets > 3000, line
+
+
+def test_an_exit_that_cannot_gets_segments_with_checksums(switch: Switch) -> None:
+    """The receiver's interface is told to believe no checksum, and takes frames of 1514 octets."""
+    with Wire(switch, "system", "af_xdp") as wire, _tcp_server(wire.namespaces[1]):
+        assert _transfer(wire.namespaces[0], SERVER) > 0.8 * OCTETS
+        before = wire.namespaces[1].run("cat", "/proc/net/snmp")
+        values = [line.split() for line in before.splitlines() if line.startswith("Tcp:")]
+        assert dict(zip(*values, strict=True))["InCsumErrors"] == "0"
+        received = [line.split() for line in before.splitlines() if line.startswith("Ip:")]
+        packets = int(dict(zip(*received, strict=True))["InReceives"])
+        assert packets > OCTETS / 1500 * 0.8
 
 
 def test_packets_of_any_size_cross(switch: Switch) -> None:
