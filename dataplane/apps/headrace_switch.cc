@@ -170,8 +170,7 @@ Result<> run(const Arguments& arguments) {
   unixctl::Commands commands(fmt::format("headrace-switch (Headrace) {}\n{}", kVersion,
                                          (*the_switch)->info().dpdk_version));
   // After the reply, whose write is then started.
-  runtime::add_commands(commands, **the_switch,
-                        [&io] { asio::post(io, [&io] { io.stop(); }); });
+  runtime::add_commands(commands, **the_switch, [&io] { asio::post(io, [&io] { io.stop(); }); });
   auto unixctl_server = unixctl::Server::open(io, unixctl_path, commands);
   if (!unixctl_server) return tl::unexpected(unixctl_server.error());
   const auto pidfile = unixctl::Pidfile::make(pidfile_path);

@@ -65,7 +65,7 @@ Result<std::string> run(const Switch& the_switch, Arguments arguments) {
   Result<pipeline::FlowText> flow = pipeline::parse_flow(arguments[1], ports);
   if (!flow) return tl::unexpected(flow.error());
   const std::unique_ptr<rte_mbuf, FreeMbuf> packet(
-      rte_pktmbuf_alloc(the_switch.pools().ordinary()));
+      rte_pktmbuf_alloc(the_switch.pools().all().front()));
   if (packet == nullptr) return fail("no packet buffer is free");
   if (given) {
     const Result<std::vector<uint8_t>> octets = octets_of(arguments[2]);

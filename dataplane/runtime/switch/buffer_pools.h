@@ -33,7 +33,7 @@ class BufferPools {
   Result<rte_mempool*> for_frame(uint32_t octets, int node = kAnyNode);
   /// Octets of the largest frame that for_frame() has a pool for.
   static constexpr uint32_t kLargestFrame = 10'000;
-  /// All that there are.
+  /// All that there are; the first has ordinary buffers.
   [[nodiscard]] std::vector<rte_mempool*> all() const;
 
  private:
