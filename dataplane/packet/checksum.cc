@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "packet/checksum.h"
 
+#include <algorithm>
 #include <array>
 #if defined(__SSE4_2__)
 #include <nmmintrin.h>
@@ -42,6 +43,19 @@ uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t crc) noexcept {
 #else
   return crc32c_portable(bytes, crc);
 #endif
+}
+
+// Without the inversions the CRC is linear: that of a XOR b is that of a XOR that of b. So the
+// change alone is run through it, from a state of 0, and zeros for what stays as it is.
+uint32_t crc32c_change(std::span<const uint8_t> change, size_t behind) noexcept {
+  static constexpr std::array<uint8_t, 256> kZeros{};
+  uint32_t crc = crc32c(change, ~uint32_t{0});
+  while (behind != 0) {
+    const size_t n = std::min(behind, kZeros.size());
+    crc = crc32c(std::span(kZeros).first(n), crc);
+    behind -= n;
+  }
+  return ~crc;
 }
 
 }  // namespace headrace::packet

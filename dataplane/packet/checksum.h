@@ -91,6 +91,10 @@ constexpr uint16_t fold(Sum sum) {
 /// start). SCTP stores it least significant octet first.
 [[nodiscard]] uint32_t crc32c(std::span<const uint8_t> bytes, uint32_t crc = 0) noexcept;
 
+/// What a change of octets does to the CRC32c of the message that they stand in: to be XORed into
+/// it. `change`: the octets before XOR those after; `behind`: octets of the message behind them.
+[[nodiscard]] uint32_t crc32c_change(std::span<const uint8_t> change, size_t behind) noexcept;
+
 /// The portable variant of crc32c(), table driven; the only one on machines without SSE4.2.
 [[nodiscard]] uint32_t crc32c_portable(std::span<const uint8_t> bytes, uint32_t crc = 0) noexcept;
 

@@ -11,8 +11,8 @@
 // * False: the packet lacks the header or the room; packet and `parsed` are untouched. OpenFlow 1.3
 //   leaves such cases undefined; the pipeline applies the rest of the actions or drops, by name.
 // * Checksums are repaired incrementally (RFC 1624): a packet that came with a wrong one keeps a
-//   wrong one. UDP checksum 0 over IPv4 stays 0. SCTP's CRC does not cover addresses, and a port
-//   change recomputes it over the whole packet.
+//   wrong one. UDP checksum 0 over IPv4 stays 0. SCTP's CRC does not cover addresses; a port's
+//   change goes into it by difference too, as the CRC is linear.
 //
 // Tag order (OpenFlow 1.3.5, 5.12: the outermost valid location of the tag): a pushed VLAN tag goes
 // directly behind the Ethernet addresses, a pushed MPLS entry behind the VLAN tags, where

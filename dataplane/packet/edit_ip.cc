@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Fields of IPv4, IPv6, TCP, UDP, SCTP, ICMP and neighbor discovery, with checksum repair.
+#include <array>
 #include <cstring>
 
 #include "packet/checksum.h"
@@ -137,17 +138,23 @@ bool set_class(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t mask, uint8
   return false;
 }
 
-/// Recomputes the CRC32c of an SCTP packet (RFC 9260, 6.8). False if it is not all in the segment.
-bool recompute_sctp(std::span<uint8_t> frame, const ParsedPacket& parsed) {
+/// Changes a port of an SCTP packet and its CRC32c by what that changes (RFC 9260, 6.8), so that a
+/// packet which came damaged stays so. False, with nothing changed, if it is not all in the
+/// segment.
+bool set_sctp_port(std::span<uint8_t> frame, const ParsedPacket& parsed, size_t where,
+                   const uint8_t* port) {
   const uint8_t* l3 = &frame[parsed.l3];
   const size_t end =
       parsed.has(kIpv4)
           ? parsed.l3 + load_be16(l3 + offsetof(Ipv4Header, total_length))
           : parsed.l3 + sizeof(Ipv6Header) + load_be16(l3 + offsetof(Ipv6Header, payload_length));
   if (end > frame.size() || end < parsed.l4 + sizeof(SctpHeader)) return false;
+  const size_t at = parsed.l4 + where;
+  const std::array<uint8_t, 2> change = {static_cast<uint8_t>(frame[at] ^ port[0]),
+                                         static_cast<uint8_t>(frame[at + 1] ^ port[1])};
   uint8_t* field = &frame[parsed.l4 + offsetof(SctpHeader, checksum)];
-  store_raw32(field, 0);
-  store_raw32(field, crc32c(frame.subspan(parsed.l4, end - parsed.l4)));
+  store_raw32(field, load_raw32(field) ^ crc32c_change(change, end - at - change.size()));
+  std::memcpy(&frame[at], port, change.size());
   return true;
 }
 
@@ -156,13 +163,7 @@ bool set_port(rte_mbuf* packet, const ParsedPacket& parsed, uint8_t proto, size_
   if (parsed.l4 == 0 || parsed.ip_proto != proto) return false;
   const std::span<uint8_t> frame = frame_of(packet);
   uint8_t* place = &frame[parsed.l4 + where];
-  if (proto == kProtoSctp) {
-    const uint16_t before = load_raw16(place);
-    std::memcpy(place, port, 2);
-    if (recompute_sctp(frame, parsed)) return true;
-    store_raw16(place, before);
-    return false;
-  }
+  if (proto == kProtoSctp) return set_sctp_port(frame, parsed, where, port);
   if (uint8_t* field = pseudo_checksum(frame, parsed); field != nullptr) {
     repair(packet, field, parsed, place, port, 2);
   }

@@ -213,6 +213,26 @@ constexpr uint8_t kAddress6[] = {0xfe, 0x80, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6,
 constexpr uint8_t kPort[] = {0xab, 0xcd};
 constexpr uint8_t kDscp[] = {46};
 
+/// A checksum that was wrong is as wrong afterwards: the receiver sees that the packet was damaged.
+TEST(EditFieldsTest, DamageOfAnSctpPacketStaysVisible) {
+  constexpr uint32_t kDamage = 0x00010080;
+  for (const size_t payload : {0, 1, 21, 64, 1000, 8191}) {
+    FrameBuilder builder;
+    auto frame = builder.ethernet(0x0800).ipv4(kProtoSctp, 0).sctp(1, 2).payload(payload).frame();
+    Edited whole(frame);
+    const size_t at = whole.parsed.l4 + offsetof(SctpHeader, checksum);
+    store_raw32(&frame[at], load_raw32(&frame[at]) ^ kDamage);
+    for (const auto& set : {set_l4_src, set_l4_dst}) {
+      Edited p(frame);
+      ASSERT_TRUE(set(p.mbuf(), p.parsed, kProtoSctp, kPort));
+      auto after = p.packet.frame();
+      const uint32_t found = load_raw32(&after[at]);
+      store_raw32(&after[at], 0);
+      EXPECT_EQ(found ^ kDamage, crc32c_portable(std::span(after).subspan(p.parsed.l4)));
+    }
+  }
+}
+
 TEST(EditFieldsTest, Ipv4FieldsKeepChecksumsRight) {
   for (const uint8_t proto : {kProtoTcp, kProtoUdp, kProtoSctp}) {
     FrameBuilder builder;

@@ -139,6 +139,16 @@ def test_groups(switch: Switch) -> None:
     assert len(switch.ofctl("dump-groups", BRIDGE).splitlines()) == 1
 
 
+def test_weights_are_for_select_groups(switch: Switch) -> None:
+    """Section 6.5: a field that the type does not define; ovs-ofctl sends none by itself."""
+    watched = {"ff": "watch_port:1,"}
+    for number, kind in enumerate(("all", "indirect", "ff"), 1):
+        bucket = f"{watched.get(kind, '')}output:1"
+        switch.ofctl("add-group", BRIDGE, f"group_id={number},type={kind},bucket={bucket}")
+    switch.ofctl("add-group", BRIDGE, "group_id=9,type=select,bucket=output:1")
+    assert "weight:1" in switch.ofctl("dump-groups", BRIDGE)
+
+
 def test_meters(switch: Switch) -> None:
     switch.ofctl("add-meter", BRIDGE, "meter=5,kbps,burst,band=type=drop,rate=1000,burst_size=100")
     assert "rate=1000 burst_size=100" in switch.ofctl("dump-meters", BRIDGE)

@@ -14,6 +14,16 @@ constexpr size_t kShrunk = 4;
 /// it was planned for, is planned anew, too: something for many masks may do.
 constexpr size_t kManyMasks = 12;
 
+/// Whether match-all rule `index` of this priority is below all others, as the planner has it.
+bool is_lowest(const CompiledTable::RuleSource& rules, uint16_t priority, uint32_t index) {
+  bool lowest = true;
+  rules([&](const Match& match, uint16_t other, uint32_t other_index) {
+    const bool below = other < priority || (other == priority && match.words == 0);
+    if (other_index != index && below) lowest = false;
+  });
+  return lowest;
+}
+
 }  // namespace
 
 CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss)
@@ -34,8 +44,14 @@ bool CompiledTable::is_default(const Match& match, uint16_t priority) const {
 
 /// True if the rule is now served by the structure as it is.
 bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint32_t index) {
-  // A match-all rule may become the default, and one below the default unmakes it: plan anew.
-  if (match.words == 0) return false;
+  if (match.words == 0) {
+    // Below all others it becomes the default; a second one is the planner's to place.
+    if (plan_.default_rule.has_value() || !is_lowest(rules_, priority, index)) return false;
+    classifier().set_default(index);
+    plan_.default_rule = DefaultRule{priority, index};
+    return true;
+  }
+  // A rule below the default unmakes it: plan anew.
   if (plan_.default_rule.has_value() && priority < plan_.default_rule->priority) return false;
   if (!classifier().insert(match, priority, index)) return false;
   plan_.words |= match.words;

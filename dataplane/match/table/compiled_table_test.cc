@@ -210,5 +210,24 @@ TEST_F(CompiledTableTest, RandomChangesAgreeWithNaive) {
   }
 }
 
+TEST_F(CompiledTableTest, AMatchAllRuleBelowAllOthersIsTakenInPlace) {
+  for (uint32_t host = 0; host < 1000; ++host) insert(mac_rule(host), 10);
+  const uint64_t rebuilds = table_.rebuilds();
+  const std::string structure(table_.structure());
+  insert({}, 10);  // of equal priorities any may win; kept aside, the others do
+  EXPECT_EQ(table_.rebuilds(), rebuilds);
+  EXPECT_EQ(table_.structure(), structure);
+  EXPECT_EQ(lookup(mac_rule(5).value), 6U);
+  EXPECT_EQ(lookup(mac_rule(5000).value), 1001U);
+  erase(1000);
+  EXPECT_EQ(lookup(mac_rule(5000).value), kMiss);
+  insert({}, 0);
+  EXPECT_EQ(table_.rebuilds(), rebuilds);
+  EXPECT_EQ(lookup(mac_rule(5000).value), 1002U);
+  // Above some of the others it is no default; nor can two be.
+  insert({}, 20);
+  EXPECT_EQ(lookup(mac_rule(5).value), 1003U);
+}
+
 }  // namespace
 }  // namespace headrace::match

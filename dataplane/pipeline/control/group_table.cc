@@ -66,6 +66,10 @@ OfResult<> GroupTable::check(const GroupMod& mod) const {
     return tl::unexpected(of_error::kGroupInvalid);
   }
   for (const Bucket& bucket : mod.buckets) {
+    // A field that the type does not define (section 6.5).
+    if (bucket.weight != 0 && mod.type != GroupMod::Type::select) {
+      return tl::unexpected(of_error::kGroupInvalid);
+    }
     if (mod.type == GroupMod::Type::fast_failover && bucket.watch_port == kPortAny &&
         bucket.watch_group == kGroupAny) {
       return tl::unexpected(of_error::kGroupBadWatch);

@@ -501,5 +501,29 @@ TEST(Lsi, RetiredRulesWaitForTheGracePeriod) {
   lsi.remove_observer(removals);
 }
 
+TEST(Lsi, WeightsAreForSelectGroupsOnly) {
+  TestSwitch sw(2);
+  using Type = GroupMod::Type;
+  for (const Type type : {Type::all, Type::indirect, Type::fast_failover, Type::select}) {
+    GroupMod group{.type = type, .group_id = 5};
+    group.buckets.push_back({.weight = 1, .actions = {OutputAction{1}}});
+    if (type == Type::fast_failover) group.buckets[0].watch_port = 1;
+    const OfResult<> weighted = sw.lsi.group_mod(group);
+    if (type == Type::select) {
+      EXPECT_TRUE(weighted);
+      continue;
+    }
+    ASSERT_FALSE(weighted);
+    EXPECT_EQ(weighted.error(), of_error::kGroupInvalid);
+    group.buckets[0].weight = 0;
+    ASSERT_TRUE(sw.lsi.group_mod(group));
+    group.buckets[0].weight = 1;
+    group.command = GroupMod::Command::modify;
+    EXPECT_FALSE(sw.lsi.group_mod(group));
+    group.command = GroupMod::Command::remove;
+    ASSERT_TRUE(sw.lsi.group_mod(group));
+  }
+}
+
 }  // namespace
 }  // namespace headrace::pipeline::test

@@ -21,7 +21,7 @@ GroupMod choose_group(const Choose& choose, uint32_t id) {
   const size_t buckets = group.type == GroupMod::Type::indirect ? 1 : choose(4);
   for (size_t i = 0; i < buckets; ++i) {
     Bucket bucket;
-    bucket.weight = static_cast<uint16_t>(choose(4));
+    if (group.type == GroupMod::Type::select) bucket.weight = static_cast<uint16_t>(choose(4));
     if (group.type == GroupMod::Type::fast_failover) {
       if (choose(3) != 0) bucket.watch_port = static_cast<PortNo>(1 + choose(kRandomPorts + 2));
       if (id != 0 && (bucket.watch_port == kPortAny || choose(3) == 0)) {
