@@ -155,7 +155,7 @@ def test_what_makes_no_mirror_says_so(wired: Wired) -> None:
     assert "mirror m: it has neither output_port nor output_vlan" in wired.error()
     assert wired.heard(0, frame) == [[], [rewritten(frame)], [], []]
     wired.mirror("select_all=true", "output_vlan=9")
-    assert "output_vlan has no effect beside output_port" in wired.error()
+    assert "output_vlan has no effect together with output_port" in wired.error()
     assert wired.heard(0, frame) == [[], [rewritten(frame)], [frame], []]
     wired.mirror("select_vlan=9")
     assert "set select_all too" in wired.error()
