@@ -62,8 +62,8 @@ Message with_actions(const Message& actions, const Message& match = raw_match({}
 Message group(uint16_t command, uint8_t type, uint32_t id, const Message& buckets = {}) {
   return make_message(Type::group_mod, 1, octets(command, type, uint8_t{0}, id) + buckets);
 }
-Message bucket(const Message& actions, uint32_t watch_port = pipeline::kPortAny) {
-  return octets(static_cast<uint16_t>(16 + actions.size()), uint16_t{1}, watch_port,
+Message bucket(const Message& actions, uint16_t weight = 0) {
+  return octets(static_cast<uint16_t>(16 + actions.size()), weight, pipeline::kPortAny,
                 pipeline::kGroupAny, uint32_t{0}) +
          actions;
 }
@@ -244,6 +244,7 @@ std::vector<Case> groups_and_meters() {
   return {
       {"GroupInvalid", error::kInvalidGroup, group(0, 0, 0xffffff01)},
       {"IndirectGroupOfTwo", error::kInvalidGroup, group(0, 2, 9, bucket({}) + bucket({}))},
+      {"GroupWeight", error::kInvalidGroup, group(0, 0, 9, bucket({}, 1))},
       {"GroupUnknown", of_error::kGroupUnknown, group(1, 0, 9)},
       {"GroupLoop", of_error::kGroupLoop, group(0, 0, 9, bucket(to_group(9)))},
       {"GroupBadType", error::kGroupBadType, group(0, 9, 9)},
