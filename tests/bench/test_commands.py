@@ -92,4 +92,4 @@ def test_errors_are_words_not_tracebacks(tmp_path: Path, arguments: list[str], w
 
 def test_comparing_an_unknown_campaign_says_which_there_are(two_campaigns: Path) -> None:
     code, output = bench("compare", "1", "7", "--results", str(two_campaigns))
-    assert code == 1 and "there: 1, 2" in output
+    assert code == 1 and "known: 1, 2" in output

@@ -114,7 +114,7 @@ async def test_a_dead_device_is_skipped_with_a_reason() -> None:
     dead, state = Dead(CASE), CaseState()
     overload, find_rate, latency = steps_of(measure)
     assert await runner([]).run(overload, dead, state, 0) == []
-    with pytest.raises(StepSkipped, match="nothing came back"):
+    with pytest.raises(StepSkipped, match="no packets came back"):
         await runner([]).run(find_rate, dead, state, 0)
     with pytest.raises(StepSkipped, match="no PDR"):
         await runner([]).run(latency, dead, state, 0)

@@ -186,7 +186,7 @@ def test_core_plans_and_what_they_lack() -> None:
     eight = plan_cores(list(range(8)))
     assert eight.oversubscribed(5) is None and eight.generator == [1]
     assert not set(eight.vnf) & {*eight.switch, *eight.generator, *eight.control}
-    with pytest.raises(ValueError, match="no core"):
+    with pytest.raises(ValueError, match="no usable core"):
         plan_cores([])
 
 
