@@ -71,11 +71,9 @@ using TreeSearch = void(const TreeView& view, const FlowKey* burst, const uint8_
 /// packets, at most a burst.
 void search_trees(const TreeView& view, const FlowKey* burst, const uint8_t* slots, size_t count,
                   Ranked* best) noexcept;
-/// Its variants for AVX2 and AVX-512, where simd() allows them.
+/// Its variant for AVX2, where simd() allows it.
 void search_trees_avx2(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
                        size_t count, Ranked* best) noexcept;
-void search_trees_avx512(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
-                         size_t count, Ranked* best) noexcept;
 
 /// Memory of a forest: cache lines from chunks on huge pages.
 class TreeArena {
