@@ -33,7 +33,7 @@ class VhostPort final : public Port {
   [[nodiscard]] uint16_t n_tx_queues() const override { return data_.rx_queues(); }
   [[nodiscard]] bool tx_is_concurrent() const override { return true; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
-  LinkState link() override { return {.up = device_->is_up()}; }
+  LinkState link() override { return {.up = device_->look()}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override { return mtu_; }
   [[nodiscard]] std::optional<uint32_t> ifindex() const override { return std::nullopt; }

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import random
 import signal
 import struct
@@ -365,6 +366,10 @@ def _memory_taken_away(evil: Guest) -> None:
     evil.send(5, struct.pack("=II", 0xFFFF_FFFF, 0))
 
 
+def _memory_that_shrinks(evil: Guest) -> None:
+    os.ftruncate(evil.file, 0)
+
+
 def _pairs_that_flicker(evil: Guest) -> None:
     for turn in range(500):
         evil.send(18, struct.pack("=II", turn % 2, turn // 2 % 2))
@@ -384,6 +389,7 @@ ATTACKS = [
     _rings_outside_memory,
     _a_vring_that_cannot_be,
     _memory_taken_away,
+    _memory_that_shrinks,
     _pairs_that_flicker,
 ]
 

@@ -4,6 +4,8 @@
 #include <rte_mbuf.h>
 #include <rte_vhost.h>
 
+#include "port/vhost/guest_memory.h"
+
 namespace headrace::port::vhost {
 
 namespace {
@@ -11,6 +13,11 @@ namespace {
 /// Times that one burst follows a guest that takes vrings away: a guest that does so all the time
 /// must not keep a worker.
 constexpr unsigned kMaxChanges = 4;
+
+uint16_t enqueue(int vid, uint16_t vring, std::span<rte_mbuf*> packets) noexcept {
+  const GuestAccess access(vid);
+  return rte_vhost_enqueue_burst(vid, vring, packets.data(), static_cast<uint16_t>(packets.size()));
+}
 
 }  // namespace
 
@@ -52,6 +59,7 @@ uint16_t DataPath::rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept {
     if (rx.next >= vrings) rx.next = 0;
     const Route from = rx.routes[rx.next++].load(std::memory_order_acquire);
     if (from == kNone) continue;
+    const GuestAccess access(vid_of(from));
     const uint16_t count =
         rte_vhost_dequeue_burst(vid_of(from), vring_of(from), config_.pool, packets.data(),
                                 static_cast<uint16_t>(packets.size()));
@@ -67,8 +75,7 @@ uint16_t DataPath::tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept {
   uint32_t retries = 0;
   unsigned changes = 0;
   while (to != kNone) {
-    const uint16_t taken = rte_vhost_enqueue_burst(vid_of(to), vring_of(to), packets.data() + sent,
-                                                   static_cast<uint16_t>(wanted - sent));
+    const uint16_t taken = enqueue(vid_of(to), vring_of(to), packets.subspan(sent));
     sent = static_cast<uint16_t>(sent + taken);
     if (sent == wanted) break;
     const Route now = tx_[worker].load(std::memory_order_acquire);

@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "base/log.h"
+#include "port/vhost/guest_memory.h"
 
 namespace headrace::port::vhost {
 
@@ -99,6 +100,7 @@ struct Callbacks {
   static int new_connection(int vid) {
     Device* device = device_of(vid);
     if (device == nullptr) return -1;
+    forget_lost_memory(vid);
     device->connected(vid);
     return 0;
   }
@@ -145,6 +147,7 @@ Result<std::unique_ptr<Device>> Device::open(DeviceConfig config, DataPath& data
 }
 
 Result<> Device::start() {
+  guard_guest_memory();
   const std::string& socket = config_.socket;
   const char* path = socket.c_str();
   Registry& all = registry();
@@ -243,8 +246,18 @@ void Device::gone(int vid) {
   if (was_active && config_.on_link_event) config_.on_link_event();
 }
 
-bool Device::is_up() const {
+bool Device::look() {
   const std::lock_guard lock(mutex_);
+  if (active_ >= 0 && has_lost_memory(active_)) {
+    data_.withdraw();
+    notifications_before_ += notified[static_cast<size_t>(active_)];
+    active_ = -1;
+    facts_.clear();
+    log::error(
+        "{}: the guest at {} has taken memory back that it shares: it is not served until "
+        "it connects again",
+        config_.name, config_.socket);
+  }
   return active_ >= 0;
 }
 

@@ -61,8 +61,9 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// True while a guest's driver is ready.
-  [[nodiscard]] bool is_up() const;
+  /// True while a guest's driver is ready; ends the service of one whose memory has gone. To be
+  /// called a few times per second.
+  bool look();
   /// What OVS says of a vhost-user port in the column `status`.
   [[nodiscard]] std::map<std::string, std::string> status() const;
   /// Times that a guest was kicked, one system call each.
