@@ -135,8 +135,7 @@ class HandoverTest : public ::testing::Test {
     sink_ = std::make_unique<TxQueues>(*sink_device_, kQueues);
     ASSERT_TRUE(lsi_->add_port({.number = kSink,
                                 .name = "sink",
-                                .io = sink_.get(),
-                                .n_tx_queues = pipeline::kMaxWorkers}));
+                                .io = sink_.get()}));
     pipeline::FlowMod mod;
     mod.instructions.push_back(pipeline::ApplyActions{{pipeline::OutputAction{.port = kSink}}});
     ASSERT_TRUE(lsi_->flow_mod(mod));
@@ -144,8 +143,7 @@ class HandoverTest : public ::testing::Test {
       devices_.push_back(std::make_unique<WatchedDevice>(pool_.get(), meetings_));
       ASSERT_TRUE(lsi_->add_port({.number = i + 1,
                                   .name = fmt::format("p{}", i),
-                                  .io = devices_[i].get(),
-                                  .n_tx_queues = kQueues}));
+                                  .io = devices_[i].get()}));
     }
   }
   void TearDown() override {
