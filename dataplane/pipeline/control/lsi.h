@@ -83,7 +83,6 @@ struct PortSpec {
   std::string name;
   MacAddress mac{};
   PortIo* io{nullptr};      ///< must outlive the port by one grace period
-  uint16_t n_tx_queues{1};  ///< worker w sends on queue w % n_tx_queues
   uint32_t features{0};     ///< ofp_port_features: current, advertised and supported
   uint32_t speed_kbps{0};
   bool link_up{true};

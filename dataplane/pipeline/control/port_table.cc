@@ -127,7 +127,6 @@ Result<> PortTable::add(const PortSpec& spec, bool patch, uint64_t now) {
   entry.port->egress = *egress;
   entry.port->io = spec.io;
   entry.port->is_tunnel = spec.tunnel;
-  entry.port->n_tx_queues = std::max<uint16_t>(1, spec.n_tx_queues);
   pipeline::set_vlans(*entry.port, spec.vlans);
   entry.patch = patch;
   entry.io_knows_link = spec.io_knows_link;

@@ -64,6 +64,7 @@ struct Execution final : TxObserver {
   PuntQueue& punts;
   TxBuffers tx;
   bool timed{false};  ///< see Executor::set_timing()
+  bool alone{false};  ///< see Executor::set_alone()
   uint32_t tick{1};
   uint64_t tsc{0};
 

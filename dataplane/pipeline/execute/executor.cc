@@ -28,6 +28,10 @@ void Executor::set_timing(bool on) noexcept {
   execution_->timed = on;
 }
 
+void Executor::set_alone(bool alone) noexcept {
+  execution_->alone = alone;
+}
+
 void Executor::run(const LsiProgram& program, PortNo in_port,
                    std::span<rte_mbuf*> packets) noexcept {
   if (packets.empty()) return;

@@ -43,6 +43,10 @@ class Executor {
   /// Counts the cycles of each table, too; costs three time stamps per burst and table.
   void set_timing(bool on) noexcept;
 
+  /// No other worker runs packets at present, nor before a grace period after this is taken back:
+  /// what workers share (meters) is then changed without atomic exchanges. At first: not alone.
+  void set_alone(bool alone) noexcept;
+
   /// Takes up to kBurst packets that came in by `in_port` through the LSI. Owns them afterwards.
   void run(const LsiProgram& program, PortNo in_port, std::span<rte_mbuf*> packets) noexcept;
 

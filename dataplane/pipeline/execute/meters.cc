@@ -19,7 +19,7 @@ void charge_run(Execution& x, const OpBurst& burst, size_t begin, size_t end,
   }
   add(x.burst.counts[meter.counter], end - begin, bytes);
   meter.charge(x.tsc, std::span(lengths).subspan(begin, end - begin),
-               std::span(exceeded).subspan(begin, end - begin));
+               std::span(exceeded).subspan(begin, end - begin), x.alone);
 }
 
 DropReason apply_band(Execution& x, PacketView view, const BandProgram& band) noexcept {

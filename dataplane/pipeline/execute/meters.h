@@ -43,7 +43,15 @@ void charge_meters(Execution& x, OpBurst& burst, MeterOf&& meter_of) noexcept {
   for (size_t begin = 0; begin < burst.count;) {
     size_t end = begin + 1;
     while (end < burst.count && meters[end] == meters[begin]) ++end;
-    if (meters[begin] != nullptr) charge_run(x, burst, begin, end, *meters[begin], exceeded);
+    if (meters[begin] == nullptr) {
+      // Deleted: see below.
+    } else if (end == begin + 1) {
+      const uint32_t length = burst.block->packets[burst.at[begin]]->pkt_len;
+      add(x.burst.counts[meters[begin]->counter], 1, length);
+      exceeded[begin] = meters[begin]->charge(x.tsc, length, x.alone);
+    } else {
+      charge_run(x, burst, begin, end, *meters[begin], exceeded);
+    }
     begin = end;
   }
   edit_each(x, burst, [&](size_t k) {

@@ -72,7 +72,7 @@ void TxBuffers::gather(const Port& port, std::span<rte_mbuf*> packets, uint64_t 
 
 void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
                      WorkerCounts& counts) noexcept {
-  const auto queue = static_cast<uint16_t>(worker_ % port.n_tx_queues);
+  const auto queue = static_cast<uint16_t>(worker_);
   const uint16_t sent = port.io.load(std::memory_order_acquire)->tx(queue, packets);
   PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
   if (sent < packets.size()) [[unlikely]] {

@@ -42,7 +42,6 @@ struct Port {
   PortNo number{0};
   uint32_t egress{0};  ///< its transmit buffer in every executor; unique in the process
   std::atomic<PortIo*> io{nullptr};  ///< null: a patch or a tunnel
-  uint16_t n_tx_queues{1};
   std::atomic<TxHook> tx_hook{TxHook::none};
   bool is_tunnel{false};  ///< received packets have their tunnel's fields with them
   /// ReceiveFeatureBit: what is done with received packets before the tables.

@@ -9,7 +9,7 @@
 // The packets of a burst are charged together: one after another in a copy of the word, which one
 // compare-exchange then makes the band's, unless another worker was faster, when it starts again. A
 // compare-exchange for each packet would have the workers fetch the line from one another up to 32
-// times as often.
+// times as often. A worker that is alone stores what it read and changed: nobody else writes.
 //
 // Of the bands that a packet exceeds, the one with the highest rate acts (section 5.7).
 //
@@ -58,20 +58,57 @@ struct alignas(64) MeterProgram {
 
   /// Charges packets of these lengths, in octets, one after another at `now` (TSC). Each entry of
   /// `exceeded`, which is as long, becomes the band that the packet exceeds, or null if it conforms
-  /// to all. At most 32 packets.
+  /// to all. At most 32 packets. `alone`: no other thread charges this meter meanwhile.
   void charge(uint64_t now, std::span<const uint32_t> lengths,
-              std::span<const BandProgram*> exceeded) const noexcept {
+              std::span<const BandProgram*> exceeded, bool alone) const noexcept {
     std::ranges::fill(exceeded, nullptr);
     if (!has_band) return;
-    charge_band(first, now << 8, lengths, exceeded);
+    charge_band(first, now << 8, lengths, exceeded, alone);
     for (const std::unique_ptr<BandProgram>& band : rest) {
-      charge_band(*band, now << 8, lengths, exceeded);
+      charge_band(*band, now << 8, lengths, exceeded, alone);
     }
   }
 
+  /// The same for one packet: the band that it exceeds, or null.
+  [[nodiscard]] const BandProgram* charge(uint64_t now, uint32_t length,
+                                          bool alone) const noexcept {
+    const uint64_t units = by_packets ? 1 : length;
+    const BandProgram* exceeded = nullptr;
+    if (has_band && !conforms(first, now << 8, units, alone)) exceeded = &first;
+    for (const std::unique_ptr<BandProgram>& band : rest) {
+      if (!conforms(*band, now << 8, units, alone) && exceeded == nullptr) exceeded = band.get();
+    }
+    return exceeded;
+  }
+
  private:
+  /// When the bucket is empty again after a packet that conforms.
+  static uint64_t charged(const BandProgram& band, uint64_t empty_at, uint64_t now,
+                          uint64_t units) noexcept {
+    return (empty_at > now ? empty_at : now) +
+           static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
+  }
+
+  /// Makes `after` what the band has; false: it was no longer `before`, which is what it has now.
+  static bool replace(const BandProgram& band, uint64_t& before, uint64_t after,
+                      bool alone) noexcept {
+    if (!alone) {
+      return band.empty_at.compare_exchange_weak(before, after, std::memory_order_relaxed);
+    }
+    band.empty_at.store(after, std::memory_order_relaxed);
+    return true;
+  }
+
+  static bool conforms(const BandProgram& band, uint64_t now, uint64_t units, bool alone) noexcept {
+    uint64_t empty_at = band.empty_at.load(std::memory_order_relaxed);
+    do {
+      if (empty_at > now + band.burst) return false;
+    } while (!replace(band, empty_at, charged(band, empty_at, now, units), alone));
+    return true;
+  }
+
   void charge_band(const BandProgram& band, uint64_t now, std::span<const uint32_t> lengths,
-                   std::span<const BandProgram*> exceeded) const noexcept {
+                   std::span<const BandProgram*> exceeded, bool alone) const noexcept {
     uint64_t before = band.empty_at.load(std::memory_order_relaxed);
     uint32_t over = 0;  // packets, by bit
     for (;;) {
@@ -82,13 +119,11 @@ struct alignas(64) MeterProgram {
           over |= 1u << k;
           continue;
         }
-        const uint64_t units = by_packets ? 1 : lengths[k];
-        empty_at = (empty_at > now ? empty_at : now) +
-                   static_cast<uint64_t>(static_cast<unsigned __int128>(units) * band.cost >> 16);
+        empty_at = charged(band, empty_at, now, by_packets ? 1 : lengths[k]);
       }
       // While all exceed it nothing is written, and the line stays shared.
       if (empty_at == before) break;
-      if (band.empty_at.compare_exchange_weak(before, empty_at, std::memory_order_relaxed)) break;
+      if (replace(band, before, empty_at, alone)) break;
     }
     for (; over != 0; over &= over - 1) {
       const BandProgram*& highest = exceeded[static_cast<size_t>(std::countr_zero(over))];

@@ -38,16 +38,33 @@ TEST(Meter, ChargingTogetherIsChargingOneByOne) {
   const auto singly = meter(5000, 9000);
   for (uint64_t now = kNow; now < kNow + 100; now += 7) {
     std::array<const BandProgram*, 32> exceeded;
-    together->charge(now, lengths, exceeded);
+    together->charge(now, lengths, exceeded, false);
     for (size_t k = 0; k < lengths.size(); ++k) {
-      std::array<const BandProgram*, 1> one;
-      singly->charge(now, std::span(lengths).subspan(k, 1), one);
+      const BandProgram* one = singly->charge(now, lengths[k], k % 2 == 0);
       const auto name = [](const MeterProgram& of, const BandProgram* band) {
         return band == nullptr ? 0 : band == &of.first ? 1 : 2;
       };
-      EXPECT_EQ(name(*together, exceeded[k]), name(*singly, one[0])) << now << ": packet " << k;
+      EXPECT_EQ(name(*together, exceeded[k]), name(*singly, one)) << now << ": packet " << k;
     }
     EXPECT_EQ(together->first.empty_at.load(), singly->first.empty_at.load());
+  }
+}
+
+TEST(Meter, AWorkerThatIsAloneChargesTheSame) {
+  std::array<uint32_t, 32> lengths;
+  for (size_t k = 0; k < lengths.size(); ++k) lengths[k] = static_cast<uint32_t>(60 + 53 * k % 900);
+  const auto shared = meter(5000, 9000);
+  const auto alone = meter(5000, 9000);
+  for (uint64_t now = kNow; now < kNow + 100; now += 7) {
+    std::array<const BandProgram*, 32> by_many;
+    std::array<const BandProgram*, 32> by_one;
+    shared->charge(now, lengths, by_many, false);
+    alone->charge(now, lengths, by_one, true);
+    for (size_t k = 0; k < lengths.size(); ++k) {
+      EXPECT_EQ(by_many[k] == nullptr, by_one[k] == nullptr) << now << ": packet " << k;
+    }
+    EXPECT_EQ(shared->first.empty_at.load(), alone->first.empty_at.load());
+    EXPECT_EQ(shared->rest[0]->empty_at.load(), alone->rest[0]->empty_at.load());
   }
 }
 
@@ -55,9 +72,10 @@ TEST(Meter, WithoutABandNothingExceeds) {
   MeterProgram none;
   const std::array<uint32_t, 2> lengths{60, 60};
   std::array<const BandProgram*, 2> exceeded{&none.first, &none.first};
-  none.charge(kNow, lengths, exceeded);
+  none.charge(kNow, lengths, exceeded, false);
   EXPECT_EQ(exceeded[0], nullptr);
   EXPECT_EQ(exceeded[1], nullptr);
+  EXPECT_EQ(none.charge(kNow, lengths[0], false), nullptr);
 }
 
 TEST(Meter, WorkersShareItWithoutLoss) {
@@ -72,7 +90,7 @@ TEST(Meter, WorkersShareItWithoutLoss) {
         lengths.fill(kOctets);
         std::array<const BandProgram*, 32> exceeded;
         for (unsigned burst = 0; burst < kBursts; ++burst) {
-          shared->charge(kNow, lengths, exceeded);
+          shared->charge(kNow, lengths, exceeded, false);
           count += static_cast<uint64_t>(std::ranges::count(exceeded, nullptr));
         }
       });

@@ -17,7 +17,8 @@ inline constexpr uint16_t kBurst = 32;
 /// * rx() fills a prefix of `packets` (at most kBurst) and returns its length; the caller owns
 /// them.
 /// * tx() takes a prefix of `packets` and returns its length; the rest stays the caller's, who
-///   drops it with the reason "tx queue full".
+///   drops it with the reason "tx queue full". The pipeline sends on the queue of the worker's
+///   number, however many there are; runtime/workers/tx_queues.h maps it to one of the device's.
 /// * Neither blocks, allocates (but for mbufs), locks or throws.
 class PortIo {
  public:

@@ -262,8 +262,6 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
       .name = spec.name,
       .mac = port.device->mac(),
       .io = &port.io(),
-      // Each worker sends under its own number; TxQueues maps it to a queue of the device.
-      .n_tx_queues = static_cast<uint16_t>(pipeline::kMaxWorkers),
       .features = speed_feature(port.link.speed_bps),
       .speed_kbps = kilobits(port.link),
       .link_up = port.link.up,

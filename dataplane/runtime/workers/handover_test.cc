@@ -133,19 +133,14 @@ class HandoverTest : public ::testing::Test {
         pipeline::LsiConfig{.id = 7, .name = "test", .clock = {}}, qsbr_);
     sink_device_ = std::make_unique<WatchedDevice>(pool_.get(), meetings_);
     sink_ = std::make_unique<TxQueues>(*sink_device_, kQueues);
-    ASSERT_TRUE(lsi_->add_port({.number = kSink,
-                                .name = "sink",
-                                .io = sink_.get(),
-                                .n_tx_queues = pipeline::kMaxWorkers}));
+    ASSERT_TRUE(lsi_->add_port({.number = kSink, .name = "sink", .io = sink_.get()}));
     pipeline::FlowMod mod;
     mod.instructions.push_back(pipeline::ApplyActions{{pipeline::OutputAction{.port = kSink}}});
     ASSERT_TRUE(lsi_->flow_mod(mod));
     for (unsigned i = 0; i < kPorts; ++i) {
       devices_.push_back(std::make_unique<WatchedDevice>(pool_.get(), meetings_));
-      ASSERT_TRUE(lsi_->add_port({.number = i + 1,
-                                  .name = fmt::format("p{}", i),
-                                  .io = devices_[i].get(),
-                                  .n_tx_queues = kQueues}));
+      ASSERT_TRUE(lsi_->add_port(
+          {.number = i + 1, .name = fmt::format("p{}", i), .io = devices_[i].get()}));
     }
   }
   void TearDown() override {
@@ -270,6 +265,18 @@ TEST_F(HandoverTest, AWorkerWhoseQueuesStayIsNotTouched) {
   EXPECT_EQ(then, first);
   workers_->set_queues({});
   qsbr_.drain();
+}
+
+TEST_F(HandoverTest, AWorkerIsAloneWhileThereIsNoOther) {
+  workers_ = std::make_unique<WorkerPool>(qsbr_, *wake_up_);
+  const std::vector<unsigned> all_cpus = cpus();
+  for (const size_t count : {1, 2, 3, 1, 4, 1}) {
+    ASSERT_TRUE(workers_->set_cpus(some(all_cpus, count)));
+    ASSERT_EQ(workers_->workers().size(), std::min(count, all_cpus.size()));
+    for (const auto& worker : workers_->workers()) EXPECT_EQ(worker->is_alone(), count == 1);
+    workers_->set_queues({.rx = queues(0b1)});
+    for (const auto& worker : workers_->workers()) EXPECT_EQ(worker->is_alone(), count == 1);
+  }
 }
 
 TEST_F(HandoverTest, PortsThatComeAndGoAreNeverPolledByTwo) {

@@ -31,7 +31,8 @@ TxQueues::TxQueues(pipeline::PortIo& device, uint16_t queues)
     : device_(device), queues_(queues), states_(std::make_unique<State[]>(queues)) {}
 
 uint16_t TxQueues::tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept {
-  const auto queue = static_cast<uint16_t>(worker % queues_);
+  // A division for each burst is what workers without a queue of their own pay, nobody else.
+  const auto queue = worker < queues_ ? worker : static_cast<uint16_t>(worker % queues_);
   State& state = states_[queue];
   if (!state.shared.load(std::memory_order_acquire)) return device_.tx(queue, packets);
   const Held held(state.locked);

@@ -144,6 +144,7 @@ void Worker::loop() noexcept {
     const PollPlan& plan = *plan_.load(std::memory_order_acquire);
     const bool timed = stage_timing_.load(std::memory_order_relaxed);
     executor_.set_timing(timed);
+    executor_.set_alone(alone_.load(std::memory_order_relaxed));
     const bool sampled = counters_.rounds.read() % kSampledRounds == 0;
     const Timing timing = timed ? Timing::stages : sampled ? Timing::queues : Timing::none;
     const unsigned received = timed     ? poll<Timing::stages>(plan, begin)

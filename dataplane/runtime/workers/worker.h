@@ -73,6 +73,9 @@ class Worker {
 
   /// Sleep when idle, at most this long at a time (other_config:pmd-maxsleep); 0: never.
   void set_max_sleep(uint32_t microseconds) { max_sleep_us_.store(microseconds); }
+  /// There is no other worker (Executor::set_alone()); from the next round on.
+  void set_alone(bool alone) { alone_.store(alone); }
+  [[nodiscard]] bool is_alone() const { return alone_.load(); }
   /// Measure the cycles of stages and tables too; costs a few time stamps per burst.
   void set_stage_timing(bool on) { stage_timing_.store(on); }
 
@@ -103,6 +106,7 @@ class Worker {
   std::atomic<const PollPlan*> plan_;
   std::atomic<uint32_t> max_sleep_us_{0};
   std::atomic<bool> stage_timing_{false};
+  std::atomic<bool> alone_{false};
   std::atomic<bool> stop_{false};
   WorkerCounters counters_;
   std::thread thread_;

@@ -45,7 +45,7 @@ Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
     busy_.erase(number);
     return true;
   });
-  // Two phases, as for all queues: those that new workers will share are locked first.
+  // Two phases, as for all queues: what new workers will share is shared a grace period before.
   std::vector<unsigned> then = numbers();
   std::vector<std::pair<unsigned, unsigned>> wanted;  // number, CPU
   for (const unsigned cpu : cpus) {
@@ -54,7 +54,7 @@ Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
     then.push_back(number);
     wanted.emplace_back(number, cpu);
   }
-  if (lock_shared_queues(then)) {
+  if (share_among(then)) {
     qsbr_.defer([] {});
     qsbr_.drain();
   }
@@ -72,7 +72,7 @@ Result<> WorkerPool::set_cpus(std::vector<unsigned> cpus) {
   std::ranges::sort(workers_, {}, [](const std::unique_ptr<Worker>& worker) {
     return std::pair(worker->cpu(), worker->number());
   });
-  lock_shared_queues(numbers());
+  share_among(numbers());
   if (ended > 0 || !wanted.empty()) {
     ++generation_;
     deal(/*keep=*/false);
@@ -97,7 +97,7 @@ void WorkerPool::set_policy(AssignPolicy policy) {
 void WorkerPool::set_queues(QueueSet queues) {
   queues_ = std::move(queues);
   collect_units();
-  lock_shared_queues(numbers());
+  share_among(numbers());
   deal(/*keep=*/true);
 }
 
@@ -120,10 +120,13 @@ std::optional<size_t> WorkerPool::index_of(std::optional<unsigned> number) const
   return static_cast<size_t>(found - workers_.begin());
 }
 
-bool WorkerPool::lock_shared_queues(const std::vector<unsigned>& numbers) {
-  bool locked = false;
-  for (TxQueues* port : queues_.tx) locked |= port->set_workers(numbers);
-  return locked;
+bool WorkerPool::share_among(const std::vector<unsigned>& numbers) {
+  bool shared = false;
+  for (TxQueues* port : queues_.tx) shared |= port->set_workers(numbers);
+  const bool alone = numbers.size() == 1;
+  shared |= !alone && workers_.size() == 1;
+  for (const auto& worker : workers_) worker->set_alone(alone);
+  return shared;
 }
 
 Owned WorkerPool::unit_of(const RxQueue& queue) {

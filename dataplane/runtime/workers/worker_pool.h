@@ -121,7 +121,9 @@ class WorkerPool {
   [[nodiscard]] std::vector<WorkerPlace> places() const;
   [[nodiscard]] std::optional<size_t> index_of(std::optional<unsigned> number) const;
   [[nodiscard]] std::vector<unsigned> numbers() const;
-  bool lock_shared_queues(const std::vector<unsigned>& numbers);
+  /// Has queues and meters be shared by these workers, or be one's alone; true if something was not
+  /// shared before: a further worker may then start a grace period later.
+  bool share_among(const std::vector<unsigned>& numbers);
   void balance(uint64_t now);
   void deal(bool keep);
   void publish();

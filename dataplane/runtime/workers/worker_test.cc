@@ -107,10 +107,8 @@ class WorkerTest : public ::testing::Test {
     lsi_ = std::make_shared<pipeline::Lsi>(
         pipeline::LsiConfig{.id = 7, .name = "test", .clock = {}}, *qsbr_);
     for (PortNo number = 1; number <= 2; ++number) {
-      ASSERT_TRUE(lsi_->add_port({.number = number,
-                                  .name = fmt::format("p{}", number),
-                                  .io = &ports_[number - 1],
-                                  .n_tx_queues = pipeline::kMaxWorkers}));
+      ASSERT_TRUE(lsi_->add_port(
+          {.number = number, .name = fmt::format("p{}", number), .io = &ports_[number - 1]}));
     }
   }
 
@@ -486,8 +484,7 @@ TEST_F(WorkerTest, AGroupsPortsGoToOneWorkerAndWhatItHandsThemThere) {
   RingPort device;
   auto handed = OwnerTx::make("group-test", device);
   ASSERT_TRUE(handed);
-  ASSERT_TRUE(lsi_->add_port(
-      {.number = 3, .name = "p3", .io = handed->get(), .n_tx_queues = pipeline::kMaxWorkers}));
+  ASSERT_TRUE(lsi_->add_port({.number = 3, .name = "p3", .io = handed->get()}));
   rule(1, {pipeline::OutputAction{.port = 3}});
   rule(2, {pipeline::OutputAction{.port = 3}});
   start({0, 1});
