@@ -315,3 +315,43 @@ def test_bad_options_are_named(
         *(*first, f"options:{option}"),
     )
     assert words in switch.interface(TUNNEL, "error")
+
+
+def test_routes_and_neighbors_of_the_kernel(switch: Switch, bridges: tuple[str, str]) -> None:
+    """Source, next hop and its MAC are the kernel's, and follow what it changes."""
+    inside, below = (RawPort(far) for far in bridges)
+    with ExitStack() as stack:
+        stack.callback(inside.close)
+        stack.callback(below.close)
+        switch.ofctl("del-flows", OVER)
+        switch.ofctl("add-flow", OVER, "in_port=1,actions=output:10")
+        switch.ofctl("del-flows", UNDER)
+        switch.ofctl("add-flow", UNDER, "in_port=LOCAL,actions=output:1")
+        ip("addr", "add", "198.18.71.1/24", "dev", UNDER)
+        ip("link", "set", UNDER, "up")
+        first, second = ("198.18.71.2", "02:00:00:00:71:02"), ("198.18.71.3", "02:00:00:00:71:03")
+        for gateway, lladdr in (first, second):
+            words = ("lladdr", lladdr, "dev", UNDER, "nud", "permanent")
+            ip("neigh", "replace", gateway, *words)
+        add_tunnel(switch, "vxlan", "remote_ip=198.19.71.9", "key=7")
+
+        def carried_to(lladdr: str, source: str) -> None:
+            def seen() -> bool:
+                inside.send(INNER)
+                sent = below.receive(1, 0.2)
+                return any(
+                    each[:6] == mac(lladdr) and each[26:30] == ipaddress.ip_address(source).packed
+                    for each in sent
+                )
+
+            switch.process.wait_until(seen)
+
+        for gateway, lladdr in (first, second):
+            ip("route", "replace", "198.19.71.0/24", "via", gateway)
+            carried_to(lladdr, "198.18.71.1")
+        ip("neigh", "change", second[0], "lladdr", first[1], "dev", UNDER, "nud", "permanent")
+        carried_to(first[1], "198.18.71.1")
+        ip("addr", "add", "198.18.71.5/24", "dev", UNDER)
+        words = ("via", second[0], "src", "198.18.71.5")
+        ip("route", "replace", "198.19.71.0/24", *words)
+        carried_to(first[1], "198.18.71.5")

@@ -69,6 +69,7 @@ class FlowTables {
 
   /// True if a new LsiProgram is needed for the last change to be seen.
   [[nodiscard]] bool needs_publishing() const { return needs_publishing_; }
+  void require_publishing() { needs_publishing_ = true; }
   /// Fills in tables, rules and depth.
   void fill(LsiProgram& program);
 

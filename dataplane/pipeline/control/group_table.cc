@@ -46,14 +46,18 @@ std::vector<uint16_t> make_bucket_table(const std::vector<Bucket>& buckets) {
   return bucket_table;
 }
 
-GroupTable::~GroupTable() = default;
+std::vector<CounterIndex> GroupTable::Entry::counters() const {
+  std::vector<CounterIndex> all{counter};
+  for (const BucketProgram& bucket : program->buckets) all.push_back(bucket.rule.counter);
+  return all;
+}
 
 bool GroupTable::leads_to(uint32_t from, uint32_t target, size_t depth) const {
   if (from == target) return true;
-  const auto found = groups_.find(from);
-  if (found == groups_.end() || depth > groups_.size()) return false;
+  const Entry* found = groups_.find(from);
+  if (found == nullptr || depth > groups_.entries().size()) return false;
   bool leads = false;
-  for_each_group_named(found->second.mod.buckets,
+  for_each_group_named(found->mod.buckets,
                        [&](uint32_t next) { leads = leads || leads_to(next, target, depth + 1); });
   return leads;
 }
@@ -178,17 +182,12 @@ void GroupTable::count_chained(const GroupMod& mod, int change) {
   });
 }
 
-void GroupTable::retire(const Entry& entry, bool with_counter) {
-  reclaimer_.defer([this, program = entry.program, counter = entry.counter, with_counter] {
-    for (const BucketProgram& bucket : program->buckets) counters_.release(bucket.rule.counter);
-    if (with_counter) counters_.release(counter);
-  });
-}
-
 OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now) {
-  if (groups_.contains(mod.group_id)) return tl::unexpected(of_error::kGroupExists);
+  if (groups_.find(mod.group_id) != nullptr) return tl::unexpected(of_error::kGroupExists);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  if (groups_.size() >= max_groups_) return tl::unexpected(of_error::kGroupOutOfGroups);
+  if (groups_.entries().size() >= max_groups_) {
+    return tl::unexpected(of_error::kGroupOutOfGroups);
+  }
   const std::optional<CounterIndex> counter = counters_.allocate();
   if (!counter) return tl::unexpected(of_error::kGroupOutOfGroups);
   auto program = compile(mod, *counter, resolver, nullptr);
@@ -196,77 +195,70 @@ OfResult<> GroupTable::add(const GroupMod& mod, Resolver& resolver, uint64_t now
     counters_.release(*counter);
     return tl::unexpected(program.error());
   }
-  std::unique_ptr<GroupHandle>& handle = handles_[mod.group_id];
-  if (handle == nullptr) handle = std::make_unique<GroupHandle>();
-  handle->id = mod.group_id;
-  handle->group.store(program->get(), std::memory_order_release);
   count_chained(mod, 1);
-  groups_.emplace(mod.group_id, Entry{mod, std::move(*program), *counter, now});
+  groups_.put(mod.group_id, Entry{mod, std::move(*program), *counter, now});
   return {};
 }
 
 OfResult<> GroupTable::modify(const GroupMod& mod, Resolver& resolver) {
-  const auto found = groups_.find(mod.group_id);
-  if (found == groups_.end()) return tl::unexpected(of_error::kGroupUnknown);
+  const Entry* found = groups_.find(mod.group_id);
+  if (found == nullptr) return tl::unexpected(of_error::kGroupUnknown);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  auto program = compile(mod, found->second.counter, resolver, &found->second);
+  auto program = compile(mod, found->counter, resolver, found);
   if (!program) return tl::unexpected(program.error());
-  const Entry old = found->second;
-  count_chained(old.mod, -1);
+  count_chained(found->mod, -1);
   count_chained(mod, 1);
-  found->second.mod = mod;
-  found->second.program = std::move(*program);
-  handles_[mod.group_id]->group.store(found->second.program.get(), std::memory_order_release);
-  retire(old, false);
+  groups_.put(mod.group_id, Entry{mod, std::move(*program), found->counter, found->created});
   return {};
 }
 
 OfResult<> GroupTable::remove(uint32_t group_id) {
-  if (group_id != kGroupAll) {
-    const auto found = groups_.find(group_id);
-    if (found == groups_.end()) return {};
-    if (chained_.contains(group_id)) return tl::unexpected(of_error::kGroupChained);
-    count_chained(found->second.mod, -1);
-    handles_[group_id]->group.store(nullptr, std::memory_order_release);
-    retire(found->second, true);
-    groups_.erase(found);
+  if (group_id == kGroupAll) {
+    for (const uint32_t id : ids()) groups_.erase(id);
+    chained_.clear();
     return {};
   }
-  for (const auto& [id, entry] : groups_) {
-    handles_[id]->group.store(nullptr, std::memory_order_release);
-    retire(entry, true);
-  }
-  groups_.clear();
-  chained_.clear();
+  const Entry* found = groups_.find(group_id);
+  if (found == nullptr) return {};
+  if (chained_.contains(group_id)) return tl::unexpected(of_error::kGroupChained);
+  count_chained(found->mod, -1);
+  groups_.erase(group_id);
   return {};
 }
 
+void GroupTable::abort() {
+  groups_.abort();
+  chained_.clear();
+  for (const auto& [id, entry] : groups_.entries()) count_chained(entry.mod, 1);
+}
+
 const GroupHandle* GroupTable::handle(uint32_t group_id) const {
-  return groups_.contains(group_id) ? handles_.at(group_id).get() : nullptr;
+  return groups_.handle(group_id);
 }
 
 std::vector<uint32_t> GroupTable::ids() const {
   std::vector<uint32_t> all;
-  for (const auto& [id, entry] : groups_) all.push_back(id);
+  for (const auto& [id, entry] : groups_.entries()) all.push_back(id);
   return all;
 }
 
 std::vector<GroupDesc> GroupTable::descs() const {
   std::vector<GroupDesc> all;
-  for (const auto& [id, entry] : groups_) all.push_back({id, entry.mod.type, entry.mod.buckets});
+  for (const auto& [id, entry] : groups_.entries())
+    all.push_back({id, entry.mod.type, entry.mod.buckets});
   return all;
 }
 
 std::optional<GroupStats> GroupTable::stats(uint32_t group_id, uint64_t now) const {
-  const auto found = groups_.find(group_id);
-  if (found == groups_.end()) return std::nullopt;
+  const Entry* found = groups_.find(group_id);
+  if (found == nullptr) return std::nullopt;
   GroupStats stats;
   stats.group_id = group_id;
-  const Count total = counters_.sum(found->second.counter);
+  const Count total = counters_.sum(found->counter);
   stats.packets = total.packets;
   stats.bytes = total.bytes;
-  stats.duration = to_duration(now - found->second.created, hz_);
-  for (const BucketProgram& bucket : found->second.program->buckets) {
+  stats.duration = to_duration(now - found->created, hz_);
+  for (const BucketProgram& bucket : found->program->buckets) {
     const Count count = counters_.sum(bucket.rule.counter);
     stats.buckets.push_back({count.packets, count.bytes});
   }
@@ -276,8 +268,8 @@ std::optional<GroupStats> GroupTable::stats(uint32_t group_id, uint64_t now) con
 }
 
 const GroupMod* GroupTable::config(uint32_t group_id) const {
-  const auto found = groups_.find(group_id);
-  return found == groups_.end() ? nullptr : &found->second.mod;
+  const Entry* found = groups_.find(group_id);
+  return found == nullptr ? nullptr : &found->mod;
 }
 
 }  // namespace headrace::pipeline

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The groups of one LSI: OFPT_GROUP_MOD, its checks and its statistics.
+// The groups of one LSI: OFPT_GROUP_MOD, its checks and its statistics. Changes are staged until
+// commit() (staged_map.h).
 #pragma once
 
 #include <map>
@@ -8,6 +9,7 @@
 #include <vector>
 
 #include "pipeline/control/compiler.h"
+#include "pipeline/control/staged_map.h"
 #include "pipeline/program/handles.h"
 #include "pipeline/terms/reclaimer.h"
 #include "pipeline/terms/stats.h"
@@ -23,14 +25,19 @@ inline constexpr size_t kBucketTablePlaces = 4096;
 class GroupTable {
  public:
   GroupTable(CounterSpace& counters, Reclaimer& reclaimer, uint64_t hz, uint32_t max_groups)
-      : counters_(counters), reclaimer_(reclaimer), hz_(hz), max_groups_(max_groups) {}
-  ~GroupTable();
+      : counters_(counters), hz_(hz), max_groups_(max_groups), groups_(counters, reclaimer) {}
 
   OfResult<> add(const GroupMod& mod, Resolver& resolver, uint64_t now);
   OfResult<> modify(const GroupMod& mod, Resolver& resolver);
   /// An unknown group is no error (section 6.5); kGroupAll: all. A group that another group's
   /// bucket names can't go alone: OFPGMFC_CHAINED_GROUP.
   OfResult<> remove(uint32_t group_id);
+
+  // See StagedMap.
+  [[nodiscard]] bool changed() const { return groups_.changed(); }
+  void commit(uint64_t since) { groups_.commit(since); }
+  void abort();
+  void retire() { groups_.retire(); }
 
   /// The handle of a group that exists, or null.
   [[nodiscard]] const GroupHandle* handle(uint32_t group_id) const;
@@ -48,6 +55,8 @@ class GroupTable {
     std::shared_ptr<GroupProgram> program;
     CounterIndex counter{0};
     uint64_t created{0};
+    /// The group's and its buckets'.
+    [[nodiscard]] std::vector<CounterIndex> counters() const;
   };
 
   [[nodiscard]] OfResult<> check(const GroupMod& mod) const;
@@ -60,14 +69,11 @@ class GroupTable {
   void give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
                    const Entry* before) const;
   void count_chained(const GroupMod& mod, int change);
-  void retire(const Entry& entry, bool with_counter);
 
   CounterSpace& counters_;
-  Reclaimer& reclaimer_;
   uint64_t hz_;
   uint32_t max_groups_;
-  std::map<uint32_t, std::unique_ptr<GroupHandle>> handles_;
-  std::map<uint32_t, Entry> groups_;
+  StagedMap<Entry, GroupProgram, GroupHandle> groups_;
   std::map<uint32_t, uint32_t> chained_;  ///< buckets that name a group
 };
 

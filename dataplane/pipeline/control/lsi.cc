@@ -19,6 +19,7 @@ Lsi::~Lsi() {
 void Lsi::publish() {
   auto* program = new LsiProgram;
   program->lsi_id = config_.id;
+  program->version = ++state_->version;
   state_->flows.fill(*program);
   program->macs = &state_->macs;
   program->forwards_reserved = state_->normal.forward_reserved;
@@ -38,15 +39,23 @@ void Lsi::publish() {
   if (old != nullptr) state_->reclaimer.defer([old] { delete old; });
 }
 
-void Lsi::publish_if_needed() {
-  if (state_->flows.needs_publishing()) publish();
+/// Makes a change visible, at once, and gives up what it replaced.
+void Lsi::finish_change() {
+  const bool publishes = state_->flows.needs_publishing();
+  // Of one group or meter alone, nothing else need change with it.
+  const uint64_t since = state_->version + (publishes ? 1 : 0);
+  state_->groups.commit(since);
+  state_->meters.commit(since);
+  if (publishes) publish();
+  state_->flows.retire();
+  state_->groups.retire();
+  state_->meters.retire();
 }
 
 OfResult<> Lsi::flow_mod(const FlowMod& mod) {
   state_->account();
   OfResult<> done = state_->flows.apply(mod, *state_, state_->now());
-  publish_if_needed();
-  state_->flows.retire();
+  finish_change();
   state_->changed();
   return done;
 }
@@ -54,8 +63,7 @@ OfResult<> Lsi::flow_mod(const FlowMod& mod) {
 OfResult<> Lsi::group_mod(const GroupMod& mod) {
   state_->account();
   OfResult<> done = state_->apply_group(mod);
-  publish_if_needed();
-  state_->flows.retire();
+  finish_change();
   state_->changed();
   return done;
 }
@@ -63,8 +71,7 @@ OfResult<> Lsi::group_mod(const GroupMod& mod) {
 OfResult<> Lsi::meter_mod(const MeterMod& mod) {
   state_->account();
   OfResult<> done = state_->apply_meter(mod);
-  publish_if_needed();
-  state_->flows.retire();
+  finish_change();
   state_->changed();
   return done;
 }
@@ -92,8 +99,7 @@ void Lsi::set_normal(const NormalConfig& config) {
 void Lsi::expire() {
   const bool removed = state_->flows.expire(state_->now());
   state_->macs.expire(static_cast<uint32_t>(state_->now() >> kTickShift));
-  publish_if_needed();
-  state_->flows.retire();
+  finish_change();
   if (removed) state_->changed();
 }
 

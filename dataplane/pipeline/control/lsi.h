@@ -283,7 +283,7 @@ class Lsi : public PublishedProgram {
 
  private:
   void publish();
-  void publish_if_needed();
+  void finish_change();
 
   struct State;  // the control side's state: flow tables, groups, meters, ports
 

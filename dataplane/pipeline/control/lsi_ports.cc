@@ -30,7 +30,7 @@ Result<> Lsi::add_tunnel(const PortSpec& spec) {
   if (Result<> added = add_patch(tunnel); !added) return added;
   // The outer header takes the flow's entropy, and IP is what tunnels of layer 3 carry.
   state_->flows.require(1u << 3 | 1u << 4);
-  publish_if_needed();
+  finish_change();
   return {};
 }
 

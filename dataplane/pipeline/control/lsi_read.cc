@@ -156,7 +156,7 @@ const GroupMod* Lsi::group_config(uint32_t group_id) const {
 
 const GroupProgram* Lsi::group_program(uint32_t group_id) const {
   const GroupHandle* handle = state_->groups.handle(group_id);
-  return handle == nullptr ? nullptr : handle->group.load(std::memory_order_relaxed);
+  return handle == nullptr ? nullptr : handle->at(program().version);
 }
 
 std::unique_ptr<LsiPaths> Lsi::paths() const {

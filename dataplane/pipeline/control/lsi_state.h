@@ -134,6 +134,7 @@ struct Lsi::State final : Resolver {
   MirrorTable mirrors;
   std::vector<LsiObserver*> observers;
   PathWatcher* paths{nullptr};
+  uint64_t version{0};  ///< of the program that is published
   FragmentMode fragments{FragmentMode::normal};
   std::shared_ptr<Defragmenter> defragmenter;
 };

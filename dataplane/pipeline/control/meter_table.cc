@@ -9,7 +9,11 @@
 
 namespace headrace::pipeline {
 
-MeterTable::~MeterTable() = default;
+std::vector<CounterIndex> MeterTable::Entry::counters() const {
+  std::vector<CounterIndex> all = band_counters;
+  all.push_back(counter);
+  return all;
+}
 
 OfResult<> MeterTable::check(const MeterMod& mod) {
   if (mod.meter_id == 0 || mod.meter_id > kMeterMax) return tl::unexpected(of_error::kMeterInvalid);
@@ -52,6 +56,7 @@ OfResult<> MeterTable::compile(const MeterMod& mod, Entry& entry) {
     BandProgram* made = &program->first;
     if (std::exchange(program->has_band, true)) {
       made = program->rest.emplace_back(std::make_unique<BandProgram>()).get();
+      program->has_more = true;
     }
     const MeterBand& band = mod.bands[index];
     made->type = band.type;
@@ -73,18 +78,10 @@ OfResult<> MeterTable::compile(const MeterMod& mod, Entry& entry) {
   return {};
 }
 
-void MeterTable::retire(Entry& entry, bool with_counter) {
-  std::vector<CounterIndex> counters = entry.band_counters;
-  if (with_counter) counters.push_back(entry.counter);
-  reclaimer_.defer([this, program = entry.program, counters = std::move(counters)] {
-    for (CounterIndex index : counters) counters_.release(index);
-  });
-}
-
 OfResult<> MeterTable::add(const MeterMod& mod, uint64_t now) {
-  if (meters_.contains(mod.meter_id)) return tl::unexpected(of_error::kMeterExists);
+  if (meters_.find(mod.meter_id) != nullptr) return tl::unexpected(of_error::kMeterExists);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  if (meters_.size() >= max_meters_) return tl::unexpected(of_error::kMeterOutOfMeters);
+  if (meters_.entries().size() >= max_meters_) return tl::unexpected(of_error::kMeterOutOfMeters);
   Entry entry;
   const std::optional<CounterIndex> counter = counters_.allocate();
   if (!counter) return tl::unexpected(of_error::kMeterOutOfMeters);
@@ -94,54 +91,43 @@ OfResult<> MeterTable::add(const MeterMod& mod, uint64_t now) {
     counters_.release(*counter);
     return compiled;
   }
-  std::unique_ptr<MeterHandle>& handle = handles_[mod.meter_id];
-  if (handle == nullptr) handle = std::make_unique<MeterHandle>();
-  handle->id = mod.meter_id;
-  handle->meter.store(entry.program.get(), std::memory_order_release);
-  meters_.emplace(mod.meter_id, std::move(entry));
+  meters_.put(mod.meter_id, std::move(entry));
   return {};
 }
 
 OfResult<> MeterTable::modify(const MeterMod& mod) {
-  const auto found = meters_.find(mod.meter_id);
-  if (found == meters_.end()) return tl::unexpected(of_error::kMeterUnknown);
+  const Entry* found = meters_.find(mod.meter_id);
+  if (found == nullptr) return tl::unexpected(of_error::kMeterUnknown);
   if (OfResult<> checked = check(mod); !checked) return checked;
-  Entry old = found->second;
-  if (OfResult<> compiled = compile(mod, found->second); !compiled) return compiled;
-  handles_[mod.meter_id]->meter.store(found->second.program.get(), std::memory_order_release);
-  retire(old, false);
+  Entry entry = *found;
+  if (OfResult<> compiled = compile(mod, entry); !compiled) return compiled;
+  meters_.put(mod.meter_id, std::move(entry));
   return {};
 }
 
 void MeterTable::remove(uint32_t meter_id) {
-  for (auto at = meters_.begin(); at != meters_.end();) {
-    if (meter_id != kMeterAll && at->first != meter_id) {
-      ++at;
-      continue;
-    }
-    handles_[at->first]->meter.store(nullptr, std::memory_order_release);
-    retire(at->second, true);
-    at = meters_.erase(at);
+  for (const uint32_t id : meter_id == kMeterAll ? ids() : std::vector{meter_id}) {
+    meters_.erase(id);
   }
 }
 
 const MeterHandle* MeterTable::handle(uint32_t meter_id) const {
-  return meters_.contains(meter_id) ? handles_.at(meter_id).get() : nullptr;
+  return meters_.handle(meter_id);
 }
 
 std::vector<uint32_t> MeterTable::ids() const {
   std::vector<uint32_t> all;
-  for (const auto& [id, entry] : meters_) all.push_back(id);
+  for (const auto& [id, entry] : meters_.entries()) all.push_back(id);
   return all;
 }
 
 const MeterMod* MeterTable::config(uint32_t meter_id) const {
-  const auto found = meters_.find(meter_id);
-  return found == meters_.end() ? nullptr : &found->second.mod;
+  const Entry* found = meters_.find(meter_id);
+  return found == nullptr ? nullptr : &found->mod;
 }
 
 MeterStats MeterTable::stats(uint32_t meter_id, uint64_t now) const {
-  const Entry& entry = meters_.at(meter_id);
+  const Entry& entry = *meters_.find(meter_id);
   MeterStats stats;
   stats.meter_id = meter_id;
   const Count total = counters_.sum(entry.counter);

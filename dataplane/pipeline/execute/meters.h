@@ -34,7 +34,7 @@ void charge_meters(Execution& x, OpBurst& burst, MeterOf&& meter_of) noexcept {
   std::array<const MeterProgram*, kBurst> meters;  // by number in the burst; null: deleted
   std::array<const BandProgram*, kBurst> exceeded;
   for (size_t k = 0; k < burst.count; ++k) {
-    meters[k] = meter_of(burst.at[k])->meter.load(std::memory_order_acquire);
+    meters[k] = meter_of(burst.at[k])->at(x.burst.program->version);
     rte_prefetch0(meters[k]);
   }
   for (size_t k = 0; k < burst.count; ++k) {

@@ -6,65 +6,67 @@
 
 namespace headrace::pipeline {
 
-bool is_live(const BucketProgram& bucket, unsigned nesting) noexcept {
+bool is_live(const BucketProgram& bucket, uint64_t version, unsigned nesting) noexcept {
   if (bucket.watch_port == nullptr && bucket.watch_group == nullptr) return true;
   if (bucket.watch_port != nullptr) {
     const Port* port = bucket.watch_port->port.load(std::memory_order_acquire);
     if (port != nullptr && port->live.load(std::memory_order_relaxed)) return true;
   }
   if (bucket.watch_group != nullptr && nesting < kMaxGroupDepth) {
-    const GroupProgram* group = bucket.watch_group->group.load(std::memory_order_acquire);
+    const GroupProgram* group = bucket.watch_group->at(version);
     if (group == nullptr) return false;
     for (const BucketProgram& inner : group->buckets) {
-      if (is_live(inner, nesting + 1)) return true;
+      if (is_live(inner, version, nesting + 1)) return true;
     }
   }
   return false;
 }
 
-const BucketProgram* select_bucket(const GroupProgram& group, uint32_t hash) noexcept {
+const BucketProgram* select_bucket(const GroupProgram& group, uint64_t version,
+                                   uint32_t hash) noexcept {
   const size_t places = group.bucket_table.size();
   if (places == 0) return nullptr;
   size_t place = uint64_t{hash} * places >> 32;
   const BucketProgram* bucket = &group.buckets[group.bucket_table[place]];
-  if (!group.watched || is_live(*bucket, 0)) [[likely]]
+  if (!group.watched || is_live(*bucket, version)) [[likely]]
     return bucket;
   // Flows of a dead bucket spread over the living ones; the others' flows stay where they are.
   for (size_t tried = 0; tried < places; ++tried) {
     hash = static_cast<uint32_t>(mix_hash(hash, tried + 1));
     bucket = &group.buckets[group.bucket_table[uint64_t{hash} * places >> 32]];
-    if (is_live(*bucket, 0)) return bucket;
+    if (is_live(*bucket, version)) return bucket;
   }
   for (const BucketProgram& any : group.buckets) {
-    if (any.weight != 0 && is_live(any, 0)) return &any;
+    if (any.weight != 0 && is_live(any, version)) return &any;
   }
   return nullptr;
 }
 
-const BucketProgram* select_stateful(const GroupProgram& group, uint64_t hash,
+const BucketProgram* select_stateful(const GroupProgram& group, uint64_t version, uint64_t hash,
                                      uint32_t tick) noexcept {
   if (const std::optional<uint16_t> id = group.memory->find(hash, tick)) {
     const uint16_t index = *id < group.index_of_id.size() ? group.index_of_id[*id] : kNoBucket;
-    if (index != kNoBucket && is_live(group.buckets[index], 0)) return &group.buckets[index];
+    if (index != kNoBucket && is_live(group.buckets[index], version)) return &group.buckets[index];
   }
-  const BucketProgram* bucket = select_bucket(group, static_cast<uint32_t>(hash >> 32));
+  const BucketProgram* bucket = select_bucket(group, version, static_cast<uint32_t>(hash >> 32));
   if (bucket != nullptr) group.memory->remember(hash, bucket->id, tick);
   return bucket;
 }
 
-const BucketProgram* choose_bucket(const GroupProgram& group, uint64_t hash,
+const BucketProgram* choose_bucket(const GroupProgram& group, uint64_t version, uint64_t hash,
                                    uint64_t tsc) noexcept {
   switch (group.type) {
     case GroupMod::Type::select:
       if (group.memory != nullptr) {
-        return select_stateful(group, hash, static_cast<uint32_t>(tsc >> kSelectTickShift));
+        return select_stateful(group, version, hash,
+                               static_cast<uint32_t>(tsc >> kSelectTickShift));
       }
-      return select_bucket(group, static_cast<uint32_t>(hash >> 32));
+      return select_bucket(group, version, static_cast<uint32_t>(hash >> 32));
     case GroupMod::Type::indirect:
       return &group.buckets.front();
     case GroupMod::Type::fast_failover:
       for (const BucketProgram& each : group.buckets) {
-        if (is_live(each, 0)) return &each;
+        if (is_live(each, version)) return &each;
       }
       break;
     case GroupMod::Type::all:

@@ -210,9 +210,10 @@ void run_chosen(Execution& x, const OpBurst& burst, const Chosen& chosen,
 
 void run(Execution& x, OpBurst& burst) {
   note_outputs(x, burst);
+  const uint64_t version = x.burst.program->version;
   std::array<const GroupProgram*, kBurst> groups;
   for (size_t k = 0; k < burst.count; ++k) {
-    groups[k] = burst.ops[k]->group->group.load(std::memory_order_acquire);
+    groups[k] = burst.ops[k]->group->at(version);
     rte_prefetch0(groups[k]);
   }
   std::array<uint64_t, kBurst> hashes;  // by position
@@ -228,7 +229,8 @@ void run(Execution& x, OpBurst& burst) {
     }
     const PacketView view = burst.view(k);
     const uint64_t hash = hashes[burst.at[k]] = flow_hash64(view.packet, *view.parsed);
-    const BucketProgram* bucket = choose_bucket(*group, select_hash(view.packet, hash), x.tsc);
+    const BucketProgram* bucket =
+        choose_bucket(*group, version, select_hash(view.packet, hash), x.tsc);
     if (bucket == nullptr) [[unlikely]] {
       refuse(x, burst, k, DropReason::no_live_bucket);
       continue;

@@ -14,7 +14,7 @@
 
 namespace headrace::pipeline {
 
-struct GroupHandle;
+class GroupHandle;
 struct PortHandle;
 struct PseudoPort;
 struct Rewrite;

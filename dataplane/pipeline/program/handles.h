@@ -3,8 +3,10 @@
 //
 // A rule outlives changes of what it points to: a port may come and go, a group be given other
 // buckets. So a rule refers to a handle, which stands for a number and lives as long as its LSI;
-// and the handle holds the present port, group or meter, or null. The control thread swaps the
-// pointer and reclaims the old object after a grace period; no rule is touched.
+// and the handle holds the present port, or null. The control thread swaps the pointer and reclaims
+// the old object after a grace period; no rule is touched. Groups and meters are found by the
+// version of the program, too (versioned.h), so that those that a bundle changes change with its
+// flows.
 #pragma once
 
 #include <atomic>
@@ -16,6 +18,7 @@
 #include "pipeline/program/counters.h"
 #include "pipeline/program/rule.h"
 #include "pipeline/program/select_memory.h"
+#include "pipeline/program/versioned.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/port_io.h"
 #include "pipeline/terms/port_vlans.h"
@@ -25,7 +28,8 @@ namespace headrace::pipeline {
 class Defragmenter;
 class PublishedProgram;
 class TunnelIngress;
-struct GroupHandle;
+struct GroupProgram;
+struct MeterProgram;
 struct PortMirrors;
 struct TunnelEgress;
 
@@ -78,6 +82,9 @@ struct PortHandle {
   std::atomic<const Port*> port{nullptr};
 };
 
+class GroupHandle final : public VersionedHandle<GroupProgram> {};
+class MeterHandle final : public VersionedHandle<MeterProgram> {};
+
 inline constexpr uint16_t kNoBucket = 0xffff;
 
 /// A bucket of a group.
@@ -94,7 +101,7 @@ struct BucketProgram {
   uint16_t id{0};  ///< stays while the group has a bucket with these actions
 };
 
-struct GroupProgram {
+struct GroupProgram : Versioned<GroupProgram> {
   GroupMod::Type type{};
   bool watched{false};  ///< some bucket's life depends on a port or a group
   CounterIndex counter{0};
@@ -105,18 +112,6 @@ struct GroupProgram {
   /// programs before and after this one.
   std::shared_ptr<SelectMemory> memory{};
   std::vector<uint16_t> index_of_id{};  ///< kNoBucket: no such bucket any more
-};
-
-struct GroupHandle {
-  uint32_t id{0};
-  std::atomic<const GroupProgram*> group{nullptr};
-};
-
-struct MeterProgram;
-
-struct MeterHandle {
-  uint32_t id{0};
-  std::atomic<const MeterProgram*> meter{nullptr};
 };
 
 }  // namespace headrace::pipeline

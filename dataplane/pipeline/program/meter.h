@@ -48,10 +48,11 @@ struct BandProgram {
   mutable std::atomic<uint64_t> empty_at{0};
 };
 
-/// A meter with its first band, the only one of most, in one cache line.
-struct alignas(64) MeterProgram {
+/// A meter; with its first band, the only one of most, in one cache line.
+struct alignas(64) MeterProgram : Versioned<MeterProgram> {
   bool by_packets{false};
   bool has_band{false};
+  bool has_more{false};  ///< bands, in `rest`
   CounterIndex counter{0};
   BandProgram first;                               ///< the one with the highest rate
   std::vector<std::unique_ptr<BandProgram>> rest;  ///< falling rates
@@ -64,6 +65,7 @@ struct alignas(64) MeterProgram {
     std::ranges::fill(exceeded, nullptr);
     if (!has_band) return;
     charge_band(first, now << 8, lengths, exceeded, alone);
+    if (!has_more) return;
     for (const std::unique_ptr<BandProgram>& band : rest) {
       charge_band(*band, now << 8, lengths, exceeded, alone);
     }
@@ -75,6 +77,7 @@ struct alignas(64) MeterProgram {
     const uint64_t units = by_packets ? 1 : length;
     const BandProgram* exceeded = nullptr;
     if (has_band && !conforms(first, now << 8, units, alone)) exceeded = &first;
+    if (!has_more) return exceeded;
     for (const std::unique_ptr<BandProgram>& band : rest) {
       if (!conforms(*band, now << 8, units, alone) && exceeded == nullptr) exceeded = band.get();
     }

@@ -12,7 +12,8 @@
 //   classifier's entry is pointed to it.
 // * Classifiers take inserts and erases beside readers (one writer). A change that a classifier
 //   can't take in place makes a new one, in a new TableProgram, in a new LsiProgram.
-// * Ports, groups and meters stand behind handles (handles.h).
+// * Ports, groups and meters stand behind handles (handles.h), groups and meters by version
+//   (versioned.h).
 // * Counters are the workers' own (counters.h).
 //
 // Rule 0 of every LSI is no flow: it is what a packet gets that matches nothing in a table without
@@ -40,6 +41,7 @@ namespace headrace::pipeline {
 
 struct LsiProgram {
   uint32_t lsi_id{0};
+  uint64_t version{0};  ///< greater than that of the one before: groups and meters go with it
   const Rule* rules{nullptr};
   const CounterSpace* counters{nullptr};
   packet::MacTable* macs{nullptr};               ///< for NORMAL; written by workers

@@ -8,8 +8,8 @@
 
 namespace headrace::pipeline {
 
-struct GroupHandle;
-struct MeterHandle;
+class GroupHandle;
+class MeterHandle;
 struct PortHandle;
 
 class Resolver {

@@ -11,7 +11,7 @@
 
 namespace headrace::pipeline {
 
-struct MeterHandle;
+class MeterHandle;
 struct PortHandle;
 
 using RuleIndex = uint32_t;

@@ -411,15 +411,16 @@ const BucketProgram* Tracer::choose(const ReferencePacket& packet,
                                     const GroupProgram& group) const {
   const uint64_t hash = select_hash(packet.mbuf, flow_hash64(packet.mbuf, packet.parsed));
   const uint64_t now = here_.lsi->now();
+  const uint64_t version = here_.program->version;
   if (group.type != GroupMod::Type::select || group.memory == nullptr) {
-    return choose_bucket(group, hash, now);
+    return choose_bucket(group, version, hash, now);
   }
   const auto tick = static_cast<uint32_t>(now >> kSelectTickShift);
   if (const std::optional<uint16_t> id = group.memory->peek(hash, tick)) {
     const uint16_t index = *id < group.index_of_id.size() ? group.index_of_id[*id] : kNoBucket;
-    if (index != kNoBucket && is_live(group.buckets[index], 0)) return &group.buckets[index];
+    if (index != kNoBucket && is_live(group.buckets[index], version)) return &group.buckets[index];
   }
-  return select_bucket(group, static_cast<uint32_t>(hash >> 32));
+  return select_bucket(group, version, static_cast<uint32_t>(hash >> 32));
 }
 
 void Tracer::run_bucket(const ReferencePacket& packet, const GroupMod& mod, size_t index) {

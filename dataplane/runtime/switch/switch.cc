@@ -36,34 +36,43 @@ Result<std::unique_ptr<Switch>> Switch::make(asio::io_context& io, SwitchOptions
   if (!wake_up) return tl::unexpected(wake_up.error());
   Result<std::unique_ptr<WakeUp>> link_event = WakeUp::make();
   if (!link_event) return tl::unexpected(link_event.error());
+  Result<std::unique_ptr<KernelNetwork>> kernel = KernelNetwork::make();
+  if (!kernel) return tl::unexpected(kernel.error());
   std::unique_ptr<Switch> made(new Switch(io, std::move(options), std::move(*pools),
-                                          std::move(*wake_up), std::move(*link_event)));
+                                          std::move(*wake_up), std::move(*link_event),
+                                          std::move(*kernel)));
   if (Result<> started = made->set_workers({}); !started) return tl::unexpected(started.error());
   return made;
 }
 
 Switch::Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
-               std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event)
+               std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event,
+               std::unique_ptr<KernelNetwork> kernel)
     : io_(io),
       options_(std::move(options)),
       pools_(std::move(pools)),
       wake_up_(std::move(wake_up)),
       link_event_(std::move(link_event)),
       workers_(qsbr_, *wake_up_),
+      kernel_(std::move(kernel)),
       punt_event_(io, wake_up_->fd()),
       link_event_fd_(io, link_event_->fd()),
+      kernel_event_(io, kernel_->fd()),
       housekeeping_(io),
       reclaim_(io) {
   tls_.set_files(options_.tls);
   qsbr_.on_pending([this] { schedule_reclaim(); });
   wait_for_punts();
   wait_for_link_events();
+  wait_for_kernel_events();
   schedule_housekeeping();
 }
 
 Switch::~Switch() {
-  punt_event_.release();  // the descriptors are wake_up_'s and link_event_'s
+  // The descriptors are wake_up_'s, link_event_'s and kernel_'s.
+  punt_event_.release();
   link_event_fd_.release();
+  kernel_event_.release();
   clear();
   qsbr_.on_pending(nullptr);
 }
@@ -328,6 +337,15 @@ void Switch::wait_for_link_events() {
                               poll_links();
                               wait_for_link_events();
                             });
+}
+
+void Switch::wait_for_kernel_events() {
+  kernel_event_.async_wait(asio::posix::stream_descriptor::wait_read,
+                           [this](const asio::error_code& error) {
+                             if (error) return;  // the switch is going
+                             if (kernel_->read()) tunnels_.kernel_changed();
+                             wait_for_kernel_events();
+                           });
 }
 
 void Switch::poll_links() {

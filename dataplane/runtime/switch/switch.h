@@ -89,11 +89,13 @@ class Switch final : public ovsdb::SwitchControl {
 
  private:
   Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
-         std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event);
+         std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event,
+         std::unique_ptr<KernelNetwork> kernel);
   void publish_queues();
   void wait_for_punts();
   void read_punts();
   void wait_for_link_events();
+  void wait_for_kernel_events();
   void schedule_housekeeping();
   void poll_links();
   void schedule_reclaim();
@@ -108,12 +110,14 @@ class Switch final : public ovsdb::SwitchControl {
   Qsbr qsbr_;
   WorkerPool workers_;
   std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>> lsis_;
-  Tunnels tunnels_{lsis_};
+  std::unique_ptr<KernelNetwork> kernel_;
+  Tunnels tunnels_{lsis_, *kernel_};
   DirectLinkManager links_{io_, lsis_};
   uint32_t next_id_{1};
   std::function<void()> status_changed_;
   asio::posix::stream_descriptor punt_event_;
   asio::posix::stream_descriptor link_event_fd_;
+  asio::posix::stream_descriptor kernel_event_;
   asio::steady_timer housekeeping_;
   asio::steady_timer reclaim_;
   bool reclaim_scheduled_{false};

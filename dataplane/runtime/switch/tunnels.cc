@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/switch/tunnels.h"
 
-#include <ifaddrs.h>
-#include <netinet/in.h>
-
 #include <cstring>
 
 #include "base/log.h"
@@ -19,53 +16,6 @@ using port::TunnelOptions;
 /// Tunnel ports with `remote_ip=flow` remember this many far ends.
 constexpr size_t kMaxFlowRemotes = 65536;
 
-/// An address of a kernel interface with its subnet.
-struct KernelAddress {
-  std::string interface;
-  IpAddress address;
-  packet::TunnelAddress mask{};
-
-  /// True if `other` is in its subnet.
-  [[nodiscard]] bool is_near(const IpAddress& other) const {
-    if (other.ipv6 != address.ipv6) return false;
-    for (size_t i = 0; i < mask.size(); ++i) {
-      if (((other.octets[i] ^ address.octets[i]) & mask[i]) != 0) return false;
-    }
-    return true;
-  }
-  [[nodiscard]] bool is_link_local() const {
-    return address.ipv6 && address.octets[0] == 0xfe && (address.octets[1] & 0xc0) == 0x80;
-  }
-};
-
-std::vector<KernelAddress> kernel_addresses() {
-  std::vector<KernelAddress> all;
-  ifaddrs* list = nullptr;
-  if (getifaddrs(&list) != 0) return all;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_name == nullptr) continue;
-    KernelAddress found{.interface = each->ifa_name, .address = {}};
-    if (each->ifa_addr->sa_family == AF_INET) {
-      const auto* in = reinterpret_cast<const sockaddr_in*>(each->ifa_addr);
-      const auto* mask = reinterpret_cast<const sockaddr_in*>(each->ifa_netmask);
-      std::memcpy(found.address.octets.data(), &in->sin_addr, 4);
-      packet::store_raw32(found.mask.data(), mask == nullptr ? ~0u : mask->sin_addr.s_addr);
-    } else if (each->ifa_addr->sa_family == AF_INET6) {
-      const auto* in = reinterpret_cast<const sockaddr_in6*>(each->ifa_addr);
-      const auto* mask = reinterpret_cast<const sockaddr_in6*>(each->ifa_netmask);
-      std::memcpy(found.address.octets.data(), &in->sin6_addr, 16);
-      found.address.ipv6 = true;
-      found.mask.fill(0xff);
-      if (mask != nullptr) std::memcpy(found.mask.data(), &mask->sin6_addr, 16);
-    } else {
-      continue;
-    }
-    all.push_back(std::move(found));
-  }
-  freeifaddrs(list);
-  return all;
-}
-
 /// The far end that workers could not send to.
 IpAddress address_of(const pipeline::RemoteEndpoint& remote_endpoint) {
   constexpr size_t kMapped = 12;  // RFC 4291, 2.5.5.2
@@ -76,11 +26,6 @@ IpAddress address_of(const pipeline::RemoteEndpoint& remote_endpoint) {
   const size_t skip = address.ipv6 ? 0 : kMapped;
   std::memcpy(address.octets.data(), octets + skip, address.octets.size() - skip);
   return address;
-}
-
-/// The next hop towards the far end, if it is the same for all packets.
-std::optional<IpAddress> next_hop(const TunnelOptions& options) {
-  return options.gateway ? options.gateway : options.remote;
 }
 
 }  // namespace
@@ -105,10 +50,9 @@ Tunnels::Route Tunnels::route_of(SwitchLsi& own, const TunnelOptions& options) c
     const auto named = lsis_.find(options.underlay);
     if (named != lsis_.end()) use(*named->second);
   }
-  const std::optional<IpAddress> hop = next_hop(options);
-  const std::vector<KernelAddress> addresses = kernel_addresses();
+  const std::optional<IpAddress> hop = options.gateway ? options.gateway : options.remote;
   const auto take_those = [&](auto&& fit) {
-    for (const KernelAddress& have : addresses) {
+    for (const KernelAddress& have : kernel_.addresses()) {
       const auto bridge = lsis_.find(have.interface);
       if (bridge == lsis_.end() || !options.may_be(have.address.ipv6) || !fit(have)) continue;
       if (options.underlay.empty() && route.underlay == nullptr) use(*bridge->second);
@@ -121,6 +65,14 @@ Tunnels::Route Tunnels::route_of(SwitchLsi& own, const TunnelOptions& options) c
     const bool near = hop && have.is_near(*hop);
     return near || (options.underlay == have.interface && !have.is_link_local());
   });
+  // A far end beyond the bridges' subnets: by the kernel's route, if that leads by a bridge.
+  const std::optional<KernelHop> way = hop ? kernel_.route_to(*hop) : std::nullopt;
+  if (way && !options.local && !route.locals[hop->ipv6 ? 1 : 0]) {
+    take_those([&](const KernelAddress& have) {
+      if (have.interface != way->interface || have.address.ipv6 != hop->ipv6) return false;
+      return way->source ? have.address == *way->source : !have.is_link_local();
+    });
+  }
   if (!options.local && !options.remote) {
     // Far ends may be anywhere, and of either IP version.
     take_those([&](const KernelAddress& have) {
@@ -144,10 +96,20 @@ std::optional<packet::TunnelSpec> Tunnels::spec_for(const TunnelOptions& options
     spec.dst_mac = *options.remote_mac;
     return spec;
   }
-  const bool routed = options.gateway && options.gateway->ipv6 == remote.ipv6;
-  const IpAddress hop = routed ? *options.gateway : remote;
-  ask(*route.underlay, route, hop);
-  const auto mac = neighbors_.find(route.underlay->id(), hop);
+  const std::string& interface = route.underlay->config().name;
+  IpAddress hop = remote;
+  if (options.gateway && options.gateway->ipv6 == remote.ipv6) {
+    hop = *options.gateway;
+  } else if (const auto way = kernel_.route_to(remote);
+             way && way->gateway && way->interface == interface) {
+    hop = *way->gateway;
+  }
+  // What the kernel knows of its own interface need not be asked for.
+  std::optional<pipeline::MacAddress> mac = kernel_.neighbor(interface, hop);
+  if (!mac) {
+    ask(*route.underlay, route, hop);
+    mac = neighbors_.find(route.underlay->id(), hop);
+  }
   if (!mac) return std::nullopt;
   spec.dst_mac = *mac;
   return spec;
@@ -285,6 +247,10 @@ void Tunnels::tick() {
   publish(false);
 }
 
+void Tunnels::kernel_changed() {
+  if (!published_.empty()) publish(false);
+}
+
 void Tunnels::punted(const pipeline::PuntInfo& info, std::span<const uint8_t> packet) {
   SwitchLsi* lsi = by_id(info.lsi_id);
   if (lsi == nullptr) return;
@@ -302,7 +268,7 @@ void Tunnels::punted(const pipeline::PuntInfo& info, std::span<const uint8_t> pa
   if (!message) return;
   if (neighbors_.learn(lsi->id(), *message, Neighbors::Clock::now())) publish(false);
   if (!message->asks_for || !own_[lsi].contains(*message->asks_for)) return;
-  for (const KernelAddress& have : kernel_addresses()) {
+  for (const KernelAddress& have : kernel_.addresses()) {
     const bool answers = have.interface == lsi->config().name && have.address == *message->asks_for;
     if (answers) return;
   }

@@ -3,14 +3,17 @@
 // which next hop has which MAC address, and what of it is published to workers.
 //
 // The underlay of a tunnel port is a bridge: the one that options:underlay names; else the one
-// whose own interface has options:local_ip, or an address in one subnet with the next hop (as OVS
-// finds it by the kernel's routes); else, with a local_ip, the port's own bridge. The outer source
-// is local_ip, or that interface's address; a port that sends over both IP versions has one of
-// each, of the same bridge. The outer MAC addresses are the bridge's own and the next hop's: of
-// options:remote_mac, or found by ARP or neighbor discovery through the underlay.
+// whose own interface has options:local_ip, or an address in one subnet with the next hop, or by
+// which the kernel routes to it (as with OVS); else, with a local_ip, the port's own bridge. The
+// outer source is local_ip, or that interface's address; a port that sends over both IP versions
+// has one of each, of the same bridge. The outer MAC addresses are the bridge's own and the next
+// hop's: of options:remote_mac, or of the kernel's neighbor at the bridge's interface, or found by
+// ARP or neighbor discovery through the underlay. The next hop is options:gateway, or the gateway
+// of the kernel's route by that interface, or the far end itself.
 //
-// Control thread only. refresh() is called after every change of bridges and ports, and tick() a
-// few times per second.
+// Control thread only. refresh() is called after every change of bridges and ports,
+// kernel_changed() when KernelNetwork has read a change, and tick(), for requests and what is to be
+// forgotten, a few times per second.
 #pragma once
 
 #include <array>
@@ -22,6 +25,7 @@
 
 #include "pipeline/execute/tunnel_port.h"
 #include "pipeline/terms/punt.h"
+#include "runtime/switch/kernel_network.h"
 #include "runtime/switch/neighbors.h"
 #include "runtime/switch/switch_lsi.h"
 
@@ -31,11 +35,13 @@ class Tunnels {
  public:
   using Lsis = std::map<std::string, std::unique_ptr<SwitchLsi>, std::less<>>;
 
-  /// `lsis` must outlive this.
-  explicit Tunnels(const Lsis& lsis) : lsis_(lsis) {}
+  /// Both must outlive this.
+  Tunnels(const Lsis& lsis, const KernelNetwork& kernel) : lsis_(lsis), kernel_(kernel) {}
 
   /// Bridges or ports were added or are about to go: publishes everything anew.
   void refresh();
+  /// Addresses, routes or neighbors of the kernel have changed: publishes what follows from it.
+  void kernel_changed();
   /// Asks for neighbors, forgets old ones, and publishes what has changed.
   void tick();
   /// A packet that workers sent up with PuntReason::underlay.
@@ -72,6 +78,7 @@ class Tunnels {
   [[nodiscard]] SwitchLsi* by_id(uint32_t id) const;
 
   const Lsis& lsis_;
+  const KernelNetwork& kernel_;
   Neighbors neighbors_;
   std::map<std::string, Published> published_;                     ///< by port name
   std::map<std::string, std::set<port::IpAddress>> flow_remotes_;  ///< of those with remote_ip=flow
