@@ -115,8 +115,10 @@ Result<std::unique_ptr<Port>> open_vhost_port(const PortConfig& config, Options&
   if (!config.wait_for_workers) {
     return fail("{}: a vhost-user port needs a way to wait for workers", config.name);
   }
+  Result<std::shared_ptr<vhost::FramePool>> pool = vhost::FramePool::of(config.pool);
+  if (!pool) return fail("{}: {}", config.name, pool.error().message);
   auto port = std::make_unique<VhostPort>(
-      config, vhost::DataPathConfig{.pool = config.pool,
+      config, vhost::DataPathConfig{.pool = std::move(*pool),
                                     .rx_queues = static_cast<uint16_t>(*queues),
                                     .tx_retries = *retries});
   Result<> connected = port->connect({.name = config.name,

@@ -308,6 +308,16 @@ def _lengths_of_nothing_and_of_everything(evil: Guest) -> None:
         _vring(evil, 1).offer(0)
 
 
+def _a_frame_of_more_octets_than_the_switch_has(evil: Guest) -> None:
+    for slot in range(evil.size):
+        following = DESC_NEXT if slot + 1 < evil.size else 0
+        _vring(evil, 1).describe(
+            slot, addr=0, length=len(evil.memory), flags=following, next=slot + 1
+        )
+    for _ in range(100):
+        _vring(evil, 1).offer(0)
+
+
 def _an_index_far_ahead(evil: Guest) -> None:
     for index in (0x8000, 0xFFFF, 1, 0x7FFF):
         _vring(evil, 0).claim(index)
@@ -370,6 +380,7 @@ ATTACKS = [
     _descriptors_that_do_not_exist,
     _an_indirect_table_of_any_size,
     _lengths_of_nothing_and_of_everything,
+    _a_frame_of_more_octets_than_the_switch_has,
     _an_index_far_ahead,
     _rings_of_noise,
     _messages_of_noise,

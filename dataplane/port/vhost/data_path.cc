@@ -67,8 +67,9 @@ uint16_t DataPath::rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept {
     const Route from = rx.routes[rx.next++].load(std::memory_order_acquire);
     if (from == kNone) continue;
     const GuestAccess access(vid_of(from));
-    uint16_t count = rte_vhost_dequeue_burst(vid_of(from), vring_of(from), config_.pool,
-                                             packets.data(), static_cast<uint16_t>(packets.size()));
+    uint16_t count =
+        rte_vhost_dequeue_burst(vid_of(from), vring_of(from), config_.pool->for_burst(),
+                                packets.data(), static_cast<uint16_t>(packets.size()));
     if ((from & kLeaves) != 0) count = take_notes(packets.first(count));
     if (count > 0) return count;
   }

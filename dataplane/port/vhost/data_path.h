@@ -43,13 +43,13 @@
 // suppresses it, as a polling driver does; the guest is told not to kick us (device.cc).
 //
 // Memory that a hostile guest can write to is read by librte_vhost only: it translates and bounds
-// each descriptor, and copies every frame before we see it.
+// each descriptor, and copies every frame before we see it; how much of it, frame_pool.h bounds.
 //
 // Thread safety: rx() and tx() by workers as port_io.h says, but tx() by any number at once;
 // publish() and withdraw() by one thread at a time.
 #pragma once
 
-#include <rte_mempool.h>
+#include <rte_common.h>
 
 #include <array>
 #include <atomic>
@@ -59,13 +59,14 @@
 
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/port_io.h"
+#include "port/vhost/frame_pool.h"
 #include "port/vhost/queue_states.h"
 
 namespace headrace::port::vhost {
 
 struct DataPathConfig {
-  rte_mempool* pool;      ///< buffers for what guests send; outlives the port
-  uint16_t rx_queues{1};  ///< receive queues, over which the guest's are distributed
+  std::shared_ptr<FramePool> pool;  ///< buffers for what guests send
+  uint16_t rx_queues{1};            ///< receive queues, over which the guest's are distributed
   /// How often a burst of which the guest's ring took only a part is tried again at once
   /// (options:tx-retries-max, OVS's).
   uint32_t tx_retries{8};
