@@ -36,9 +36,9 @@ namespace headrace::packet {
 inline constexpr uint64_t kChecksumLeft = RTE_MBUF_F_TX_L4_MASK;
 inline constexpr uint64_t kSegmentsLeft = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_UDP_SEG;
 inline constexpr uint64_t kOffloadLeft = kChecksumLeft | kSegmentsLeft;
+inline constexpr uint64_t kIpVersion = RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6;
 /// All flags that this file sets.
-inline constexpr uint64_t kOffloadFlags =
-    kOffloadLeft | RTE_MBUF_F_TX_IPV4 | RTE_MBUF_F_TX_IPV6 | RTE_MBUF_F_TX_TUNNEL_MASK;
+inline constexpr uint64_t kOffloadFlags = kOffloadLeft | kIpVersion | RTE_MBUF_F_TX_TUNNEL_MASK;
 
 /// Something is left to whoever sends it.
 [[nodiscard]] inline bool offload_left(const rte_mbuf* packet) noexcept {

@@ -102,9 +102,10 @@ class Port {
   /// True if tx() refuses by itself while there is no peer.
   [[nodiscard]] virtual bool io_knows_link() const { return false; }
 
-  /// Flags of packet/offload.h that the device does for packets of which they are left; for all
-  /// others software does it (software_offload.h).
-  [[nodiscard]] virtual uint64_t tx_offloads() const { return 0; }
+  /// Flags of packet/offload.h that the device does for packets of which they are left; segments
+  /// only of packets of which it has the flag of the IP version, too. For all others software does
+  /// it (software_offload.h). Called by workers, too; it may change as the peer does.
+  [[nodiscard]] virtual uint64_t tx_offloads() const noexcept { return 0; }
 
   /// The switch ends, and starts again: what of the device can outlive the object is to.
   virtual void keep_device() {}

@@ -14,20 +14,23 @@ using pipeline::kBurst;
 uint64_t not_taken(const rte_mbuf* packet, uint64_t takes) {
   const uint64_t left = packet->ol_flags & packet::kOffloadLeft;
   // Nobody's device but ours knows how long the headers of a tunnel around segments are to be.
-  const bool tunnel = (packet->ol_flags & RTE_MBUF_F_TX_TUNNEL_MASK) != 0;
-  return tunnel ? left : left & ~takes;
+  if ((packet->ol_flags & RTE_MBUF_F_TX_TUNNEL_MASK) != 0) return left;
+  const bool version = (packet->ol_flags & takes & packet::kIpVersion) != 0;
+  return left & ~(version ? takes : takes & ~packet::kSegmentsLeft);
 }
 
 }  // namespace
 
 uint16_t SoftwareOffload::finish(uint16_t queue, std::span<rte_mbuf*> packets) noexcept {
+  // Before the device looks who its peer is: vhost/device.cc relies on that order.
+  const uint64_t takes = port_.tx_offloads();
   uint16_t done = 0;
   while (done < packets.size()) {
     // As many as can go together, and then one that is to be cut.
     size_t end = done;
     while (end < packets.size()) {
       rte_mbuf* packet = packets[end];
-      const uint64_t left = not_taken(packet, takes_);
+      const uint64_t left = not_taken(packet, takes);
       if ((left & packet::kSegmentsLeft) != 0) break;
       if (left != 0) packet::finish_checksum(packet);
       ++end;

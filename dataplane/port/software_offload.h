@@ -16,13 +16,14 @@
 #include <span>
 
 #include "pipeline/terms/port_io.h"
+#include "port/port.h"
 
 namespace headrace::port {
 
 class SoftwareOffload final : public pipeline::PortIo {
  public:
-  /// `takes`: flags of packet/offload.h that the device does by itself. `device` outlives this.
-  SoftwareOffload(pipeline::PortIo& device, uint64_t takes) : device_(device), takes_(takes) {}
+  /// What the device does by itself, the port says for each burst. It outlives this.
+  explicit SoftwareOffload(Port& port) : port_(port), device_(port.io()) {}
 
   uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
     return device_.rx(queue, packets);
@@ -45,8 +46,8 @@ class SoftwareOffload final : public pipeline::PortIo {
 
   static inline std::atomic<bool> offloads_{false};
 
+  const Port& port_;
   pipeline::PortIo& device_;
-  uint64_t takes_;
   std::atomic<uint64_t> dropped_{0};
 };
 

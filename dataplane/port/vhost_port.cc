@@ -12,6 +12,15 @@ constexpr uint32_t kMaxRetries = 32;  // as OVS
 constexpr uint32_t kDefaultRetries = 8;
 constexpr uint32_t kMaxMtu = 65535 - 18;
 
+/// For people.
+std::string offload_names(uint64_t takes) {
+  if (takes == 0) return "none";
+  std::string names = "checksum";
+  if ((takes & RTE_MBUF_F_TX_IPV4) != 0) names += ", tso4";
+  if ((takes & RTE_MBUF_F_TX_IPV6) != 0) names += ", tso6";
+  return names;
+}
+
 class VhostPort final : public Port {
  public:
   VhostPort(const PortConfig& config, const vhost::DataPathConfig& data)
@@ -33,6 +42,7 @@ class VhostPort final : public Port {
   [[nodiscard]] uint16_t n_tx_queues() const override { return data_.rx_queues(); }
   [[nodiscard]] bool tx_is_concurrent() const override { return true; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
+  [[nodiscard]] uint64_t tx_offloads() const noexcept override { return data_.takes(); }
   LinkState link() override { return {.up = device_->look()}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override { return mtu_; }
@@ -44,6 +54,9 @@ class VhostPort final : public Port {
   }
   [[nodiscard]] std::map<std::string, int64_t> statistics() const override {
     return {{"ovs_tx_failure_drops", static_cast<int64_t>(data_.refused())},
+            {"ovs_tx_mtu_exceeded_drops", static_cast<int64_t>(data_.too_long())},
+            {"tx_dropped", static_cast<int64_t>(data_.too_long())},
+            {"rx_errors", static_cast<int64_t>(data_.malformed())},
             {"ovs_tx_retries", static_cast<int64_t>(data_.retries())},
             {"guest_notifications", static_cast<int64_t>(device_->notifications())}};
   }
@@ -52,6 +65,7 @@ class VhostPort final : public Port {
     status["driver_name"] = "librte_vhost";
     status["n_rxq"] = std::to_string(n_rx_queues());
     status["n_txq"] = std::to_string(n_tx_queues());
+    status["tx_offloads"] = offload_names(data_.takes());
     return status;
   }
 
@@ -87,6 +101,8 @@ Result<std::unique_ptr<Port>> open_vhost_port(const PortConfig& config, Options&
   const Result<uint32_t> retries =
       options.number("tx-retries-max", kDefaultRetries, 0, kMaxRetries);
   if (!retries) return tl::unexpected(retries.error());
+  const Result<bool> offloads = options.flag("offloads", true);
+  if (!offloads) return tl::unexpected(offloads.error());
   for (const char* key : {"n_rxq_desc", "n_txq_desc"}) {
     if (options.text(key)) {
       return fail(
@@ -99,13 +115,16 @@ Result<std::unique_ptr<Port>> open_vhost_port(const PortConfig& config, Options&
   if (!config.wait_for_workers) {
     return fail("{}: a vhost-user port needs a way to wait for workers", config.name);
   }
+  Result<std::shared_ptr<vhost::FramePool>> pool = vhost::FramePool::of(config.pool);
+  if (!pool) return fail("{}: {}", config.name, pool.error().message);
   auto port = std::make_unique<VhostPort>(
-      config, vhost::DataPathConfig{.pool = config.pool,
+      config, vhost::DataPathConfig{.pool = std::move(*pool),
                                     .rx_queues = static_cast<uint16_t>(*queues),
                                     .tx_retries = *retries});
   Result<> connected = port->connect({.name = config.name,
                                       .socket = *socket,
                                       .client = client,
+                                      .offloads = *offloads,
                                       .on_link_event = config.on_link_event,
                                       .wait_for_workers = config.wait_for_workers});
   if (!connected) return tl::unexpected(connected.error());

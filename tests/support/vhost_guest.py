@@ -16,9 +16,10 @@ import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import ClassVar, Self
 
 GET_FEATURES, SET_FEATURES, SET_OWNER, SET_MEM_TABLE = 1, 2, 3, 5
 SET_VRING_NUM, SET_VRING_ADDR, SET_VRING_BASE, GET_VRING_BASE = 8, 9, 10, 11
@@ -27,6 +28,9 @@ GET_PROTOCOL_FEATURES, SET_PROTOCOL_FEATURES, SET_VRING_ENABLE = 15, 16, 18
 
 VERSION, NEED_REPLY = 0x1, 0x8
 F_MQ, F_PROTOCOL_FEATURES, F_VERSION_1 = 1 << 22, 1 << 30, 1 << 32
+F_CSUM, F_GUEST_CSUM = 1 << 0, 1 << 1
+F_GUEST_TSO4, F_GUEST_TSO6, F_HOST_TSO4, F_HOST_TSO6 = 1 << 7, 1 << 8, 1 << 11, 1 << 12
+F_MRG_RXBUF = 1 << 15
 PROTOCOL_F_MQ, PROTOCOL_F_REPLY_ACK = 1 << 0, 1 << 3
 
 DESC_NEXT, DESC_WRITE, DESC_INDIRECT = 1, 2, 4
@@ -37,6 +41,43 @@ SLOT = 2048
 PAGE = 4096
 USER_BASE = 0x7F00_0000_0000
 """Where the guest's memory is said to be in this process; rings are named by such addresses."""
+
+
+@dataclass(frozen=True)
+class VnetHeader:
+    """struct virtio_net_hdr_mrg_rxbuf (virtio 1.2, 5.1.6), with what each field is without it."""
+
+    flags: int = 0
+    gso_type: int = 0
+    length: int = 0
+    """Octets of headers in front of what is to be cut."""
+    gso_size: int = 0
+    csum_start: int = 0
+    csum_offset: int = 0
+    buffers: int = 0
+
+    NEEDS_CSUM: ClassVar = 1
+    TCPV4: ClassVar = 1
+    TCPV6: ClassVar = 4
+    _FORMAT: ClassVar = "<BBHHHHH"
+
+    @classmethod
+    def parse(cls, data: bytes) -> Self:
+        """The header in front of a frame."""
+        return cls(*struct.unpack_from(cls._FORMAT, data))
+
+    def pack(self) -> bytes:
+        """HEADER octets."""
+        return struct.pack(
+            self._FORMAT,
+            self.flags,
+            self.gso_type,
+            self.length,
+            self.gso_size,
+            self.csum_start,
+            self.csum_offset,
+            self.buffers,
+        )
 
 
 class Vring:
@@ -106,10 +147,14 @@ class Vring:
 class Guest:
     """A device with `pairs` queue pairs, none of them enabled; a context manager."""
 
-    def __init__(self, path: Path, *, pairs: int = 1, size: int = 256) -> None:
-        """Connects to the socket of a port of type dpdkvhostuser."""
+    def __init__(self, path: Path, *, pairs: int = 1, size: int = 256, features: int = 0) -> None:
+        """Connects to the socket of a port of type dpdkvhostuser.
+
+        `features` are to be negotiated beside those that any guest of this kind has.
+        """
         self.pairs = pairs
         self.size = size
+        self.features = features
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         self.socket.settimeout(10)
         self.socket.connect(str(path))
@@ -122,6 +167,7 @@ class Guest:
         self.calls = [os.eventfd(0, os.EFD_NONBLOCK) for _ in self.vrings]
         self._kicks = [os.eventfd(0, os.EFD_NONBLOCK) for _ in self.vrings]
         self._free = [list(range(size)) for _ in range(pairs)]  # slots of the transmit queues
+        self._chains: list[dict[int, list[int]]] = [{} for _ in range(pairs)]  # by their first
 
     def __enter__(self) -> Self:
         """Itself."""
@@ -199,7 +245,7 @@ class Guest:
         self.send(SET_OWNER)
         self.ask(GET_PROTOCOL_FEATURES)
         self.send(SET_PROTOCOL_FEATURES, struct.pack("=Q", PROTOCOL_F_MQ | PROTOCOL_F_REPLY_ACK))
-        wanted = F_MQ | F_PROTOCOL_FEATURES | F_VERSION_1
+        wanted = F_MQ | F_PROTOCOL_FEATURES | F_VERSION_1 | self.features
         self.tell(SET_FEATURES, struct.pack("=Q", wanted))
         return offered
 
@@ -247,12 +293,26 @@ class Guest:
 
     def received(self, pair: int) -> list[bytes]:
         """Frames that have come by this pair since the last call."""
+        return [frame for _, frame in self.received_with_headers(pair)]
+
+    def received_with_headers(self, pair: int) -> list[tuple[VnetHeader, bytes]]:
+        """The same, each with its virtio_net_hdr; a frame may lie in several slots."""
         vring = self.vrings[2 * pair]
-        frames = []
+        frames: list[tuple[VnetHeader, bytes]] = []
+        missing = 0
         for slot, length in vring.taken():
             at = vring.buffers + slot * SLOT
-            frames.append(bytes(self.memory[at + HEADER : at + length]))
+            data = bytes(self.memory[at : at + length])
+            if missing:
+                header, frame = frames[-1]
+                frames[-1] = (header, frame + data)
+                missing -= 1
+            else:
+                header = VnetHeader.parse(data)
+                frames.append((header, data[HEADER:]))
+                missing = header.buffers - 1 if self.features & F_MRG_RXBUF else 0
             self._give(pair, slot)
+        assert missing == 0, "the switch has used a part of a frame's buffers"
         return frames
 
     def kicks(self, number: int) -> int:
@@ -262,18 +322,24 @@ class Guest:
         except BlockingIOError:
             return 0
 
-    def transmit(self, pair: int, frame: bytes) -> None:
-        """Sends a frame by this pair, when there is a free slot."""
+    def transmit(self, pair: int, frame: bytes, header: VnetHeader | None = None) -> None:
+        """Sends a frame by this pair, when there are free slots for it."""
         vring = self.vrings[2 * pair + 1]
+        data = (VnetHeader() if header is None else header).pack() + frame
+        pieces = [data[at : at + SLOT] for at in range(0, len(data), SLOT)]
         deadline = time.monotonic() + 10
-        while not self._free[pair]:
-            self._free[pair] += [slot for slot, _ in vring.taken()]
+        while len(self._free[pair]) < len(pieces):
+            for slot, _ in vring.taken():
+                self._free[pair] += self._chains[pair].pop(slot)
             assert time.monotonic() < deadline, f"the switch takes nothing from pair {pair}"
-        slot = self._free[pair].pop()
-        at = vring.buffers + slot * SLOT
-        self.memory[at : at + HEADER + len(frame)] = bytes(HEADER) + frame
-        vring.describe(slot, length=HEADER + len(frame))
-        vring.offer(slot)
+        slots = [self._free[pair].pop() for _ in pieces]
+        for slot, following, piece in zip(slots, [*slots[1:], None], pieces, strict=True):
+            at = vring.buffers + slot * SLOT
+            self.memory[at : at + len(piece)] = piece
+            flags = 0 if following is None else DESC_NEXT
+            vring.describe(slot, length=len(piece), flags=flags, next=following or 0)
+        self._chains[pair][slots[0]] = slots
+        vring.offer(slots[0])
 
 
 def _pages(octets: int) -> int:
@@ -281,8 +347,10 @@ def _pages(octets: int) -> int:
 
 
 @contextmanager
-def guest(path: Path, *, pairs: int = 1, enabled: tuple[int, ...] = (0,)) -> Iterator[Guest]:
+def guest(
+    path: Path, *, pairs: int = 1, enabled: tuple[int, ...] = (0,), features: int = 0
+) -> Iterator[Guest]:
     """A guest that is ready."""
-    with Guest(path, pairs=pairs) as made:
+    with Guest(path, pairs=pairs, features=features) as made:
         made.start(enabled=enabled)
         yield made

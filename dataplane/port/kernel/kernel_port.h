@@ -19,7 +19,7 @@ class KernelPort : public Port, public pipeline::PortIo {
   [[nodiscard]] pipeline::PortIo& io() override { return *this; }
   /// Any number of threads may send, each by its own number.
   [[nodiscard]] uint16_t n_tx_queues() const override { return n_tx_queues_; }
-  [[nodiscard]] uint64_t tx_offloads() const override { return kVnetOffloads; }
+  [[nodiscard]] uint64_t tx_offloads() const noexcept override { return kVnetOffloads; }
 
   LinkState link() override { return interface_.link(); }
   [[nodiscard]] MacAddress mac() const override { return interface_.mac(); }

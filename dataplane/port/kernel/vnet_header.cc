@@ -18,7 +18,6 @@ using packet::ParsedPacket;
 
 constexpr auto kGsoTypes = static_cast<uint8_t>(~kVnetGsoEcn);
 constexpr uint8_t kCwr = 0x80;  // TCP's flag, in the second octet of offset_flags
-constexpr uint16_t kSctpChecksum = 8;
 
 /// CRC32c over a chain from `offset` on.
 uint32_t crc_of(const rte_mbuf* packet, uint32_t offset) {
@@ -41,7 +40,7 @@ uint32_t crc_of(const rte_mbuf* packet, uint32_t offset) {
 bool complete(rte_mbuf* packet, const ParsedPacket& parsed, uint32_t start, uint16_t offset) {
   if (start + offset + sizeof(uint32_t) > packet->data_len) return false;
   auto* field = rte_pktmbuf_mtod_offset(packet, uint8_t*, start + offset);
-  if (parsed.ip_proto == packet::kProtoSctp && parsed.l4 == start && offset == kSctpChecksum) {
+  if (parsed.ip_proto == packet::kProtoSctp && parsed.l4 == start && offset == kVnetSctpChecksum) {
     packet::store_raw32(field, 0);
     packet::store_raw32(field, crc_of(packet, start));
     return true;

@@ -30,9 +30,13 @@ inline constexpr uint8_t kVnetGsoTcp6 = 4;
 inline constexpr uint8_t kVnetGsoUdp = 5;
 inline constexpr uint8_t kVnetGsoEcn = 0x80;
 
-/// What this kind of header can tell, as flags of packet/offload.h.
-inline constexpr uint64_t kVnetOffloads =
-    RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_UDP_SEG;
+/// Where SCTP's header has its checksum, a CRC32c.
+inline constexpr uint16_t kVnetSctpChecksum = 8;
+
+/// What this kind of header can tell, as Port::tx_offloads() says it.
+inline constexpr uint64_t kVnetOffloads = RTE_MBUF_F_TX_L4_MASK | RTE_MBUF_F_TX_TCP_SEG |
+                                          RTE_MBUF_F_TX_UDP_SEG | RTE_MBUF_F_TX_IPV4 |
+                                          RTE_MBUF_F_TX_IPV6;
 
 /// Notes in the packet what `header` says of it; `inserted` octets were put in front of L3 since. A
 /// checksum that the pipeline would not carry (not TCP's or UDP's, inside a tunnel, of a fragment)

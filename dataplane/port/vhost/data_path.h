@@ -31,17 +31,25 @@
 // own it is never contended. rte_vhost_dequeue_burst() only tries that lock; receive queues have
 // one worker at a time (port_io.h).
 //
+// Offloads. What is left of packets (packet/offload.h) crosses as guest_offload.h says. What the
+// guest takes is published beside the routes, takes(), and read before them: while it changes there
+// is no route (device.cc), so a packet that was left as it is for one guest never reaches another.
+//
+// Frames that do not fit. Without mergeable buffers a frame has to fit one of the guest's buffers,
+// and librte_vhost stops a burst at one that does not. tx() drops that one and goes on, so that the
+// port's MTU may be larger than what its guest can take.
+//
 // Notification. librte_vhost kicks the guest at most once per burst and not at all while the guest
 // suppresses it, as a polling driver does; the guest is told not to kick us (device.cc).
 //
 // Memory that a hostile guest can write to is read by librte_vhost only: it translates and bounds
-// each descriptor, and copies every frame before we see it.
+// each descriptor, and copies every frame before we see it; how much of it, frame_pool.h bounds.
 //
 // Thread safety: rx() and tx() by workers as port_io.h says, but tx() by any number at once;
 // publish() and withdraw() by one thread at a time.
 #pragma once
 
-#include <rte_mempool.h>
+#include <rte_common.h>
 
 #include <array>
 #include <atomic>
@@ -51,13 +59,14 @@
 
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/port_io.h"
+#include "port/vhost/frame_pool.h"
 #include "port/vhost/queue_states.h"
 
 namespace headrace::port::vhost {
 
 struct DataPathConfig {
-  rte_mempool* pool;      ///< buffers for what guests send; outlives the port
-  uint16_t rx_queues{1};  ///< receive queues, over which the guest's are distributed
+  std::shared_ptr<FramePool> pool;  ///< buffers for what guests send
+  uint16_t rx_queues{1};            ///< receive queues, over which the guest's are distributed
   /// How often a burst of which the guest's ring took only a part is tried again at once
   /// (options:tx-retries-max, OVS's).
   uint32_t tx_retries{8};
@@ -72,22 +81,33 @@ class DataPath final : public pipeline::PortIo {
   /// `worker` is the worker's number.
   uint16_t tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept override;
 
-  /// From now on workers use these vrings of device `vid`.
-  void publish(int vid, const QueueStates& states);
+  /// From now on workers use these vrings of device `vid`, which has these features.
+  void publish(int vid, const QueueStates& states, uint64_t features);
   /// From now on workers use none; those that do leave within a grace period.
   void withdraw();
+
+  /// What the guest does with what is left of packets, as Port::tx_offloads() says it. To be set
+  /// while there is no route and no worker in tx().
+  void set_takes(uint64_t flags) { takes_.store(flags, std::memory_order_release); }
+  [[nodiscard]] uint64_t takes() const { return takes_.load(std::memory_order_acquire); }
 
   [[nodiscard]] uint16_t rx_queues() const { return config_.rx_queues; }
   /// Times that the rest of a burst was tried again.
   [[nodiscard]] uint64_t retries() const { return retries_.load(std::memory_order_relaxed); }
   /// Packets that tx() left to its caller.
   [[nodiscard]] uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+  /// Packets that tx() dropped because no buffer of the guest is so long.
+  [[nodiscard]] uint64_t too_long() const { return too_long_.load(std::memory_order_relaxed); }
+  /// Packets of guests that contradict what was said of them.
+  [[nodiscard]] uint64_t malformed() const { return malformed_.load(std::memory_order_relaxed); }
 
  private:
-  using Route = uint64_t;  ///< vid << 16 | vring
+  using Route = uint64_t;  ///< what follows, vid << 16, vring
   static constexpr Route kNone = UINT64_MAX;
+  static constexpr Route kLeaves = 1ULL << 48;  ///< something may be left of the guest's packets
+  static constexpr Route kMerges = 1ULL << 49;  ///< a frame may lie in several of its buffers
   static Route route(int vid, uint16_t vring) { return static_cast<Route>(vid) << 16 | vring; }
-  static int vid_of(Route route) { return static_cast<int>(route >> 16); }
+  static int vid_of(Route route) { return static_cast<int>(route >> 16 & UINT32_MAX); }
   static uint16_t vring_of(Route route) { return static_cast<uint16_t>(route); }
 
   /// The vrings of a receive queue: the first `count` routes, of which some may be kNone for the
@@ -98,12 +118,20 @@ class DataPath final : public pipeline::PortIo {
     std::unique_ptr<std::atomic<Route>[]> routes;
   };
 
+  /// Of packets from a guest: those that are as it said, in place.
+  uint16_t take_notes(std::span<rte_mbuf*> packets) noexcept;
+  /// Of packets of which the first one was refused: how many were dropped, or sent after those.
+  uint16_t pass_long(Route to, std::span<rte_mbuf*> packets) noexcept;
+
   DataPathConfig config_;
   std::unique_ptr<RxQueue[]> rx_;
   alignas(RTE_CACHE_LINE_SIZE) std::array<std::atomic<Route>, pipeline::kMaxWorkers> tx_;
+  std::atomic<uint64_t> takes_{0};
   /// Written only when a guest's ring is full.
   alignas(RTE_CACHE_LINE_SIZE) std::atomic<uint64_t> retries_{0};
   std::atomic<uint64_t> refused_{0};
+  std::atomic<uint64_t> too_long_{0};
+  std::atomic<uint64_t> malformed_{0};
 };
 
 }  // namespace headrace::port::vhost

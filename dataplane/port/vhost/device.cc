@@ -14,22 +14,13 @@
 #include <utility>
 
 #include "base/log.h"
+#include "port/software_offload.h"
 #include "port/vhost/guest_memory.h"
+#include "port/vhost/guest_offload.h"
 
 namespace headrace::port::vhost {
 
 namespace {
-
-/// Feature bits of virtio 1.2, section 5.1.3 (linux/virtio_net.h is not for C++): a packet from the
-/// guest may lack its checksum, or be a TCP segment over IPv4 or IPv6, one with ECN, or a UDP
-/// datagram, that is to be cut.
-constexpr unsigned kCsum = 0;
-constexpr unsigned kHostTso4 = 11;
-constexpr unsigned kHostTso6 = 12;
-constexpr unsigned kHostEcn = 13;
-constexpr unsigned kHostUfo = 14;
-constexpr uint64_t kNotCarried =
-    1ULL << kCsum | 1ULL << kHostTso4 | 1ULL << kHostTso6 | 1ULL << kHostEcn | 1ULL << kHostUfo;
 
 /// The devices of this process by the path of their socket, which is what callbacks can ask for.
 struct Registry {
@@ -161,14 +152,16 @@ Result<> Device::start() {
   }
   is_registered_ = true;
   if (!config_.client) remove_dead_socket(socket);
-  if (rte_vhost_driver_register(path, config_.client ? RTE_VHOST_USER_CLIENT : 0) != 0) {
+  const uint64_t flags =
+      RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS | (config_.client ? RTE_VHOST_USER_CLIENT : 0);
+  if (rte_vhost_driver_register(path, flags) != 0) {
     return fail(
         "{}: {}: cannot be made; if no other process listens there, the process has no "
         "room for more vhost-user sockets ({} are possible)",
         config_.name, socket, RTE_MAX_VHOST_DEVICE);
   }
   has_driver_ = true;
-  if (rte_vhost_driver_disable_features(path, kNotCarried) != 0 ||
+  if (rte_vhost_driver_disable_features(path, features_not_offered(config_.offloads)) != 0 ||
       rte_vhost_driver_callback_register(path, &kOps) != 0) {
     return fail("{}: {}: its features cannot be set", config_.name, socket);
   }
@@ -202,7 +195,7 @@ void Device::vring_changed(int vid, uint16_t vring, bool enabled) {
   const std::lock_guard lock(mutex_);
   QueueStates& states = connected_[vid];
   states.set(vring, enabled);
-  if (vid == active_) data_.publish(vid, states);
+  if (vid == active_) data_.publish(vid, states, features_);
 }
 
 void Device::ready(int vid) {
@@ -211,6 +204,10 @@ void Device::ready(int vid) {
   for (uint16_t vring = 0; vring < vrings; ++vring) {
     rte_vhost_enable_guest_notification(vid, vring, 0);
   }
+  uint64_t features = 0;
+  rte_vhost_get_negotiated_features(vid, &features);
+  if (guest_leaves(features)) SoftwareOffload::note_offloads();
+  set_takes(guest_takes(features));
   {
     const std::lock_guard lock(mutex_);
     if (active_ >= 0) {
@@ -221,11 +218,23 @@ void Device::ready(int vid) {
     active_ = vid;
     notified[static_cast<size_t>(vid)] = 0;
     facts_ = facts_of(vid);
-    data_.publish(vid, connected_[vid]);
+    features_ = features;
+    data_.publish(vid, connected_[vid], features);
     log::info("{}: a guest is ready at {}, {} queue pairs enabled of {}", config_.name,
               config_.socket, connected_[vid].pairs_to_guest(), vrings / 2);
   }
   if (config_.on_link_event) config_.on_link_event();
+}
+
+void Device::set_takes(uint64_t takes) {
+  if (takes == data_.takes()) return;
+  {
+    const std::lock_guard lock(mutex_);
+    data_.withdraw();
+    data_.set_takes(takes);
+  }
+  // A worker may have read what the last guest took, and not yet where to send to.
+  config_.wait_for_workers();
 }
 
 void Device::gone(int vid) {

@@ -15,11 +15,7 @@
 // started anew before the old one's connection was found broken. The latest that becomes ready has
 // the port; an earlier one stays connected but gets and gives nothing.
 //
-// Features. Offloads that the pipeline does not carry are not offered: a guest must compute its
-// checksums and cut its segments itself (VIRTIO_NET_F_CSUM, HOST_TSO4, HOST_TSO6, HOST_ECN and
-// HOST_UFO, the same set as OVS without userspace-tso-enable). So what comes from a guest has no
-// offload flags, and RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS, which says how they would be set, makes
-// no difference. What a guest is willing to receive (GUEST_*) stays offered and unused. Mergeable
+// Features. Checksums and TCP segmentation are offered both ways (guest_offload.h). Mergeable
 // buffers, packed rings, in-order use, any number of queue pairs, dirty logging for live migration
 // and MTU are librte_vhost's and offered by default.
 //
@@ -44,9 +40,10 @@
 namespace headrace::port::vhost {
 
 struct DeviceConfig {
-  std::string name;    ///< of the port, for messages
-  std::string socket;  ///< path, at most 107 octets
-  bool client{false};  ///< we connect; else we listen
+  std::string name;     ///< of the port, for messages
+  std::string socket;   ///< path, at most 107 octets
+  bool client{false};   ///< we connect; else we listen
+  bool offloads{true};  ///< checksums and segmentation are offered
   std::function<void()> on_link_event{};
   /// Returns when every worker has ended the round that it was in; not called by workers.
   std::function<void()> wait_for_workers{};
@@ -74,6 +71,8 @@ class Device {
 
   Device(DeviceConfig config, DataPath& data) : config_(std::move(config)), data_(data) {}
   Result<> start();
+  /// Of the guest that is going to be served.
+  void set_takes(uint64_t takes);
 
   // librte_vhost's callbacks:
   void connected(int vid);
@@ -89,6 +88,7 @@ class Device {
   mutable std::mutex mutex_;                  ///< guards what follows
   std::map<int, QueueStates> connected_;      ///< by vid
   int active_{-1};                            ///< the vid that workers use; -1: none
+  uint64_t features_{0};                      ///< of that
   std::map<std::string, std::string> facts_;  ///< of that
   uint64_t notifications_before_{0};          ///< to guests that are gone
 };

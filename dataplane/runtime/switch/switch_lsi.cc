@@ -217,8 +217,7 @@ Result<std::unique_ptr<SwitchPort>> SwitchLsi::open_device(const ovsdb::PortSpec
   auto port = std::make_unique<SwitchPort>();
   port->spec = spec;
   port->device = std::move(*device);
-  port->offload =
-      std::make_unique<port::SoftwareOffload>(port->device->io(), port->device->tx_offloads());
+  port->offload = std::make_unique<port::SoftwareOffload>(*port->device);
   if (port->device->tx_offloads() != 0) port::SoftwareOffload::note_offloads();
   if (port->device->owner_group() != nullptr) {
     static unsigned serial = 0;  // port names may be longer than a ring's
