@@ -22,13 +22,13 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.bench.errors import ScenarioError
+from headrace.bench.searching.goals import GoalName
 from headrace.bench.settings import SCENARIOS
 from headrace.results import Case, Placement, Shape
 
 Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
 PortKind = Literal["memif", "vhost-user", "veth"]
 Mix = Literal["imix-csit", "imix-nfvbench"]
-GoalName = Literal["short", "csit", "rfc2544", "tst009"]
 
 
 class _Strict(BaseModel):
@@ -87,10 +87,19 @@ class Traffic(_Strict):
 
 
 class Measure(_Strict):
-    """What to measure of each case in each round."""
+    """What to measure of each case in each round.
+
+    Attributes:
+        search: the goals to search for, by name.
+        loss_ratios: shares of packets that a search may lose; None for those of the named goals.
+        overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
+        latency_at: latency at these fractions of the PDR.
+        loads_pps: fixed loads, with the switch's cycles.
+    """
 
     search: GoalName | None = None
-    overload: bool = False
+    loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
+    overload: bool | Literal["csit"] = False
     latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
     loads_pps: list[Annotated[float, Field(gt=0)]] = []
 
@@ -98,6 +107,8 @@ class Measure(_Strict):
     def _consistent(self) -> Self:
         if self.latency_at and self.search is None:
             raise ValueError("latency_at takes fractions of the PDR: it needs a search")
+        if self.loss_ratios is not None and (self.search is None or not self.loss_ratios):
+            raise ValueError("loss_ratios are those of a search: name a search and one ratio")
         if not (self.search or self.overload or self.loads_pps):
             raise ValueError("nothing to measure: name search, overload or loads_pps")
         return self

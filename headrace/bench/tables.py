@@ -43,6 +43,8 @@ def _metric(row: Row) -> str:
     name = row.metric.removeprefix("latency_")
     if row.point.endswith(" pps"):
         return f"busy at {float(row.point.split()[0]) / 1e3:g} kpps, {unit}"
+    if row.metric in RATE_METRICS and row.metric != "mrr" and row.point:
+        return f"{name.upper()} at {row.point.replace('% loss', ' % loss')}, {unit}"
     if row.point and row.metric not in RATE_METRICS:
         return f"{name} at {row.point.replace('% pdr', ' % PDR')}, {unit}"
     return f"{name.upper()}, {unit}"
@@ -53,7 +55,8 @@ def _cell(row: Row | None) -> str:
         return "–"
     factor = _SCALE.get(row.unit, (1.0, ""))[0]
     summary = row.summary
-    text = digits(factor * summary.median) + ("*" if row.generator_limited else "")
+    bound = {"=": "", ">=": "≥ ", "<": "< "}[row.relation]
+    text = bound + digits(factor * summary.median) + ("*" if row.generator_limited else "")
     if summary.low is not None and summary.high is not None:
         return f"{text} [{digits(factor * summary.low)}..{digits(factor * summary.high)}]"
     if summary.count > 1:

@@ -2,7 +2,7 @@
 """The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
 from headrace.report.view import View
-from headrace.results.summary import RatioRow
+from headrace.results.summary import RatioRow, kind_of
 from headrace.results.units import nanoseconds, rate
 
 
@@ -27,7 +27,7 @@ def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow 
         for entry in view.ratios:
             case = entry.ours
             if (
-                entry.metric == metric
+                kind_of(entry.metric) == metric
                 and case.shape == "p2p"
                 and bool(case.prefixes) == shape_prefixes
                 and (size is None or case.size == size)
@@ -46,8 +46,8 @@ def findings(view: View) -> list[str]:
         rows = [r for r in view.port_to_port("pdr", "mrr") if r.case.subject == subject]
         rows = [row for row in rows if row.case.size == "64"]
         if rows:
-            row = next((r for r in rows if r.metric == "pdr"), rows[0])
-            how = "" if row.metric == "pdr" else " under overload"
+            row = next((r for r in rows if r.kind == "pdr"), rows[0])
+            how = "" if row.kind == "pdr" else " under overload"
             carried.append(f"{subject} {rate(row.summary.median)}{how}")
     if carried:
         said.append(f"Port to port, 64 B, at most 0.5 % lost: {', '.join(carried)}.")

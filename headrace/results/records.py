@@ -15,7 +15,11 @@ from typing import Any, Literal
 
 Shape = Literal["p2p", "parallel", "chain"]
 Placement = Literal["none", "gather", "distribute"]
-Purpose = Literal["warmup", "search", "overload", "latency", "cost"]
+Purpose = Literal[
+    "warmup", "search", "overload", "latency", "cost", "loss", "burst", "soak", "recovery", "event"
+]
+Relation = Literal["=", ">=", "<"]
+"""Whether a value is that, at least that, or an upper bound that was not reached."""
 
 DISTURBED = 0.10
 """A trial is disturbed if its worker was kept from its core for more than this share of it."""
@@ -23,6 +27,8 @@ DISTURBED = 0.10
 UNITS: dict[str, str] = {
     "ndr": "pps",
     "pdr": "pps",
+    "ndr-quick": "pps",
+    "pdr-quick": "pps",
     "mrr": "pps",
     "throughput": "bit/s",
     "cpu_percent": "% of a core",
@@ -35,6 +41,10 @@ UNITS: dict[str, str] = {
     "latency_p99_9": "ns",
     "latency_min": "ns",
     "pdv": "ns",
+    "burst_frames": "frames",
+    "buffer_time": "ns",
+    "recovery_time": "ns",
+    "outage_time": "ns",
 }
 """Unit of each metric. Rates are packets per second summed over all streams, one direction."""
 
@@ -180,6 +190,7 @@ class Sample:
     """One value of one metric, drawn in one round.
 
     `point` says where on the load axis it was taken ("" for a search): "50% pdr", "200000 pps".
+    `relation` is `>=` or `<` where a search ended at a bound: the value is that bound.
     """
 
     metric: str
@@ -187,6 +198,7 @@ class Sample:
     round: int
     value: float
     generator_limited: bool = False
+    relation: Relation = "="
 
 
 @dataclass(frozen=True)
