@@ -14,9 +14,10 @@ from typing import Protocol
 
 from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
+from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing
+from headrace.bench.steps import CaseState, StepRunner, Timing
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.store import Store
 

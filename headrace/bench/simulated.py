@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.bench.device import TrialRequest
+from headrace.bench.device import EVENT_AFTER, TrialRequest
 from headrace.results import Case, Trial
 
 TSC_HZ = 2.0e9
@@ -31,6 +31,8 @@ class DeviceModel:
         latency_ns: latency of an idle switch.
         stalls_hz: how often the whole machine stands still, Poisson; what arrives then is lost.
         stall_s: seconds of each.
+        buffer_frames: frames that wait while more arrive than are forwarded; 0: all are lost.
+        reset_s, reconfigure_s: how long nothing is forwarded at these events.
     """
 
     cycles: float = 150.0
@@ -41,6 +43,9 @@ class DeviceModel:
     latency_ns: float = 20_000.0
     stalls_hz: float = 0.0
     stall_s: float = 0.001
+    buffer_frames: int = 0
+    reset_s: float = 1.5
+    reconfigure_s: float = 0.0
 
 
 def mean_bytes(size: str) -> float:
@@ -88,6 +93,11 @@ class SimulatedDevice:
         received = min(sent, round(passed * request.duration_s))
         stalls = self._random.poisson(self.model.stalls_hz * request.duration_s)
         received -= min(received, round(stalls * self.model.stall_s * offered))
+        received += min(sent - received, self.model.buffer_frames)
+        if request.event is not None:
+            outage_s = getattr(self.model, f"{request.event}_s")
+            outage_s = min(outage_s, (1 - EVENT_AFTER) * request.duration_s)
+            received -= min(received, round(outage_s * offered))
         unsent = max(0, round(intended * request.duration_s) - sent)
         load = min(1.0, offered / capacity)
         idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.model.batching - 1))

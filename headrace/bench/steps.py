@@ -10,16 +10,19 @@ import random
 import statistics
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from headrace.bench.device import Device, TrialRequest
+from headrace.bench.measurements.context import Context, StepSkipped
+from headrace.bench.measurements.registry import EXTRA, ExtraKind
 from headrace.bench.scenario import Measure
 from headrace.bench.searching.answer import SearchError
 from headrace.bench.searching.goals import GoalSet, goal_set
 from headrace.bench.searching.rate_search import OVERLOADS, Limits, search_case
 from headrace.results import Purpose, Sample, Trial
 
-StepKind = Literal["overload", "search", "latency", "cost"]
+StepKind = Literal["overload", "search", "latency", "cost"] | ExtraKind
 
 NEAR = 0.9
 """A rate above this share of the overload rate has the same limit as the overload rate."""
@@ -53,6 +56,8 @@ class Step:
             return len(self.measure.latency_at) * trial
         if self.kind == "cost":
             return len(self.measure.loads_pps) * (timing.cost_s + timing.overhead_s)
+        if self.kind in EXTRA:
+            return EXTRA[self.kind].expected_s(self.measure, timing.overhead_s)
         if self.measure.overload == "csit":
             count, seconds = CSIT_MRR
             return count * (seconds + timing.overhead_s)
@@ -67,7 +72,7 @@ def goals_of(measure: Measure, timing: Timing) -> GoalSet:
 def steps_of(measure: Measure) -> list[Step]:
     """The steps of one round, ordered by their dependencies."""
     kinds: list[StepKind] = []
-    if measure.overload or measure.search:
+    if measure.overload or measure.search or measure.extras:
         kinds.append("overload")
     if measure.search:
         kinds.append("search")
@@ -75,6 +80,7 @@ def steps_of(measure: Measure) -> list[Step]:
         kinds.append("latency")
     if measure.loads_pps:
         kinds.append("cost")
+    kinds += [kind for kind in EXTRA if kind in measure.extras]
     return [Step(kind, measure) for kind in kinds]
 
 
@@ -94,10 +100,6 @@ class CaseState:
     def overload_pps(self) -> float | None:
         """The most that came back of all overload trials so far."""
         return max(self.overloads, default=None)
-
-
-class StepSkipped(Exception):
-    """A step has no result for this case; the message is the reason."""
 
 
 Record = Callable[[Trial], None]
@@ -126,6 +128,17 @@ class StepRunner:
             StepSkipped: the step has no result here.
             DeviceError: a trial could not be run.
         """
+        if step.kind in EXTRA:
+            context = Context(
+                device,
+                round_number,
+                self._seed,
+                self._timing.trial_s,
+                partial(self._recorded, device),
+                state.overload_pps,
+                state.pdr_pps,
+            )
+            return await EXTRA[step.kind].run(context, step.measure)
         work: dict[
             StepKind, Callable[[Measure, Device, CaseState, int], Awaitable[list[Sample]]]
         ] = {
@@ -144,7 +157,10 @@ class StepRunner:
         seconds: float,
         load: float | None,
     ) -> Trial:
-        trial = await device.trial(TrialRequest(round_number, purpose, seconds, load))
+        return await self._recorded(device, TrialRequest(round_number, purpose, seconds, load))
+
+    async def _recorded(self, device: Device, request: TrialRequest) -> Trial:
+        trial = await device.trial(request)
         self._record(trial)
         return trial
 
@@ -212,7 +228,10 @@ class StepRunner:
         if not state.pdr_pps:
             raise StepSkipped("no PDR was found, so there is no fraction of it to load with")
         samples = []
-        for fraction in measure.latency_at:
+        # In another order in each round: the first trial after a pause is not like the others.
+        fractions = list(measure.latency_at)
+        random.Random(self._seed + number).shuffle(fractions)  # noqa: S311
+        for fraction in fractions:
             load = fraction * state.pdr_pps
             trial = await self._trial(device, number, "latency", self._timing.trial_s, load)
             point = f"{100 * fraction:.0f}% pdr"

@@ -19,8 +19,9 @@ from pathlib import Path
 import numpy as np
 
 from headrace.bench.core_plan import CorePlan
-from headrace.bench.device import Device, TrialRequest
+from headrace.bench.device import EVENT_AFTER, Device, TrialRequest
 from headrace.bench.errors import DeviceError
+from headrace.bench.events import happen, wait_back
 from headrace.bench.graph import build, streams
 from headrace.bench.node_client import Cycles, NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
@@ -44,6 +45,8 @@ LINK_S = 20.0
 SETTLE_S = 0.03
 DRAIN_S = 0.05
 UNSENT_LIMIT = 0.01
+UNCOUNTED = ("search", "burst", "recovery", "event")
+"""Purposes whose trials are too many, too close to each other or too disturbed to read cycles."""
 
 
 @dataclass
@@ -56,6 +59,7 @@ class Stand:
     rx_port: str = ""
     deployed: str = ""
     workers: list[Path] = field(default_factory=list)
+    cores: list[int] = field(default_factory=list)
 
 
 def trial_of(
@@ -136,17 +140,25 @@ class AttachedDevice:
         """Runs one trial; reads cycles around it unless it is one of many of a search.
 
         A trial has no warm-up: all busy cycles between the two readings are for its packets, so
-        they can be divided by its sending time.
+        they can be divided by its sending time. An event happens beside the sending; after a
+        reset the switch counts from zero, so nothing is read around one.
         """
-        counted = request.purpose != "search"
+        counted = request.purpose not in UNCOUNTED
         client = self._stand.node.client
         before = await client.switch_cycles() if counted else None
         vnf_before = await self._vnf_busy() if counted else None
         waited_before = waited_ns(self._stand.workers) or 0
         started = time.time()
         try:
-            result = await self._traffic.trial(
-                request.duration_s, request.load_pps, drain_s=DRAIN_S, yield_core=self._share_core
+            result, _ = await asyncio.gather(
+                self._traffic.trial(
+                    request.duration_s,
+                    request.load_pps,
+                    drain_s=DRAIN_S if request.drain_s is None else request.drain_s,
+                    yield_core=self._share_core,
+                    late_bound_us=request.late_bound_us,
+                ),
+                self._event(request),
             )
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
@@ -157,6 +169,18 @@ class AttachedDevice:
         if vnf_after is not None and vnf_before is not None:
             spent = vnf_after - vnf_before
         return trial_of(request, result, started, cycles, spent, waited)
+
+    async def _event(self, request: TrialRequest) -> None:
+        """What the request wants to happen to the switch, at its time."""
+        if request.event is None:
+            return
+        await asyncio.sleep(EVENT_AFTER * request.duration_s)
+        node = self._stand.node
+        await happen(request.event, node.client, node.rundir, self.case, GRAPH)
+        if request.event == "reset":
+            await wait_back(node.client)
+            raise_owned(node.rundir)
+            self._stand.workers = worker_threads(node.rundir, self._stand.cores)
 
 
 class Testbed:
@@ -207,7 +231,7 @@ class Testbed:
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
         for key, subject in self._stands.items():
-            stand = Stand(subject, NodeProcess(subject, self._plan))
+            stand = Stand(subject, NodeProcess(subject, self._plan), cores=self._plan.switch)
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()

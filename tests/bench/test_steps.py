@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from headrace.bench.device import TrialRequest
+from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.scenario import Measure
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing, steps_of
+from headrace.bench.steps import CaseState, StepRunner, Timing, steps_of
 from headrace.results import Case, Sample, Trial
 
 CASE = Case("s", "p2p", 0, "none", "headrace", "memif", "", "", "", "64", 1000)
