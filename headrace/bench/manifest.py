@@ -40,8 +40,9 @@ DEFINITIONS: dict[str, str] = {
     "trial; absences partly count as busy cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
     "interval": "95 % of the median, by order statistics, from 6 samples; fewer have a range",
-    "ratio": "median of ratios of samples taken in the same round, one after the other; 95 % by "
-    "Student's t on logarithms from 3 rounds",
+    "ratio": "geometric mean of ratios of samples taken in the same round, one after the other; "
+    "95 % by Student's t on logarithms from 3 rounds; ▲ better, ▼ worse, ≈ the whole interval is "
+    "within 5 % of 1, else not determined",
 }
 """Definitions of the terms in tables; printed in every report."""
 

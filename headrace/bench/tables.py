@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.results import Case
+from headrace.results.direction import MARKS, judged
 from headrace.results.store import Store
 from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
 from headrace.results.units import digits
@@ -71,7 +72,7 @@ def _ratio(entry: RatioRow | None) -> str:
     ratio = entry.ratio
     if ratio.low is None or ratio.high is None:
         return digits(ratio.value)
-    mark = {"higher": "▲", "lower": "▼"}.get(ratio.verdict, "≈")
+    mark = MARKS[judged(entry.metric, ratio.verdict)]
     if ratio.high > WIDEST_PRINTED * ratio.low:
         return f"{digits(ratio.value)} {mark}"
     return f"{digits(ratio.value)} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
@@ -151,7 +152,7 @@ def skip_table(store: Store, campaign: int) -> Table | None:
 
 LEGEND = (
     "median [95 % interval], (range) of fewer than 6 rounds; * the switch was not the limit, its "
-    "worker had time left; ▲ higher, ▼ lower, ≈ no difference shown"
+    "worker had time left; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
 )
 
 

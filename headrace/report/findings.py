@@ -2,6 +2,7 @@
 """The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
 from headrace.report.view import View
+from headrace.results.statistics import NOT_DETERMINED
 from headrace.results.summary import RatioRow, kind_of
 from headrace.results.units import nanoseconds, rate
 
@@ -14,11 +15,11 @@ def _span(entry: RatioRow) -> str:
 def _times(entry: RatioRow) -> str:
     verdict = entry.ratio.verdict
     value = f"{entry.ratio.value:.2f} times"
-    if verdict == "too few samples":
+    if entry.ratio.low is None:
         times = "one round" if entry.ratio.pairs == 1 else f"{entry.ratio.pairs} rounds"
         return f"{value} (in {times}, too few to conclude)"
-    if verdict == "no difference shown":
-        return f"{value}, which is no difference shown ({_span(entry)})"
+    if verdict == NOT_DETERMINED:
+        return f"{value}, so which is faster is not determined ({_span(entry)})"
     return f"{value} ({_span(entry)})"
 
 

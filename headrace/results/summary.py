@@ -9,7 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.results.bounds import relation_of_median
+from headrace.results.censored import relation_of_median
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import Ratio, Summary, ratio_of_pairs, summarise
 from headrace.results.store import Store
