@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Do two campaigns differ? Each metric of each case, with its interval and a proven verdict or none.
+"""Do two campaigns differ? Each metric of each case with its interval, and a verdict if proven.
 
 Two campaigns did not run side by side, so a slow phase of the machine looks like a change of
 everything. Three ways out, the first that a row allows:
@@ -36,7 +36,7 @@ from headrace.results.summary import PEER
 
 How = Literal["interleaved", "reference", "is the reference", "refused"]
 ARRIVED = "throughput"
-"""A loss ratio of 0 has no logarithm: what is compared is the share that arrived, more is better."""
+"""A loss ratio of 0 has no logarithm: the share that arrived is compared, and more is better."""
 Metric = tuple[str, str]
 """A metric and its point."""
 

@@ -36,8 +36,9 @@ DEFINITIONS: dict[str, str] = {
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",
     "cpu_percent": "TSC cycles of the rounds in which the switch's worker found packets, of one "
     "core, over the seconds of sending",
-    "disturbed": "the kernel kept the switch's worker from its core for more than 10 % of the "
-    "trial; absences partly count as busy cycles, so costs are too high then",
+    "disturbed": "other programs or the hypervisor took more than 10 % of what the trial measures: "
+    "of the busy time for a cost, of the trial for rates and latency; absences partly count as busy "
+    "cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
     "interval": "95 % of the median, by order statistics, from 6 samples; fewer have a range",
     "ratio": "geometric mean of ratios of samples taken in the same round, one after the other; "

@@ -25,6 +25,8 @@ from headrace.bench.events import happen, wait_back
 from headrace.bench.graph import build, streams
 from headrace.bench.node_client import Cycles, NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
+from headrace.bench.noise.probe import Probe
+from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
@@ -60,6 +62,19 @@ class Stand:
     deployed: str = ""
     workers: list[Path] = field(default_factory=list)
     cores: list[int] = field(default_factory=list)
+
+
+def generator_health(result: TrialResult) -> dict[str, float | int | None]:
+    """How well the generator kept its times: without that, loss and latency may be its own."""
+    late, workers = result.generator.timing_error_ns, result.generator.workers
+    shares = [each.on_core_share for each in workers if each.on_core_share is not None]
+    return {
+        "on_core_share": min(shares, default=None),
+        "preemptions": sum(each.preemptions for each in workers),
+        "late_p50_ns": late.p50 if late else None,
+        "late_p99_ns": late.p99 if late else None,
+        "late_max_ns": late.max if late else None,
+    }
 
 
 def trial_of(
@@ -104,6 +119,7 @@ def trial_of(
             "reordered": result.reordered,
             "misdelivered": result.misdelivered,
             "generator_busy": result.generator.busy_share,
+            "generator": generator_health(result),
             "streams": [
                 {"name": stream.name, "sent": stream.sent, "received": stream.received}
                 for stream in result.streams
@@ -204,6 +220,7 @@ class Testbed:
         self._running: Stand | None = None
         self._configured: Case | None = None
         self._vdevs = 0
+        self._watch = Watch(None, [])
         self.calibration: Calibration | None = None
         self.information: dict[str, dict[str, object]] = {}
 
@@ -230,6 +247,8 @@ class Testbed:
             self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
+        measured = {*self._plan.switch, *self._plan.generator, *self._plan.vnf}
+        self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
             stand = Stand(subject, NodeProcess(subject, self._plan), cores=self._plan.switch)
             self._up[key] = stand
@@ -323,7 +342,8 @@ class Testbed:
         # yield costs a time slice whenever another thread is runnable: used only if VNFs poll on
         # this core.
         shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
-        return AttachedDevice(case, stand, self._traffic, self.ceiling(case.size), shared)
+        ceiling = self.ceiling(case.size)
+        return QuietDevice(AttachedDevice(case, stand, self._traffic, ceiling, shared), self._watch)
 
     def ceiling(self, size: str) -> float:
         """The generator's own ceiling at a frame size, between the sizes that were calibrated."""
@@ -347,6 +367,7 @@ class Testbed:
 
     async def down(self) -> None:
         """Stops everything, in any state."""
+        self._watch.close()
         if self._traffic is not None:
             await self._traffic.close()
             self._traffic = None

@@ -22,7 +22,7 @@ Relation = Literal["=", ">=", "<"]
 """Whether a value is that, at least that, or an upper bound that was not reached."""
 
 DISTURBED = 0.10
-"""A trial is disturbed if its worker was kept from its core for more than this share of it."""
+"""A trial is disturbed if other programs took more than this share of what it measures."""
 
 UNITS: dict[str, str] = {
     "ndr": "pps",
@@ -180,9 +180,32 @@ class Trial:
         return self.waited_cycles / (self.tsc_hz * self.duration_s)
 
     @property
+    def stolen_share(self) -> float:
+        """Share of the seconds of sending that the hypervisor took from the measured cores."""
+        stolen = (self.detail.get("noise") or {}).get("stolen_s") or 0.0
+        return min(1.0, stolen / self.duration_s) if self.duration_s > 0 else 0.0
+
+    @property
+    def disturbance(self) -> float:
+        """Time taken from the worker as a share of what the trial measures.
+
+        A cost is the busy share: a tenth of a trial spent waiting spoils a busy share of 8 %
+        wholly, and one of 100 % by a tenth. A rate, a loss or a latency is of the whole time; for
+        them the generator's time off its core counts, too.
+        """
+        waited = self.waited_share + self.stolen_share
+        if self.purpose == "cost":
+            busy = (self.cpu_percent or 100.0) / 100.0
+            return waited / max(busy, 1e-3)
+        health = self.detail.get("generator") or {}
+        on_core = health.get("on_core_share")
+        away = 0.0 if on_core is None else 1.0 - on_core
+        return max(waited, away)
+
+    @property
     def disturbed(self) -> bool:
-        """Whether other programs used so much of the worker's core that its cost is unreliable."""
-        return self.waited_share > DISTURBED
+        """Whether other programs took so much time that what it measures is unreliable."""
+        return self.disturbance > DISTURBED
 
 
 @dataclass(frozen=True)
