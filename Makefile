@@ -7,7 +7,7 @@ BUILD ?= build
 PYTHON := .venv/bin/python
 COMPILER := ccache g++
 
-.PHONY: help run test setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-py format clean \
+.PHONY: help run test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-py format clean \
   conformance-openflow fuzz
 
 help:
@@ -19,6 +19,10 @@ run: build
 
 ## make test         set up, build, run every check and test
 test: lint check-deps test-cpp test-asan test-py
+
+## make test-all     make test, then one build measured twice (A/A): at most 5 % of the rows may differ
+test-all: test
+	.venv/bin/headrace bench same-build port-to-port --minutes 4 --quick --results results/same-build.sqlite
 
 ## make setup        system packages, Python environment, hugepages (each only if missing)
 setup:

@@ -14,9 +14,10 @@ from typing import Protocol
 
 from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
+from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepRunner, StepSkipped, Timing
+from headrace.bench.steps import CaseState, StepRunner, Timing
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.store import Store
 
@@ -137,18 +138,22 @@ class Campaign:
         self._progress.planned(blocks, clock.round_s(blocks), clock.left_s)
         number = 0
         while number < rounds and blocks:
-            ended = await self._round(blocks, clock, number)
+            ended = await self.round(blocks, clock, number)
             number += 1
             if ended or not any(clock.has_time_for(clock.block_s(block)) for block in blocks):
                 break
+        self.finish(blocks)
+        return number
+
+    def finish(self, blocks: Sequence[Block]) -> None:
+        """Adds a skipped row for every case without a sample."""
         for block in blocks:
             for job in block.jobs:
                 if job.case not in self._done:
                     reason = self._reasons.get(job.case, OUT_OF_TIME)
                     self._skip(job.case, reason)
-        return number
 
-    async def _round(self, blocks: Sequence[Block], clock: Clock, number: int) -> bool:
+    async def round(self, blocks: Sequence[Block], clock: Clock, number: int) -> bool:
         """One round; returns whether the time budget ended it."""
         for block in blocks:
             if number > 0 and not clock.has_time_for(clock.block_s(block)):

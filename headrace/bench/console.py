@@ -86,7 +86,8 @@ def describe(samples: Sequence[Sample]) -> str:
     rates = [sample for sample in samples if sample.metric in RATE_METRICS]
     if rates:
         return "  ".join(
-            f"{sample.metric} {rate(sample.value)}" + ("*" if sample.generator_limited else "")
+            f"{sample.metric} {_bound(sample)}{rate(sample.value)}"
+            + ("*" if sample.generator_limited else "")
             for sample in rates
         )
     points: dict[str, list[str]] = {}
@@ -103,6 +104,11 @@ def describe(samples: Sequence[Sample]) -> str:
         f"{_point(point)}: {', '.join(texts)}"
         for point, texts in sorted(points.items(), key=lambda item: _order(item[0]))
     )
+
+
+def _bound(sample: Sample) -> str:
+    at = f"at {sample.point} " if sample.point.endswith("loss") else ""
+    return at + {"=": "", ">=": "≥ ", "<": "< "}[sample.relation]
 
 
 def _order(point: str) -> float:

@@ -7,9 +7,15 @@ either, and are tested with the simulated one.
 """
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol
 
 from headrace.results import Case, Purpose, Trial
+
+Event = Literal["reset", "reconfigure"]
+"""A reset ends the switch's process, which the node starts again; a reconfiguration adds rules to
+the graph and removes them."""
+EVENT_AFTER = 0.25
+"""Share of a trial after which its event happens."""
 
 
 @dataclass(frozen=True)
@@ -21,12 +27,18 @@ class TrialRequest:
         purpose: its reason; for `cost` the switch's busy cycles are read before and after it.
         duration_s: seconds of sending.
         load_pps: packets per second over all streams; None as fast as the generator can.
+        late_bound_us: a packet that the port refuses for longer is unsent; None: the default.
+        drain_s: how long to wait for the last packets; None: the device's default.
+        event: what happens to the switch while it forwards.
     """
 
     round: int
     purpose: Purpose
     duration_s: float
     load_pps: float | None
+    late_bound_us: float | None = None
+    drain_s: float | None = None
+    event: Event | None = None
 
 
 class Device(Protocol):

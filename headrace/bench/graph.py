@@ -127,6 +127,27 @@ def build(
     }
 
 
+def with_unused_rules(graph: dict[str, Any], count: int) -> dict[str, Any]:
+    """The graph with `count` further rules that match no stream (RFC 5737's addresses)."""
+    inner = graph["forwarding-graph"]
+    rules = inner["big-switch"]["flow-rules"]
+    more = [
+        _rule(
+            len(rules) + number,
+            {
+                "port_in": f"endpoint:{ENTRY}",
+                "ether_type": "0x0800",
+                "dest_ip": f"203.0.113.{number % 256}/32",
+                "source_ip": f"192.0.2.{number // 256}/32",
+            },
+            f"endpoint:{EXIT}",
+        )
+        for number in range(1, count + 1)
+    ]
+    switch = {**inner["big-switch"], "flow-rules": [*rules, *more]}
+    return {"forwarding-graph": {**inner, "big-switch": switch}}
+
+
 def streams(
     shape: Shape, vnfs: int, size: str, flows: int, tx_port: str, rx_port: str
 ) -> list[dict[str, Any]]:

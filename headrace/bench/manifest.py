@@ -15,8 +15,7 @@ from typing import Any
 
 from headrace.bench.core_plan import CorePlan
 from headrace.bench.scenario import Scenario
-from headrace.bench.search import goal_set
-from headrace.bench.steps import Timing
+from headrace.bench.steps import Timing, goals_of
 
 PACKAGES = ("headrace", "MLRsearch", "numpy", "scipy", "httpx", "os-ken")
 DEBIAN = ("openvswitch-switch-dpdk", "dpdk", "libdpdk-dev", "linux-image-amd64")
@@ -26,7 +25,10 @@ DEFINITIONS: dict[str, str] = {
     "imix-csit": "64, 570 and 1518 bytes in the ratio 28:16:4 (7:4:1), mean 353.8 bytes",
     "rate": "frames per second that came back, in one direction, summed over all streams",
     "loss": "(lost + unsent) / (sent + unsent): packets that could not be sent count as lost",
-    "mrr": "rate received while the generator sends as fast as it can (an overload, not a search)",
+    "mrr": "rate received while the generator sends as fast as it can (an overload, no search), in "
+    "one short trial a round; with `overload: csit` the mean of 10 trials of 1 s",
+    ">=, <": "a search ended at the highest load that the generator can send, or below the lowest "
+    "that it tried: the value is that bound",
     "generator-limited": "the generator could not send the load, or the switch's worker was "
     "less than 90 % busy under overload: the switch may be faster than the figure",
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
@@ -34,12 +36,14 @@ DEFINITIONS: dict[str, str] = {
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",
     "cpu_percent": "TSC cycles of the rounds in which the switch's worker found packets, of one "
     "core, over the seconds of sending",
-    "disturbed": "the kernel kept the switch's worker from its core for more than 10 % of the "
-    "trial; absences partly count as busy cycles, so costs are too high then",
+    "disturbed": "other programs or the hypervisor took more than 10 % of what the trial measures: "
+    "of the busy time for a cost, of the trial for rates and latency; absences partly count as busy "
+    "cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
     "interval": "95 % of the median, by order statistics, from 6 samples; fewer have a range",
-    "ratio": "median of ratios of samples taken in the same round, one after the other; 95 % by "
-    "Student's t on logarithms from 3 rounds",
+    "ratio": "geometric mean of ratios of samples taken in the same round, one after the other; "
+    "95 % by Student's t on logarithms from 3 rounds; ▲ better, ▼ worse, ≈ the whole interval is "
+    "within 5 % of 1, else not determined",
 }
 """Definitions of the terms in tables; printed in every report."""
 
@@ -116,16 +120,21 @@ def build(
 ) -> dict[str, Any]:
     """The manifest of a campaign that is about to start; node facts are added once they are up."""
     described = [scenario.model_dump(mode="json") for scenario in scenarios]
-    searches = sorted(
-        {scenario.measure.search for scenario in scenarios if scenario.measure.search}
-    )
+    searches = [
+        goals_of(scenario.measure, timing) for scenario in scenarios if scenario.measure.search
+    ]
     return {
         "machine": machine(),
         "versions": versions(),
         "core_plan": plan.as_dict(),
         "definitions": {
             **DEFINITIONS,
-            **{f"search “{name}”": goal_set(name, timing.trial_s).definition for name in searches},
+            **{
+                f"{' and '.join(key.metric for key in goals.goals)} (search “{goals.name}”)": (
+                    goals.definition
+                )
+                for goals in searches
+            },
         },
         "timing": vars(timing),
         "budget_s": budget_s,

@@ -22,13 +22,17 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.bench.errors import ScenarioError
+from headrace.bench.searching.goals import GoalName
 from headrace.bench.settings import SCENARIOS
 from headrace.results import Case, Placement, Shape
 
 Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
 PortKind = Literal["memif", "vhost-user", "veth"]
 Mix = Literal["imix-csit", "imix-nfvbench"]
-GoalName = Literal["short", "csit", "rfc2544", "tst009"]
+
+
+EXTRAS = ("loss_curve", "back_to_back", "soak", "recovery", "reconfiguration", "reset")
+"""The last leaves a switch that was started again, so it comes last."""
 
 
 class _Strict(BaseModel):
@@ -86,21 +90,73 @@ class Traffic(_Strict):
     flows: list[Annotated[int, Field(ge=1, le=1_000_000)]] = [1000]
 
 
+class BackToBack(_Strict):
+    """RFC 9004: how often a burst is searched in a round, and the longest in seconds."""
+
+    repeats: Annotated[int, Field(ge=1, le=1000)] = 50
+    longest_s: Annotated[float, Field(gt=0, le=2)] = 2.0
+
+
+class Soak(_Strict):
+    """One long trial at a share of the sustained rate."""
+
+    seconds: Annotated[float, Field(gt=0)] = 60.0
+    at: Annotated[float, Field(gt=0, le=1)] = 0.9
+
+
+class Recovery(_Strict):
+    """RFC 2544 26.5: seconds of overload before the load is halved."""
+
+    overload_s: Annotated[float, Field(gt=0)] = 60.0
+
+
+class Outage(_Strict):
+    """An event during a trial at a share of the sustained rate."""
+
+    seconds: Annotated[float, Field(gt=0)] = 10.0
+    at: Annotated[float, Field(gt=0, le=1)] = 0.1
+
+
 class Measure(_Strict):
-    """What to measure of each case in each round."""
+    """What to measure of each case in each round.
+
+    Attributes:
+        search: the goals to search for, by name.
+        loss_ratios: shares of packets that a search may lose; None for those of the named goals.
+        overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
+        latency_at: latency at these fractions of the PDR.
+        loads_pps: fixed loads, with the switch's cycles.
+        loss_curve: loss at these shares of the overload rate.
+        back_to_back, soak, recovery: see there.
+        reset, reconfiguration: what the event costs traffic.
+    """
 
     search: GoalName | None = None
-    overload: bool = False
+    loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
+    overload: bool | Literal["csit"] = False
     latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
     loads_pps: list[Annotated[float, Field(gt=0)]] = []
+    loss_curve: list[Annotated[float, Field(gt=0, le=2)]] = []
+    back_to_back: BackToBack | None = None
+    soak: Soak | None = None
+    recovery: Recovery | None = None
+    reset: Outage | None = None
+    reconfiguration: Outage | None = None
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         if self.latency_at and self.search is None:
             raise ValueError("latency_at takes fractions of the PDR: it needs a search")
-        if not (self.search or self.overload or self.loads_pps):
+        if self.loss_ratios is not None and (self.search is None or not self.loss_ratios):
+            raise ValueError("loss_ratios are those of a search: name a search and one ratio")
+        if not (self.search or self.overload or self.loads_pps or self.extras):
             raise ValueError("nothing to measure: name search, overload or loads_pps")
         return self
+
+    @property
+    def extras(self) -> list[str]:
+        """The measurements beside rates, latency and cost, in the order in which they run."""
+        return [name for name in EXTRAS if getattr(self, name)]
 
 
 class Scenario(_Strict):

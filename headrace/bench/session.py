@@ -16,6 +16,7 @@ from headrace.bench.errors import DeviceError
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.priority import raise_priority
+from headrace.bench.same_build import SameBuild, judge, run_twice
 from headrace.bench.scenario import Measure, Scenario, Subject
 from headrace.bench.settings import DEFAULT_MINUTES
 from headrace.bench.simulated import DeviceModel
@@ -109,6 +110,47 @@ async def _bed(
     finally:
         # Shielded: a second Ctrl-C must not leave a poller running.
         await asyncio.shield(testbed.down())
+
+
+async def measure_twice(
+    scenarios: Sequence[Scenario], store: Store, options: Options, progress: Progress
+) -> SameBuild:
+    """Measures the same build as two campaigns in turn (A/A) and compares them.
+
+    Raises:
+        DeviceError: the bed can't be started (no generator).
+    """
+    if options.quick:
+        scenarios = [quickened(scenario) for scenario in scenarios]
+    budget_s = 60 * options.minutes
+    manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
+    first, second = store.begin(manifest), store.begin(manifest)
+    status = "failed"
+    rounds = 0
+    try:
+        async with _bed(scenarios, options, manifest) as bed:
+            for number, other in ((first, second), (second, first)):
+                store.set_manifest(number, {**manifest, "interleaved_with": other})
+            clock = Clock(budget_s, options.timing)
+            rounds = await run_twice(
+                store,
+                (first, second),
+                bed,
+                blocks_of(scenarios),
+                progress,
+                options.timing,
+                clock,
+                options.rounds,
+                options.seed,
+            )
+        status = "complete"
+    except asyncio.CancelledError:
+        status = "interrupted"
+        raise
+    finally:
+        store.finish(first, status)
+        store.finish(second, status)
+    return judge(store, first, second, rounds)
 
 
 async def measure(

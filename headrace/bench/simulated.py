@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from headrace.bench.device import TrialRequest
+from headrace.bench.device import EVENT_AFTER, TrialRequest
 from headrace.results import Case, Trial
 
 TSC_HZ = 2.0e9
@@ -29,6 +29,10 @@ class DeviceModel:
         floor_loss: share lost at any load (as on a shared machine).
         noise: standard deviation of the logarithm of the capacity, drawn for each trial.
         latency_ns: latency of an idle switch.
+        stalls_hz: how often the whole machine stands still, Poisson; what arrives then is lost.
+        stall_s: seconds of each.
+        buffer_frames: frames that wait while more arrive than are forwarded; 0: all are lost.
+        reset_s, reconfigure_s: how long nothing is forwarded at these events.
     """
 
     cycles: float = 150.0
@@ -37,6 +41,11 @@ class DeviceModel:
     floor_loss: float = 0.0
     noise: float = 0.0
     latency_ns: float = 20_000.0
+    stalls_hz: float = 0.0
+    stall_s: float = 0.001
+    buffer_frames: int = 0
+    reset_s: float = 1.5
+    reconfigure_s: float = 0.0
 
 
 def mean_bytes(size: str) -> float:
@@ -46,13 +55,16 @@ def mean_bytes(size: str) -> float:
 
 @dataclass
 class SimulatedDevice:
-    """A device whose trials take no time."""
+    """A device whose trials take no time but its own (`elapsed_s`)."""
 
     case: Case
     model: DeviceModel = DeviceModel()
     ceiling_pps: float = 20e6
     seed: int = 1
     trials: list[TrialRequest] = field(default_factory=list)
+
+    overhead_s: float = 0.1
+    elapsed_s: float = 0.0
 
     def __post_init__(self) -> None:
         self._random = np.random.default_rng([self.seed, zlib.crc32(repr(self.case).encode())])
@@ -71,6 +83,7 @@ class SimulatedDevice:
     async def trial(self, request: TrialRequest) -> Trial:
         """One simulated trial."""
         self.trials.append(request)
+        self.elapsed_s += request.duration_s + self.overhead_s
         draw = math.exp(self.model.noise * float(self._random.standard_normal()))
         capacity = self.capacity_pps * draw
         intended = request.load_pps or self.ceiling_pps
@@ -78,6 +91,13 @@ class SimulatedDevice:
         passed = min(offered, capacity) * (1 - self.model.floor_loss)
         sent = round(offered * request.duration_s)
         received = min(sent, round(passed * request.duration_s))
+        stalls = self._random.poisson(self.model.stalls_hz * request.duration_s)
+        received -= min(received, round(stalls * self.model.stall_s * offered))
+        received += min(sent - received, self.model.buffer_frames)
+        if request.event is not None:
+            outage_s = getattr(self.model, f"{request.event}_s")
+            outage_s = min(outage_s, (1 - EVENT_AFTER) * request.duration_s)
+            received -= min(received, round(outage_s * offered))
         unsent = max(0, round(intended * request.duration_s) - sent)
         load = min(1.0, offered / capacity)
         idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.model.batching - 1))

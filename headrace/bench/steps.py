@@ -7,23 +7,27 @@ fractions of the PDR, cost at fixed loads.
 """
 
 import random
+import statistics
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from headrace.bench.device import Device, TrialRequest
+from headrace.bench.measurements.context import Context, StepSkipped
+from headrace.bench.measurements.registry import EXTRA, ExtraKind
 from headrace.bench.scenario import Measure
-from headrace.bench.search import GoalSet, SearchError, goal_set, search
+from headrace.bench.searching.answer import SearchError
+from headrace.bench.searching.goals import GoalSet, goal_set
+from headrace.bench.searching.rate_search import OVERLOADS, Limits, search_case
 from headrace.results import Purpose, Sample, Trial
 
-StepKind = Literal["overload", "search", "latency", "cost"]
+StepKind = Literal["overload", "search", "latency", "cost"] | ExtraKind
 
-MIN_LOAD_SHARE = 0.05
-"""A search looks no lower than this share of what an overloaded device forwards."""
 NEAR = 0.9
 """A rate above this share of the overload rate has the same limit as the overload rate."""
-HEADROOM = 1.5
-"""A search looks no higher than this multiple of what an overloaded device forwards."""
+CSIT_MRR = (10, 1.0)
+"""Trials and seconds of each, of FD.io CSIT's MRR."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,6 @@ class Timing:
 
     trial_s: float = 0.15
     cost_s: float = 0.4
-    search_limit_s: float = 30.0
     overhead_s: float = 0.15
 
 
@@ -47,24 +50,29 @@ class Step:
         """Seconds that the step is expected to take before any has been timed."""
         trial = timing.trial_s + timing.overhead_s
         if self.kind == "search":
-            goals = goal_set(self.measure.search or "short", timing.trial_s)
-            return goals.trials_expected * (self._goal_s(goals) + timing.overhead_s)
+            goals = goals_of(self.measure, timing)
+            return goals.expected_s + goals.trials_expected * timing.overhead_s
         if self.kind == "latency":
             return len(self.measure.latency_at) * trial
         if self.kind == "cost":
             return len(self.measure.loads_pps) * (timing.cost_s + timing.overhead_s)
+        if self.kind in EXTRA:
+            return EXTRA[self.kind].expected_s(self.measure, timing.overhead_s)
+        if self.measure.overload == "csit":
+            count, seconds = CSIT_MRR
+            return count * (seconds + timing.overhead_s)
         return trial
 
-    @staticmethod
-    def _goal_s(goals: GoalSet) -> float:
-        durations = [goal.final_trial_duration for goal in goals.goals.values()]
-        return float(sum(durations) / len(durations))
+
+def goals_of(measure: Measure, timing: Timing) -> GoalSet:
+    """The goals that a measurement searches for."""
+    return goal_set(measure.search or "quick", measure.loss_ratios, timing.trial_s)
 
 
 def steps_of(measure: Measure) -> list[Step]:
     """The steps of one round, ordered by their dependencies."""
     kinds: list[StepKind] = []
-    if measure.overload or measure.search:
+    if measure.overload or measure.search or measure.extras:
         kinds.append("overload")
     if measure.search:
         kinds.append("search")
@@ -72,6 +80,7 @@ def steps_of(measure: Measure) -> list[Step]:
         kinds.append("latency")
     if measure.loads_pps:
         kinds.append("cost")
+    kinds += [kind for kind in EXTRA if kind in measure.extras]
     return [Step(kind, measure) for kind in kinds]
 
 
@@ -83,13 +92,14 @@ SATURATED_PERCENT = 90.0
 class CaseState:
     """Results of earlier steps of a case that later ones need (packets per second)."""
 
-    overload_pps: float | None = None
+    overloads: list[float] = field(default_factory=list)
     overload_limited: bool = False
     pdr_pps: float | None = None
 
-
-class StepSkipped(Exception):
-    """A step has no result for this case; the message is the reason."""
+    @property
+    def overload_pps(self) -> float | None:
+        """The most that came back of all overload trials so far."""
+        return max(self.overloads, default=None)
 
 
 Record = Callable[[Trial], None]
@@ -118,6 +128,17 @@ class StepRunner:
             StepSkipped: the step has no result here.
             DeviceError: a trial could not be run.
         """
+        if step.kind in EXTRA:
+            context = Context(
+                device,
+                round_number,
+                self._seed,
+                self._timing.trial_s,
+                partial(self._recorded, device),
+                state.overload_pps,
+                state.pdr_pps,
+            )
+            return await EXTRA[step.kind].run(context, step.measure)
         work: dict[
             StepKind, Callable[[Measure, Device, CaseState, int], Awaitable[list[Sample]]]
         ] = {
@@ -136,21 +157,29 @@ class StepRunner:
         seconds: float,
         load: float | None,
     ) -> Trial:
-        trial = await device.trial(TrialRequest(round_number, purpose, seconds, load))
+        return await self._recorded(device, TrialRequest(round_number, purpose, seconds, load))
+
+    async def _recorded(self, device: Device, request: TrialRequest) -> Trial:
+        trial = await device.trial(request)
         self._record(trial)
         return trial
 
     async def _overload(
         self, measure: Measure, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
-        trial = await self._trial(device, number, "overload", self._timing.trial_s, None)
-        state.overload_pps = trial.rx_pps
+        count, seconds = CSIT_MRR if measure.overload == "csit" else (1, self._timing.trial_s)
+        trials = [
+            await self._trial(device, number, "overload", seconds, None) for _ in range(count)
+        ]
+        state.overloads += [trial.rx_pps for trial in trials]
+        trial = trials[-1]
         busy = None if trial.approximate else trial.cpu_percent
         idle = busy is not None and busy < SATURATED_PERCENT
         state.overload_limited = trial.generator_limited or idle
         if not measure.overload:
             return []
-        samples = [Sample("mrr", "overload", number, trial.rx_pps, state.overload_limited)]
+        mrr = statistics.fmean(trial.rx_pps for trial in trials)
+        samples = [Sample("mrr", "overload", number, mrr, state.overload_limited)]
         if trial.cycles_per_packet is not None and not trial.approximate:
             cycles = trial.cycles_per_packet
             samples.append(Sample("cycles_per_packet", "overload", number, cycles))
@@ -159,8 +188,11 @@ class StepRunner:
     async def _search(
         self, measure: Measure, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
-        assert measure.search is not None
-        if not state.overload_pps:
+        for _ in range(OVERLOADS - len(state.overloads)):
+            trial = await self._trial(device, number, "overload", self._timing.trial_s, None)
+            state.overloads.append(trial.rx_pps)
+        most = state.overload_pps
+        if not most:
             raise StepSkipped(
                 "no packets came back under overload, so there is no rate to search for"
             )
@@ -168,31 +200,27 @@ class StepRunner:
         async def run(seconds: float, load: float) -> Trial:
             return await self._trial(device, number, "search", seconds, load)
 
-        max_load = min(device.ceiling_pps, HEADROOM * state.overload_pps)
+        goals = goals_of(measure, self._timing)
+        limits = Limits(most, device.ceiling_pps)
         try:
-            found = await search(
-                goal_set(measure.search, self._timing.trial_s),
-                run,
-                min_load=MIN_LOAD_SHARE * max_load,
-                max_load=max_load,
-                limit_s=self._timing.search_limit_s,
-                overhead_s=self._timing.overhead_s,
-            )
+            found = await search_case(goals, run, limits, self._timing.overhead_s)
         except SearchError as error:
             raise StepSkipped(f"search: {error}") from error
+        allowed = {key: goals.goals[key].loss_ratio for key in found}
+        key = max(found, key=lambda key: allowed[key])
+        state.pdr_pps = found[key].pps if found[key].relation != "<" else None
         limited = state.overload_limited
-        state.pdr_pps = found.get("pdr") or found.get("ndr")
-        samples = [
-            Sample(metric, "", number, value, limited and value >= NEAR * state.overload_pps)
-            for metric, value in found.items()
-            if value is not None
-        ]
-        if not samples:
-            raise StepSkipped(
-                f"more than the allowed loss even at {MIN_LOAD_SHARE * max_load:.0f} pps, "
-                f"{100 * MIN_LOAD_SHARE:.0f} % of the highest load tried"
+        return [
+            Sample(
+                key.metric,
+                key.point,
+                number,
+                answer.pps,
+                limited and answer.pps >= NEAR * most,
+                answer.relation,
             )
-        return samples
+            for key, answer in found.items()
+        ]
 
     async def _latency(
         self, measure: Measure, device: Device, state: CaseState, number: int
@@ -200,7 +228,10 @@ class StepRunner:
         if not state.pdr_pps:
             raise StepSkipped("no PDR was found, so there is no fraction of it to load with")
         samples = []
-        for fraction in measure.latency_at:
+        # In another order in each round: the first trial after a pause is not like the others.
+        fractions = list(measure.latency_at)
+        random.Random(self._seed + number).shuffle(fractions)  # noqa: S311
+        for fraction in fractions:
             load = fraction * state.pdr_pps
             trial = await self._trial(device, number, "latency", self._timing.trial_s, load)
             point = f"{100 * fraction:.0f}% pdr"

@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from headrace.results import Case
+from headrace.results.direction import MARKS, judged
 from headrace.results.store import Store
 from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
 from headrace.results.units import digits
@@ -43,6 +44,8 @@ def _metric(row: Row) -> str:
     name = row.metric.removeprefix("latency_")
     if row.point.endswith(" pps"):
         return f"busy at {float(row.point.split()[0]) / 1e3:g} kpps, {unit}"
+    if row.metric in RATE_METRICS and row.metric != "mrr" and row.point:
+        return f"{name.upper()} at {row.point.replace('% loss', ' % loss')}, {unit}"
     if row.point and row.metric not in RATE_METRICS:
         return f"{name} at {row.point.replace('% pdr', ' % PDR')}, {unit}"
     return f"{name.upper()}, {unit}"
@@ -53,7 +56,8 @@ def _cell(row: Row | None) -> str:
         return "–"
     factor = _SCALE.get(row.unit, (1.0, ""))[0]
     summary = row.summary
-    text = digits(factor * summary.median) + ("*" if row.generator_limited else "")
+    bound = {"=": "", ">=": "≥ ", "<": "< "}[row.relation]
+    text = bound + digits(factor * summary.median) + ("*" if row.generator_limited else "")
     if summary.low is not None and summary.high is not None:
         return f"{text} [{digits(factor * summary.low)}..{digits(factor * summary.high)}]"
     if summary.count > 1:
@@ -68,7 +72,7 @@ def _ratio(entry: RatioRow | None) -> str:
     ratio = entry.ratio
     if ratio.low is None or ratio.high is None:
         return digits(ratio.value)
-    mark = {"higher": "▲", "lower": "▼"}.get(ratio.verdict, "≈")
+    mark = MARKS[judged(entry.metric, ratio.verdict)]
     if ratio.high > WIDEST_PRINTED * ratio.low:
         return f"{digits(ratio.value)} {mark}"
     return f"{digits(ratio.value)} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
@@ -148,7 +152,7 @@ def skip_table(store: Store, campaign: int) -> Table | None:
 
 LEGEND = (
     "median [95 % interval], (range) of fewer than 6 rounds; * the switch was not the limit, its "
-    "worker had time left; ▲ higher, ▼ lower, ≈ no difference shown"
+    "worker had time left; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
 )
 
 

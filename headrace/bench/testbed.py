@@ -19,11 +19,14 @@ from pathlib import Path
 import numpy as np
 
 from headrace.bench.core_plan import CorePlan
-from headrace.bench.device import Device, TrialRequest
+from headrace.bench.device import EVENT_AFTER, Device, TrialRequest
 from headrace.bench.errors import DeviceError
+from headrace.bench.events import happen, wait_back
 from headrace.bench.graph import build, streams
 from headrace.bench.node_client import Cycles, NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
+from headrace.bench.noise.probe import Probe
+from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
@@ -44,6 +47,8 @@ LINK_S = 20.0
 SETTLE_S = 0.03
 DRAIN_S = 0.05
 UNSENT_LIMIT = 0.01
+UNCOUNTED = ("search", "burst", "recovery", "event")
+"""Purposes whose trials are too many, too close to each other or too disturbed to read cycles."""
 
 
 @dataclass
@@ -56,6 +61,20 @@ class Stand:
     rx_port: str = ""
     deployed: str = ""
     workers: list[Path] = field(default_factory=list)
+    cores: list[int] = field(default_factory=list)
+
+
+def generator_health(result: TrialResult) -> dict[str, float | int | None]:
+    """How well the generator kept its times: without that, loss and latency may be its own."""
+    late, workers = result.generator.timing_error_ns, result.generator.workers
+    shares = [each.on_core_share for each in workers if each.on_core_share is not None]
+    return {
+        "on_core_share": min(shares, default=None),
+        "preemptions": sum(each.preemptions for each in workers),
+        "late_p50_ns": late.p50 if late else None,
+        "late_p99_ns": late.p99 if late else None,
+        "late_max_ns": late.max if late else None,
+    }
 
 
 def trial_of(
@@ -100,6 +119,7 @@ def trial_of(
             "reordered": result.reordered,
             "misdelivered": result.misdelivered,
             "generator_busy": result.generator.busy_share,
+            "generator": generator_health(result),
             "streams": [
                 {"name": stream.name, "sent": stream.sent, "received": stream.received}
                 for stream in result.streams
@@ -136,17 +156,25 @@ class AttachedDevice:
         """Runs one trial; reads cycles around it unless it is one of many of a search.
 
         A trial has no warm-up: all busy cycles between the two readings are for its packets, so
-        they can be divided by its sending time.
+        they can be divided by its sending time. An event happens beside the sending; after a
+        reset the switch counts from zero, so nothing is read around one.
         """
-        counted = request.purpose != "search"
+        counted = request.purpose not in UNCOUNTED
         client = self._stand.node.client
         before = await client.switch_cycles() if counted else None
         vnf_before = await self._vnf_busy() if counted else None
         waited_before = waited_ns(self._stand.workers) or 0
         started = time.time()
         try:
-            result = await self._traffic.trial(
-                request.duration_s, request.load_pps, drain_s=DRAIN_S, yield_core=self._share_core
+            result, _ = await asyncio.gather(
+                self._traffic.trial(
+                    request.duration_s,
+                    request.load_pps,
+                    drain_s=DRAIN_S if request.drain_s is None else request.drain_s,
+                    yield_core=self._share_core,
+                    late_bound_us=request.late_bound_us,
+                ),
+                self._event(request),
             )
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
@@ -157,6 +185,18 @@ class AttachedDevice:
         if vnf_after is not None and vnf_before is not None:
             spent = vnf_after - vnf_before
         return trial_of(request, result, started, cycles, spent, waited)
+
+    async def _event(self, request: TrialRequest) -> None:
+        """What the request wants to happen to the switch, at its time."""
+        if request.event is None:
+            return
+        await asyncio.sleep(EVENT_AFTER * request.duration_s)
+        node = self._stand.node
+        await happen(request.event, node.client, node.rundir, self.case, GRAPH)
+        if request.event == "reset":
+            await wait_back(node.client)
+            raise_owned(node.rundir)
+            self._stand.workers = worker_threads(node.rundir, self._stand.cores)
 
 
 class Testbed:
@@ -180,6 +220,7 @@ class Testbed:
         self._running: Stand | None = None
         self._configured: Case | None = None
         self._vdevs = 0
+        self._watch = Watch(None, [])
         self.calibration: Calibration | None = None
         self.information: dict[str, dict[str, object]] = {}
 
@@ -206,8 +247,10 @@ class Testbed:
             self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
+        measured = {*self._plan.switch, *self._plan.generator, *self._plan.vnf}
+        self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
-            stand = Stand(subject, NodeProcess(subject, self._plan))
+            stand = Stand(subject, NodeProcess(subject, self._plan), cores=self._plan.switch)
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
@@ -299,7 +342,8 @@ class Testbed:
         # yield costs a time slice whenever another thread is runnable: used only if VNFs poll on
         # this core.
         shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
-        return AttachedDevice(case, stand, self._traffic, self.ceiling(case.size), shared)
+        ceiling = self.ceiling(case.size)
+        return QuietDevice(AttachedDevice(case, stand, self._traffic, ceiling, shared), self._watch)
 
     def ceiling(self, size: str) -> float:
         """The generator's own ceiling at a frame size, between the sizes that were calibrated."""
@@ -323,6 +367,7 @@ class Testbed:
 
     async def down(self) -> None:
         """Stops everything, in any state."""
+        self._watch.close()
         if self._traffic is not None:
             await self._traffic.close()
             self._traffic = None

@@ -16,7 +16,6 @@ from rich.table import Table
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
 from headrace.results.store import Store, StoreError
-from headrace.results.units import quantity
 
 RESULTS = Path("results/headrace.sqlite")
 INTERRUPTED = 130
@@ -46,32 +45,6 @@ def _list(folder: Path) -> Table:
             str(len(scenario.cases())),
             subjects,
             ", ".join(scenario.papers),
-        )
-    return table
-
-
-def _compare_table(store: Store, old: int, new: int) -> Table:
-    from headrace.bench.compare import compare
-
-    table = Table(title=f"campaign {new} / campaign {old}")
-    for name in ("scenario", "case", "metric"):
-        table.add_column(name, overflow="fold")
-    for name in ("old", "new", "ratio", "interval"):
-        table.add_column(name, justify="right", no_wrap=True)
-    table.add_column("verdict")
-    for change in compare(store, old, new):
-        ratio = change.ratio
-        unit = "pps" if change.metric in {"ndr", "pdr", "mrr"} else "ns"
-        unit = unit if not change.metric.startswith(("cpu", "cycles", "loss")) else "%"
-        table.add_row(
-            change.case.scenario,
-            change.case.name,
-            f"{change.metric} {change.point}".strip(),
-            quantity(change.old, unit),
-            quantity(change.new, unit),
-            f"{ratio.value:.2f}",
-            "" if ratio.low is None else f"{ratio.low:.2f} .. {ratio.high:.2f}",
-            ratio.verdict,
         )
     return table
 
@@ -129,15 +102,77 @@ def register(app: typer.Typer) -> None:
             console.print("interrupted; the results so far are stored, nothing is left running")
             raise typer.Exit(INTERRUPTED) from error
 
+    @group.command("same-build")
+    def same_build_command(
+        names: Annotated[
+            list[str] | None, typer.Argument(help="Scenarios (names or files); all by default.")
+        ] = None,
+        minutes: Annotated[float, typer.Option(help="Time budget after set-up.")] = DEFAULT_MINUTES,
+        rounds: Annotated[int, typer.Option(help="At most that many rounds.", min=3)] = 1000,
+        seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
+        quick: Annotated[bool, typer.Option(help="No searches, fewer loads.")] = False,
+        simulate: Annotated[bool, typer.Option(help="Simulated devices; no nodes.")] = False,
+        results: ResultsOption = RESULTS,
+        folder: FolderOption = SCENARIOS,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Measure one build twice, in turn (A/A); exit 1 if more than 5 % of the rows differ."""
+        from headrace.bench.compare_table import LEGEND, json_row, table_of
+        from headrace.bench.console import ConsoleProgress, make_console
+        from headrace.bench.rows import row
+        from headrace.bench.same_build import GOAL_SHARE
+        from headrace.bench.scenario import find
+        from headrace.bench.session import Options, measure_twice
+
+        options = Options(minutes, quick, rounds, seed, simulate)
+        console = make_console(as_json)
+        try:
+            scenarios = find(names or [], folder)
+            with Store(results) as store, ConsoleProgress(console) as progress:
+                found = asyncio.run(measure_twice(scenarios, store, options, progress))
+        except (ScenarioError, StoreError, DeviceError) as error:
+            raise fail(error) from error
+        except (KeyboardInterrupt, asyncio.CancelledError) as error:
+            console.print("interrupted; the results so far are stored, nothing is left running")
+            raise typer.Exit(INTERRUPTED) from error
+        if as_json:
+            share = row(
+                "rows that differ between two campaigns of one build",
+                [100 * found.share],
+                "%",
+                goal=100 * GOAL_SHARE,
+                better="lower",
+                note=f"{len(found.changes)} rows, {found.rounds} rounds each",
+            )
+            share.met = found.met
+            rows = [share.model_dump(), *(json_row(change) for change in found.changes)]
+            manifest = {"first": found.first, "second": found.second, "results": str(results)}
+            print(json.dumps({"rows": rows, "manifest": manifest}))
+        else:
+            console.print(table_of(found.changes, found.first, found.second))
+            console.print(LEGEND, highlight=False, markup=False)
+            console.print(
+                f"{100 * found.share:.1f} % of {len(found.changes)} rows differ after "
+                f"{found.rounds} rounds each (goal: at most {100 * GOAL_SHARE:.0f} %)",
+                highlight=False,
+            )
+        if not found.met:
+            raise typer.Exit(1)
+
     @group.command("compare")
     def compare_command(
         old: Annotated[int, typer.Argument(help="Number of the earlier campaign.")],
         new: Annotated[int, typer.Argument(help="Number of the later campaign.")],
+        reference: Annotated[
+            str, typer.Option(help="The switch whose build is the same in both campaigns.")
+        ] = "ovs-dpdk",
         results: ResultsOption = RESULTS,
         as_json: JsonOption = False,
     ) -> None:
-        """Show for each metric of both campaigns whether they differ."""
+        """Show for each metric of both campaigns whether they differ; exit 1 if one got worse."""
         from headrace.bench.compare import compare
+        from headrace.bench.compare_table import LEGEND, json_row, table_of
+        from headrace.bench.console import make_console
 
         try:
             if not results.exists():
@@ -145,25 +180,27 @@ def register(app: typer.Typer) -> None:
             with Store(results) as store:
                 for number in (old, new):
                     store.campaign(number)
-                if as_json:
-                    rows = [
-                        {
-                            "name": f"{change.case.scenario}/{change.case.name} {change.metric}"
-                            + (f" at {change.point}" if change.point else ""),
-                            "value": change.ratio.value,
-                            "unit": "ratio",
-                            "goal": None,
-                            "met": None,
-                            "samples": change.ratio.pairs,
-                            "low": change.ratio.low,
-                            "high": change.ratio.high,
-                            "verdict": change.ratio.verdict,
-                        }
-                        for change in compare(store, old, new)
-                    ]
-                    manifest = {"old": old, "new": new, "results": str(results)}
-                    print(json.dumps({"rows": rows, "manifest": manifest}))
-                    return
-                Console().print(_compare_table(store, old, new))
+                changes = compare(store, old, new, reference)
         except StoreError as error:
             raise fail(error) from error
+        worse = [change for change in changes if change.regression]
+        if as_json:
+            manifest = {"old": old, "new": new, "results": str(results), "reference": reference}
+            print(json.dumps({"rows": [json_row(one) for one in changes], "manifest": manifest}))
+        else:
+            console = make_console()
+            console.print(table_of(changes, old, new))
+            console.print(LEGEND, highlight=False, markup=False)
+            refused = sum(change.how == "refused" for change in changes)
+            if refused:
+                console.print(
+                    f"{refused} of {len(changes)} rows have no {reference} on the same graph and "
+                    "ports beside them: what a slow phase of the machine did there can't be told "
+                    "from a change, so they are not determined",
+                    highlight=False,
+                    markup=False,
+                )
+            for change in worse:
+                console.print(f"worse: {change.name}", highlight=False, markup=False)
+        if worse:
+            raise typer.Exit(1)

@@ -75,7 +75,9 @@ def model_of(store: Store, campaign: int) -> CampaignModel:
         assert cost is not None and cycles is not None
         for key in keys:
             side = model.disturbed if trial.disturbed else model.points
-            side.setdefault(key, []).append(Point(trial.tx_pps, case.vnfs, cost))
+            side.setdefault(key, []).append(
+                Point(trial.tx_pps, case.vnfs, cost, trial.intended_pps or 0.0)
+            )
         cycle_points.setdefault(case.subject, []).append(
             CyclePoint(float(case.size), case.traversals, cycles)
         )

@@ -3,8 +3,8 @@
 
 The noise of a shared machine is a factor, so it is additive on log C and ordinary least squares is
 the right estimator there. Errors are given in three forms: standard errors of the coefficients, R²,
-and the error of predictions for points that the fit has not seen (`cv_error`), left out by
-operating point, not by trial: otherwise repeats of one point would be predicted from each other.
+and the error of predictions for points that the fit has not seen (`cv_error`). All trials of one
+intended load are left out together: otherwise repeats of a load would be predicted from each other.
 """
 
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from headrace.model.cost import server_cost
-from headrace.model.least_squares import FitError, least_squares, solve
+from headrace.model.least_squares import FitError, held_out, least_squares
 from headrace.results import Fit, Placement
 
 _PARAMETERS = 3
@@ -24,11 +24,21 @@ _NEEDED = "the fit needs at least two loads and two chain lengths"
 
 @dataclass(frozen=True)
 class Point:
-    """One measured cost: packet rate into the server, number of VNFs, share of a core."""
+    """One measured cost: packet rate into the server, number of VNFs, share of a core.
+
+    `intended_pps` is the load that was asked for, 0 where only the rate is known: trials of one
+    intended load are repeats, whatever rates they reached.
+    """
 
     pps: float
     length: int
     cpu_percent: float
+    intended_pps: float = 0.0
+
+    @property
+    def load(self) -> float:
+        """What repeats of this point have in common."""
+        return self.intended_pps or self.pps
 
 
 @dataclass(frozen=True)
@@ -52,19 +62,11 @@ def _rows(points: Sequence[Point]) -> tuple[NDArray[np.float64], NDArray[np.floa
 
 
 def _cross_validated(points: Sequence[Point]) -> float:
-    """Median relative error of predictions for operating points left out of the fit (nan: none)."""
-    errors: list[float] = []
-    for held in sorted({(point.pps, point.length) for point in points}):
-        rest = [point for point in points if (point.pps, point.length) != held]
-        try:
-            alpha, beta, gamma = solve(*_rows(rest), _NEEDED)
-        except (FitError, np.linalg.LinAlgError):
-            continue
-        for point in points:
-            if (point.pps, point.length) == held:
-                log_cost = alpha * np.log(point.pps) + beta * np.log(point.length) + gamma
-                errors.append(abs(float(np.exp(log_cost)) / point.cpu_percent - 1.0))
-    return float(np.median(errors)) if errors else float("nan")
+    """Median relative error of predictions for loads left out of the fit (nan: none)."""
+    predicted, actual = held_out(*_rows(points), [point.load for point in points], _NEEDED)
+    if not len(predicted):
+        return float("nan")
+    return float(np.median(np.abs(np.exp(predicted - actual) - 1.0)))
 
 
 def fit(switch: str, placement: Placement, packet_bytes: int, points: Sequence[Point]) -> Fit:
@@ -98,6 +100,8 @@ def fit(switch: str, placement: Placement, packet_bytes: int, points: Sequence[P
 
 def predict(fitted: Fit, pps: float, length: int, measured: Sequence[Point] = ()) -> Prediction:
     """Predicts one server's cost with a 95 % prediction interval (Student's t).
+
+    The interval is computed from the stored fit as statsmodels computes that of a new observation.
 
     `measured` determines whether the demand is outside the measured range (`extrapolated`).
     """

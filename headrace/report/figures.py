@@ -74,7 +74,7 @@ def throughput_by_size(view: View) -> str | None:
                 xerr=[[middle - low], [high - middle]],
                 color=style.colour(row.case.subject),
                 marker=style.marker(row.case.subject),
-                fillstyle=fills[row.metric],
+                fillstyle=fills[row.kind],
                 capsize=3,
                 linestyle="none",
             )
@@ -84,7 +84,7 @@ def throughput_by_size(view: View) -> str | None:
                 label=subject,
             )  # fmt: skip
         for metric, text in (("mrr", "overload"), ("pdr", "PDR"), ("ndr", "NDR")):
-            if any(row.metric == metric for row in rows):
+            if any(row.kind == metric for row in rows):
                 axes.plot([], [], color=style.INK, marker="o", ls="none", fillstyle=fills[metric],
                           label=text)  # fmt: skip
         axes.set_xscale("log")
@@ -110,7 +110,7 @@ def _panels(view: View, purposes: set[str]) -> list[tuple[str, dict[Case, list[T
 
 def loss_by_load(view: View) -> str | None:
     """Share of frames lost over the offered load, one dot for each trial, one panel a size."""
-    panels = _panels(view, {"search", "overload", "latency"})
+    panels = _panels(view, {"search", "overload", "latency", "loss"})
     if not panels:
         return None
     with style.figure(9.2, 3.1, columns=len(panels), sharey=True, squeeze=False) as (made, grid):
@@ -194,10 +194,10 @@ def multi_vnf(view: View) -> str | None:
     if not rows:
         return None
     panels = [("pdr", "at most 0.5 % lost (PDR)"), ("mrr", "under overload")]
-    shown = [(m, title) for m, title in panels if any(row.metric == m for row in rows)]
+    shown = [(m, title) for m, title in panels if any(row.kind == m for row in rows)]
     with style.figure(9.2, 3.3, columns=len(shown), sharey=True, squeeze=False) as (made, grid):
         for axes, (metric, title) in zip(grid[0], shown, strict=True):
-            for subject, found in _grouped(r for r in rows if r.metric == metric).items():
+            for subject, found in _grouped(r for r in rows if r.kind == metric).items():
                 found.sort(key=lambda row: row.case.vnfs)
                 _line(axes, [row.case.vnfs for row in found], found, subject)
             axes.set_title(title)

@@ -2,7 +2,8 @@
 """The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
 from headrace.report.view import View
-from headrace.results.summary import RatioRow
+from headrace.results.statistics import NOT_DETERMINED
+from headrace.results.summary import RatioRow, kind_of
 from headrace.results.units import nanoseconds, rate
 
 
@@ -14,11 +15,11 @@ def _span(entry: RatioRow) -> str:
 def _times(entry: RatioRow) -> str:
     verdict = entry.ratio.verdict
     value = f"{entry.ratio.value:.2f} times"
-    if verdict == "too few samples":
+    if entry.ratio.low is None:
         times = "one round" if entry.ratio.pairs == 1 else f"{entry.ratio.pairs} rounds"
         return f"{value} (in {times}, too few to conclude)"
-    if verdict == "no difference shown":
-        return f"{value}, which is no difference shown ({_span(entry)})"
+    if verdict == NOT_DETERMINED:
+        return f"{value}, so which is faster is not determined ({_span(entry)})"
     return f"{value} ({_span(entry)})"
 
 
@@ -27,7 +28,7 @@ def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow 
         for entry in view.ratios:
             case = entry.ours
             if (
-                entry.metric == metric
+                kind_of(entry.metric) == metric
                 and case.shape == "p2p"
                 and bool(case.prefixes) == shape_prefixes
                 and (size is None or case.size == size)
@@ -46,8 +47,8 @@ def findings(view: View) -> list[str]:
         rows = [r for r in view.port_to_port("pdr", "mrr") if r.case.subject == subject]
         rows = [row for row in rows if row.case.size == "64"]
         if rows:
-            row = next((r for r in rows if r.metric == "pdr"), rows[0])
-            how = "" if row.metric == "pdr" else " under overload"
+            row = next((r for r in rows if r.kind == "pdr"), rows[0])
+            how = "" if row.kind == "pdr" else " under overload"
             carried.append(f"{subject} {rate(row.summary.median)}{how}")
     if carried:
         said.append(f"Port to port, 64 B, at most 0.5 % lost: {', '.join(carried)}.")

@@ -38,8 +38,8 @@ class View:
     trials: dict[Case, list[Trial]] = field(default_factory=dict)
 
     def select(self, *metrics: str) -> list[Row]:
-        """Rows of some metrics."""
-        return [row for row in self.rows if row.metric in metrics]
+        """Rows of some metrics; `pdr` stands for `pdr-quick`, too."""
+        return [row for row in self.rows if row.kind in metrics]
 
     def port_to_port(self, *metrics: str) -> list[Row]:
         """Rows of cases without VNFs and with one rule."""

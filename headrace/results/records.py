@@ -15,14 +15,20 @@ from typing import Any, Literal
 
 Shape = Literal["p2p", "parallel", "chain"]
 Placement = Literal["none", "gather", "distribute"]
-Purpose = Literal["warmup", "search", "overload", "latency", "cost"]
+Purpose = Literal[
+    "warmup", "search", "overload", "latency", "cost", "loss", "burst", "soak", "recovery", "event"
+]
+Relation = Literal["=", ">=", "<"]
+"""Whether a value is that, at least that, or an upper bound that was not reached."""
 
 DISTURBED = 0.10
-"""A trial is disturbed if its worker was kept from its core for more than this share of it."""
+"""A trial is disturbed if other programs took more than this share of what it measures."""
 
 UNITS: dict[str, str] = {
     "ndr": "pps",
     "pdr": "pps",
+    "ndr-quick": "pps",
+    "pdr-quick": "pps",
     "mrr": "pps",
     "throughput": "bit/s",
     "cpu_percent": "% of a core",
@@ -35,6 +41,10 @@ UNITS: dict[str, str] = {
     "latency_p99_9": "ns",
     "latency_min": "ns",
     "pdv": "ns",
+    "burst_frames": "frames",
+    "buffer_time": "ns",
+    "recovery_time": "ns",
+    "outage_time": "ns",
 }
 """Unit of each metric. Rates are packets per second summed over all streams, one direction."""
 
@@ -170,9 +180,32 @@ class Trial:
         return self.waited_cycles / (self.tsc_hz * self.duration_s)
 
     @property
+    def stolen_share(self) -> float:
+        """Share of the seconds of sending that the hypervisor took from the measured cores."""
+        stolen = (self.detail.get("noise") or {}).get("stolen_s") or 0.0
+        return min(1.0, stolen / self.duration_s) if self.duration_s > 0 else 0.0
+
+    @property
+    def disturbance(self) -> float:
+        """Time taken from the worker as a share of what the trial measures.
+
+        A cost is the busy share: a tenth of a trial spent waiting spoils a busy share of 8 %
+        wholly, and one of 100 % by a tenth. A rate, a loss or a latency is of the whole time; for
+        them the generator's time off its core counts, too.
+        """
+        waited = self.waited_share + self.stolen_share
+        if self.purpose == "cost":
+            busy = (self.cpu_percent or 100.0) / 100.0
+            return waited / max(busy, 1e-3)
+        health = self.detail.get("generator") or {}
+        on_core = health.get("on_core_share")
+        away = 0.0 if on_core is None else 1.0 - on_core
+        return max(waited, away)
+
+    @property
     def disturbed(self) -> bool:
-        """Whether other programs used so much of the worker's core that its cost is unreliable."""
-        return self.waited_share > DISTURBED
+        """Whether other programs took so much time that what it measures is unreliable."""
+        return self.disturbance > DISTURBED
 
 
 @dataclass(frozen=True)
@@ -180,6 +213,7 @@ class Sample:
     """One value of one metric, drawn in one round.
 
     `point` says where on the load axis it was taken ("" for a search): "50% pdr", "200000 pps".
+    `relation` is `>=` or `<` where a search ended at a bound: the value is that bound.
     """
 
     metric: str
@@ -187,6 +221,7 @@ class Sample:
     round: int
     value: float
     generator_limited: bool = False
+    relation: Relation = "="
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,8 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.results.records import UNITS, Case
+from headrace.results.censored import relation_of_median
+from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import Ratio, Summary, ratio_of_pairs, summarise
 from headrace.results.store import Store
 
@@ -27,12 +28,18 @@ class Row:
     summary: Summary
     samples: tuple[float, ...]
     generator_limited: bool
+    relation: Relation = "="
 
     @property
     def name(self) -> str:
         """`scenario/case metric@point`."""
         at = f" at {self.point}" if self.point else ""
         return f"{self.case.scenario}/{self.case.name} {self.metric}{at}"
+
+    @property
+    def kind(self) -> str:
+        """The metric whatever the length of its trials: `ndr` for `ndr-quick`."""
+        return kind_of(self.metric)
 
     @property
     def unit(self) -> str:
@@ -61,18 +68,23 @@ class RatioRow:
         )
 
 
+def kind_of(metric: str) -> str:
+    """A metric whatever the length of its trials: `ndr` for `ndr-quick`."""
+    return metric.removesuffix("-quick")
+
+
 def rows_of(store: Store, campaign: int) -> list[Row]:
     """Every metric of every case, in the order of measuring."""
     rows = []
     for case_id, case in store.cases(campaign).items():
-        grouped: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+        grouped: dict[tuple[str, str], list[Sample]] = defaultdict(list)
         for sample in store.samples(case_id):
-            key = (sample.metric, sample.point)
-            grouped[key].append((sample.value, sample.generator_limited))
-        for (metric, point), values in grouped.items():
-            numbers = tuple(value for value, _ in values)
-            limited = any(flag for _, flag in values)
-            rows.append(Row(case, metric, point, summarise(numbers), numbers, limited))
+            grouped[(sample.metric, sample.point)].append(sample)
+        for (metric, point), samples in grouped.items():
+            numbers = tuple(sample.value for sample in samples)
+            limited = any(sample.generator_limited for sample in samples)
+            relation = relation_of_median([(s.value, s.relation) for s in samples])
+            rows.append(Row(case, metric, point, summarise(numbers), numbers, limited, relation))
     return rows
 
 
@@ -115,7 +127,7 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
     return found
 
 
-RATE_METRICS = ("ndr", "pdr", "mrr")
+RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")
 
 
 def json_rows(store: Store, campaign: int) -> dict[str, Any]:
@@ -135,6 +147,7 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
             "high": row.summary.high,
             "method": row.summary.method,
             "generator_limited": row.generator_limited,
+            "relation": row.relation,
         }
         for row in rows_of(store, campaign)
     ]

@@ -6,7 +6,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.results.statistics import ratio_of_groups, ratio_of_pairs, summarise
+from headrace.results.censored import relation_of_median, relation_of_ratio
+from headrace.results.statistics import (
+    Ratio,
+    proven,
+    ratio_of_groups,
+    ratio_of_pairs,
+    student_interval,
+    summarise,
+)
 
 values = st.lists(st.floats(1e-3, 1e9), min_size=1, max_size=20)
 
@@ -45,15 +53,83 @@ def test_pairs_see_through_a_slow_phase_that_groups_do_not() -> None:
     theirs = [10 * phase * wobble for phase, wobble in zip(phases, [1, 1.01, 0.99, 1, 1.02])]  # noqa: B905
     paired, grouped = ratio_of_pairs(ours, theirs), ratio_of_groups(ours, theirs)
     assert paired.verdict == "higher" and paired.value == pytest.approx(1.2, rel=0.02)
-    assert grouped.verdict == "no difference shown"
+    assert grouped.verdict == "not determined"
     assert ratio_of_pairs(theirs, ours).verdict == "lower"
 
 
 def test_few_samples_conclude_nothing() -> None:
-    assert ratio_of_pairs([10, 11], [1, 1]).verdict == "too few samples"
-    assert ratio_of_groups([10, 11], [1, 1, 1]).verdict == "too few samples"
+    assert ratio_of_pairs([10, 11], [1, 1]).verdict == "not determined"
+    assert ratio_of_groups([10, 11], [1, 1, 1]).verdict == "not determined"
     assert ratio_of_groups([10, 10, 10], [1, 1, 1]).verdict == "higher"
     with pytest.raises(ValueError, match="as many"):
         ratio_of_pairs([1, 2], [1])
     with pytest.raises(ValueError, match="positive"):
         ratio_of_groups([0], [1])
+
+
+def test_a_ratio_and_its_interval_are_of_one_estimator() -> None:
+    """The geometric mean is in the middle of its interval, as factors; a median was not."""
+    ours, theirs = [10.0, 10.0, 10.0, 10.0, 40.0], [10.0] * 5
+    found = ratio_of_pairs(ours, theirs)
+    assert found.low is not None and found.high is not None
+    assert found.value == pytest.approx(4 ** (1 / 5))
+    assert found.value**2 == pytest.approx(found.low * found.high)
+    groups = ratio_of_groups(ours, [9.0, 10.0, 11.0])
+    assert groups.low is not None and groups.high is not None
+    assert groups.value**2 == pytest.approx(groups.low * groups.high)
+
+
+def test_the_interval_of_a_ratio_covers_it_as_often_as_it_says() -> None:
+    generator = np.random.default_rng(3)
+    covered = 0
+    for _ in range(1000):
+        pairs = np.exp(generator.normal(math.log(1.3), 0.1, 5))
+        found = ratio_of_pairs(pairs.tolist(), [1.0] * 5)
+        assert found.low is not None and found.high is not None
+        covered += found.low <= 1.3 <= found.high
+    assert 0.93 <= covered / 1000 <= 0.97
+
+
+def test_equal_values_need_no_variance() -> None:
+    for found in (ratio_of_pairs([2.0] * 4, [1.0] * 4), ratio_of_groups([2.0] * 3, [1.0] * 3)):
+        assert found.value == found.low == found.high == pytest.approx(2)
+        assert found.verdict == "higher" and found.p == 0.0
+    assert ratio_of_pairs([2.0] * 4, [2.0] * 4).verdict == "same"
+    assert student_interval([7.0, 7.0]) == (7.0, 7.0)
+
+
+def test_the_same_is_said_only_of_narrow_intervals() -> None:
+    assert Ratio(1.0, 0.96, 1.04, 5, "").verdict == "same"
+    assert Ratio(1.0, 0.9, 1.1, 5, "").verdict == "not determined"
+    assert Ratio(1.0, 0.9, 1.1, 5, "").width == pytest.approx(0.1055, abs=1e-3)
+
+
+def test_many_rows_without_a_difference_show_hardly_any() -> None:
+    """Single tests call 5 % different; the adjusted ones hardly ever a single row."""
+    generator = np.random.default_rng(9)
+    alone = adjusted = 0
+    for _ in range(50):
+        found = [
+            ratio_of_pairs(*np.exp(generator.normal(0, 0.1, (2, 6))).tolist()) for _ in range(60)
+        ]
+        alone += sum(one.verdict in ("higher", "lower") for one in found)
+        adjusted += sum(proven([one.p for one in found]))
+    assert 0.03 < alone / 3000 < 0.07
+    assert adjusted / 3000 < 0.005
+
+
+def test_adjusted_tests_still_find_a_difference_and_skip_what_has_none() -> None:
+    real = ratio_of_pairs([1.30, 1.31, 1.29, 1.32, 1.30, 1.28], [1.0] * 6).p
+    assert proven([real, 0.2, None, 0.6, 0.9]) == [True, False, False, False, False]
+    assert proven([None, None]) == [False, False]
+
+
+def test_bounds_keep_their_rank_in_a_median() -> None:
+    assert relation_of_median([(5, "="), (6, "="), (1, "<")]) == "="
+    assert relation_of_median([(5, "="), (1, "<"), (1, "<")]) == "<"
+    # A bound from below at 4 stands above the values that were reached.
+    assert relation_of_median([(5, "="), (4, ">="), (4, ">=")]) == ">="
+    assert relation_of_median([(5, "<"), (4, ">=")]) == "<"
+    assert relation_of_ratio(">=", "=") == relation_of_ratio("=", "<") == ">="
+    assert relation_of_ratio("<", "=") == relation_of_ratio("=", ">=") == "<"
+    assert relation_of_ratio(">=", ">=") is None and relation_of_ratio("=", "=") == "="

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from statsmodels.regression.linear_model import OLS
 
 from headrace.model.cost import server_cost
 from headrace.model.cycles import CyclePoint, fit_cycles
@@ -96,3 +98,34 @@ def test_cycles_per_packet_gives_back_its_coefficients() -> None:
     assert found.per_hop == pytest.approx(90)
     with pytest.raises(FitError, match="two numbers of hops"):
         fit_cycles("s", [point for point in measured if point.hops == 1] * 2)
+
+
+def test_repeats_of_a_load_are_not_predicted_from_each_other() -> None:
+    """Each load has an error of its own that all its repeats share; rates differ a little."""
+    generator = np.random.default_rng(4)
+    shift = dict(zip(LOADS, (0.0, 0.3, -0.3, 0.0), strict=True))
+    repeated = [
+        Point(
+            load * (1 + 1e-4 * float(generator.standard_normal())),
+            length,
+            math.exp(0.5 * math.log(load) + 0.6 * math.log(length) + shift[load]),
+            intended_pps=load,
+        )
+        for load in LOADS
+        for length in (1, 2, 3)
+        for _ in range(5)
+    ]
+    apart = [replace(point, intended_pps=0.0) for point in repeated]
+    together = fit("s", "gather", 100, repeated).cv_error
+    assert together > 1.3 * fit("s", "gather", 100, apart).cv_error
+    assert together > 0.25
+
+
+def test_the_prediction_interval_is_that_of_statsmodels() -> None:
+    measured = points(0.5, 0.6, 1.0, noise=0.1)
+    guess = predict(fit("s", "gather", 100, measured), 150e3, 2)
+    design = np.array([[math.log(p.pps), math.log(p.length), 1.0] for p in measured])
+    fitted = OLS(np.log([p.cpu_percent for p in measured]), design).fit()
+    frame = fitted.get_prediction(np.array([[math.log(150e3), math.log(2), 1.0]])).summary_frame()
+    assert guess.low == pytest.approx(math.exp(frame["obs_ci_lower"][0]))
+    assert guess.high == pytest.approx(math.exp(frame["obs_ci_upper"][0]))

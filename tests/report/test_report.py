@@ -105,7 +105,7 @@ def test_findings_say_what_the_rows_say(view: View) -> None:
     assert match is not None
     ratio = next(
         entry.ratio.value for entry in view.ratios
-        if entry.metric == "pdr" and entry.ours.size == "64" and entry.ours.shape == "p2p"
+        if entry.metric == "pdr-quick" and entry.ours.size == "64" and entry.ours.shape == "p2p"
     )  # fmt: skip
     assert float(match[1]) == pytest.approx(ratio, abs=0.006)
     assert "1 cases could not" in said
