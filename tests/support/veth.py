@@ -69,6 +69,10 @@ class RawPort:
         """Closes the socket."""
         self._socket.close()
 
+    def fileno(self) -> int:
+        """For select()."""
+        return self._socket.fileno()
+
     def send(self, frame: bytes) -> None:
         """Sends one frame."""
         self._socket.send(frame)

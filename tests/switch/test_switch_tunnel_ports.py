@@ -331,8 +331,8 @@ def test_routes_and_neighbors_of_the_kernel(switch: Switch, bridges: tuple[str, 
         ip("link", "set", UNDER, "up")
         first, second = ("198.18.71.2", "02:00:00:00:71:02"), ("198.18.71.3", "02:00:00:00:71:03")
         for gateway, lladdr in (first, second):
-            words = ("lladdr", lladdr, "dev", UNDER, "nud", "permanent")
-            ip("neigh", "replace", gateway, *words)
+            by = ("lladdr", lladdr, "dev", UNDER, "nud", "permanent")
+            ip("neigh", "replace", gateway, *by)
         add_tunnel(switch, "vxlan", "remote_ip=198.19.71.9", "key=7")
 
         def carried_to(lladdr: str, source: str) -> None:
@@ -344,6 +344,7 @@ def test_routes_and_neighbors_of_the_kernel(switch: Switch, bridges: tuple[str, 
                     for each in sent
                 )
 
+            assert switch.process is not None
             switch.process.wait_until(seen)
 
         for gateway, lladdr in (first, second):

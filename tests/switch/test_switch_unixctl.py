@@ -221,11 +221,47 @@ def test_tells_what_workers_do(switch: Switch) -> None:
     queues = said(switch, "dpif-netdev/pmd-rxq-show", "-pmd", core[1])
     assert re.search(rf"^  port: {bridge}p\s+queue-id:  0 \(enabled\)", queues, re.M), queues
     assert "  isolated : false\n" in queues
+    assert re.search(r"^  overhead: +\d+ %$", queues, re.M), queues
     assert "an existing datapath" in refused(switch, "dpif-netdev/pmd-rxq-show", "other")
     coverage = said(switch, "coverage/show")
     assert re.search(r"^drop_no-output +total: \d+$", coverage, re.M) or "never hit" in coverage
     assert re.fullmatch(r"\d+ events never hit", coverage.splitlines()[-1])
     assert said(switch, "coverage/read-counter", "drop_meter") == "0\n"
+
+
+def test_usage_and_packets_of_queues(switch: Switch) -> None:
+    """Usage adds up to what the worker was busy; packets are those that went through."""
+    bridge = unique_bridge()
+    source, idle, sink = (f"{bridge}{end}" for end in ("s", "i", "k"))
+    devices = {source: "net_null0,size=64", idle: "net_null1,no-rx=1", sink: "net_null2,no-rx=1"}
+    switch.vsctl("add-br", bridge)
+    switch.ofctl("del-flows", bridge)
+    for number, (name, device) in enumerate(devices.items(), 1):
+        switch.vsctl(
+            *("add-port", bridge, name, "--", "set", "Interface", name, "type=dpdk"),
+            *(f"ofport_request={number}", f"options:dpdk-devargs={device}"),
+        )
+    switch.ofctl("add-flow", bridge, "in_port=1,actions=output:3")
+
+    def usage(name: str) -> int:
+        shown = said(switch, "dpif-netdev/pmd-rxq-show")
+        found = re.search(rf"^  port: {name} .*pmd usage: +(\d+) %", shown, re.M)
+        assert found is not None, shown
+        return int(found[1])
+
+    assert switch.process is not None
+    switch.process.wait_until(lambda: usage(source) > 0)
+    assert usage(idle) == 0
+    shown = said(switch, "dpif-netdev/pmd-rxq-show")
+    assert shown.startswith("Displaying last 60 seconds pmd usage %\npmd thread "), shown
+    assert 0 < sum(int(each) for each in re.findall(r"pmd usage: +(\d+) %", shown)) <= 101
+    switch.ofctl("mod-port", bridge, "1", "no-receive")
+    switch.vsctl("del-port", bridge, source)  # its last packets are counted now
+    received = re.search(r"packets received: (\d+)", said(switch, "dpif-netdev/pmd-stats-show"))
+    sent = re.search(r"tx pkts=(\d+)", switch.ofctl("dump-ports", bridge, "3"))
+    (lsi,) = [each for each in switch.call("drops")["lsis"] if each["name"] == bridge]
+    assert received is not None and sent is not None
+    assert int(received[1]) == int(sent[1]) + sum(lsi["drops"].values())
 
 
 def test_sets_the_log_level(switch: Switch) -> None:

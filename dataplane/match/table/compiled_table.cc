@@ -26,8 +26,11 @@ bool is_lowest(const CompiledTable::RuleSource& rules, uint16_t priority, uint32
 
 }  // namespace
 
-CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss)
-    : defer_(std::move(defer)), rules_(std::move(rules)), miss_(miss) {
+CompiledTable::CompiledTable(Defer defer, RuleSource rules, uint32_t miss, size_t rebuild_limit)
+    : defer_(std::move(defer)),
+      rules_(std::move(rules)),
+      miss_(miss),
+      rebuild_limit_(rebuild_limit) {
   std::unique_ptr<Classifier> empty = build({}, defer_, plan_);
   empty->set_default(miss_);
   current_.store(empty.release(), std::memory_order_release);
@@ -61,36 +64,42 @@ bool CompiledTable::insert_in_place(const Match& match, uint16_t priority, uint3
   return !classifier().outgrown() && (masks < kManyMasks || !doubled);
 }
 
-void CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index) {
-  assert(index < kIndexLimit);
-  if (!insert_in_place(match, priority, index)) rebuild();
+bool CompiledTable::may_rebuild() {
+  if (classifier().size() > rebuild_limit_) return false;
+  rebuild();
+  return true;
 }
 
-void CompiledTable::erase(const Match& match, uint16_t priority) {
+bool CompiledTable::insert(const Match& match, uint16_t priority, uint32_t index) {
+  assert(index < kIndexLimit);
+  return insert_in_place(match, priority, index) || may_rebuild();
+}
+
+bool CompiledTable::erase(const Match& match, uint16_t priority) {
   if (is_default(match, priority)) {
     classifier().set_default(miss_);
     plan_.default_rule.reset();
-    return;
+    return true;
   }
   const bool erased = classifier().erase(match, priority);
   const bool simplest = plan_.kind == classifier_kinds().front();
   const bool simpler_may_do = !simplest && classifier().size() * kShrunk <= peak_size_;
-  if (!erased || simpler_may_do) rebuild();
+  return (erased && !simpler_may_do) || may_rebuild();
 }
 
-void CompiledTable::replace(const Match& match, uint16_t priority, uint32_t index) {
+bool CompiledTable::replace(const Match& match, uint16_t priority, uint32_t index) {
   if (is_default(match, priority)) {
     classifier().set_default(index);
     plan_.default_rule->index = index;
-    return;
+    return true;
   }
-  if (!classifier().replace(match, priority, index)) rebuild();
+  return classifier().replace(match, priority, index) || may_rebuild();
 }
 
 std::unique_ptr<CompiledTable> CompiledTable::clone() const {
   std::unique_ptr<Classifier> content = classifier().clone();
   if (content == nullptr) return nullptr;
-  auto made = std::make_unique<CompiledTable>(defer_, rules_, miss_);
+  auto made = std::make_unique<CompiledTable>(defer_, rules_, miss_, rebuild_limit_);
   delete made->current_.exchange(content.release(), std::memory_order_acq_rel);
   made->plan_ = plan_;
   made->peak_size_ = peak_size_;

@@ -6,6 +6,11 @@
 // table), the table is planned anew from all its rules, built aside and published, and the old
 // structure is freed once no worker can see it. So the pipeline never asks which structure it has.
 //
+// Planning a large table anew can take seconds. A table with more rules than its rebuild limit
+// leaves that to its owner: a change that needs it returns false, and the owner makes another
+// CompiledTable, fills it by rebuild() wherever it likes, for no worker sees it, and publishes it
+// whole. The old one goes on serving what it has.
+//
 // Rules stay in the pipeline's own array; for a rebuild the table asks for them through RuleSource.
 // When insert() is called the source must already enumerate the new rule, when erase() is called no
 // longer the old one. The rule's entry in the pipeline's array must be complete before insert() or
@@ -37,7 +42,8 @@ class CompiledTable {
 
   /// The table starts empty: the source is not asked before the first change. `miss` is what a
   /// packet gets that no rule matches.
-  CompiledTable(Defer defer, RuleSource rules, uint32_t miss = kMiss);
+  CompiledTable(Defer defer, RuleSource rules, uint32_t miss = kMiss,
+                size_t rebuild_limit = SIZE_MAX);
   CompiledTable(const CompiledTable&) = delete;
   CompiledTable& operator=(const CompiledTable&) = delete;
   ~CompiledTable();  ///< no worker may use the table any more
@@ -48,12 +54,15 @@ class CompiledTable {
     current_.load(std::memory_order_acquire)->lookup(burst, active, results, differ);
   }
 
+  // Changes. False: another table is to be built from all rules. Until it serves, workers may see
+  // this change or not, and all before it; further ones are of no use.
+
   /// Control: adds a rule, in place or by a rebuild.
-  void insert(const Match& match, uint16_t priority, uint32_t index);
+  [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index);
   /// Control: removes the rule of this match and priority.
-  void erase(const Match& match, uint16_t priority);
+  [[nodiscard]] bool erase(const Match& match, uint16_t priority);
   /// Control: gives the rule of this match and priority another index.
-  void replace(const Match& match, uint16_t priority, uint32_t index);
+  [[nodiscard]] bool replace(const Match& match, uint16_t priority, uint32_t index);
   /// Control: plans and builds from scratch; once, after many changes of the source that were not
   /// announced one by one (a bundle, replace-flows).
   void rebuild();
@@ -78,11 +87,14 @@ class CompiledTable {
  private:
   [[nodiscard]] Classifier& classifier() const { return *current_.load(std::memory_order_relaxed); }
   [[nodiscard]] bool is_default(const Match& match, uint16_t priority) const;
+  /// rebuild(), if that is not left to the owner.
+  [[nodiscard]] bool may_rebuild();
   [[nodiscard]] bool insert_in_place(const Match& match, uint16_t priority, uint32_t index);
 
   Defer defer_;
   RuleSource rules_;
   uint32_t miss_;
+  size_t rebuild_limit_;
   Plan plan_;
   std::atomic<Classifier*> current_{nullptr};
   size_t peak_size_{0};      ///< since the last rebuild

@@ -23,12 +23,12 @@ class CompiledTableTest : public ::testing::Test {
  protected:
   void insert(const Match& match, uint16_t priority) {
     naive_.insert(match, priority, next_);
-    table_.insert(match, priority, next_++);
+    ASSERT_TRUE(table_.insert(match, priority, next_++));
   }
   void erase(size_t position) {
     const NaiveTable::Rule rule = naive_.rules[position];
     naive_.erase(position);
-    table_.erase(rule.match, rule.priority);
+    ASSERT_TRUE(table_.erase(rule.match, rule.priority));
   }
   uint32_t lookup(const FlowKey& packet) {
     uint32_t result = 0;
@@ -198,7 +198,7 @@ TEST_F(CompiledTableTest, RandomChangesAgreeWithNaive) {
       if (below(4) == 0) {
         NaiveTable::Rule& rule = naive_.rules[position];
         rule.index = next_++;
-        table_.replace(rule.match, rule.priority, rule.index);
+        ASSERT_TRUE(table_.replace(rule.match, rule.priority, rule.index));
       } else {
         erase(position);
       }

@@ -248,9 +248,9 @@ TEST(ConcurrencyTest, CompiledTableThroughAllItsStructures) {
   race(table, rules, epochs, [&](uint32_t rule, bool now) {
     present[rule] = now;
     if (now) {
-      table.insert(rules.churned[rule], 5, kChurned + rule);
+      ASSERT_TRUE(table.insert(rules.churned[rule], 5, kChurned + rule));
     } else {
-      table.erase(rules.churned[rule], 5);
+      ASSERT_TRUE(table.erase(rules.churned[rule], 5));
     }
   });
   EXPECT_GT(table.rebuilds(), 6u);

@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "openflow/agent/controller_link.h"
+#include "openflow/agent/kept_back.h"
 #include "openflow/agent/requests.h"
 #include "openflow/codec/flows.h"
 #include "openflow/codec/packet_in.h"
@@ -165,7 +166,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
       connection.send_error(header.xid, error::kRequestNotPermitted, message);
       return;
     }
-    handle_request(context_, peer, header, message);
+    kept_back_.handle(peer, header, message);
   }
 
   void connection_closed(Connection& connection, const std::string& reason) override {
@@ -173,6 +174,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
     if (found == peers_.end()) return;
     ControllerLink* link = found->second.link;
     const bool was_ready = found->second.ready;
+    kept_back_.forget(found->second);
     peers_.erase(found);
     watch_flows();
     tap_controllers();
@@ -206,8 +208,9 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
   }
 
   void drop_peers_of(const ControllerLink* link) {
-    std::erase_if(peers_, [link](auto& entry) {
+    std::erase_if(peers_, [this, link](auto& entry) {
       if (entry.second.link != link) return false;
+      kept_back_.forget(entry.second);
       entry.second.connection->close();
       return true;
     });
@@ -270,6 +273,7 @@ class Agent::Impl final : public ConnectionOwner, public pipeline::LsiObserver {
 
   asio::io_context& io_;
   AgentContext context_;
+  KeptBack kept_back_{io_, context_};
   std::map<const Connection*, Peer> peers_;
   bool watching_{false};
   bool tapping_{false};

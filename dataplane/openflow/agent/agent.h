@@ -4,7 +4,8 @@
 // An agent has any number of connections: those that it makes (active controllers, reconnected with
 // back-off), and those that it accepts (passive controllers, the management socket of ovs-ofctl).
 // Each supports OpenFlow 1.3 only. Requests are applied to the LSI at once and in order, so a
-// barrier is answered immediately; asynchronous messages go to every connection whose role and
+// barrier is answered immediately, but for changes that have a large table built (kept_back.h);
+// asynchronous messages go to every connection whose role and
 // asynchronous configuration allow them.
 //
 // Thread safety: none. Everything runs on the control thread, which runs the io_context. A slow or

@@ -40,6 +40,9 @@ struct Peer {
   /// packet-ins.
   bool service{false};
 
+  /// Of this peer's messages, how many are kept back (kept_back.h).
+  size_t kept_back{0};
+
   /// Gets copies of the messages between controllers and switch, and may send no requests.
   bool snoops{false};
 

@@ -59,16 +59,16 @@ OfResult<> set_config(const Request& request) {
 }
 
 /// Sends a packet through `actions`.
-OfResult<> send_packet(const Request& request, pipeline::PortNo in_port,
+OfResult<> send_packet(AgentContext& context, pipeline::PortNo in_port,
                        const pipeline::ActionList& actions, Bytes packet) {
-  if (packet.size() < kEthernetHeader || packet.size() > request.context.host.largest_packet()) {
+  if (packet.size() < kEthernetHeader || packet.size() > context.host.largest_packet()) {
     return of_fail(error::kBadPacket);
   }
-  OfResult<std::unique_ptr<pipeline::ActionProgram>> program = request.context.lsi.compile(actions);
+  OfResult<std::unique_ptr<pipeline::ActionProgram>> program = context.lsi.compile(actions);
   if (!program) return of_fail(program.error());
   // If the queue to the worker is full, the packet is lost as on any full queue; the host counts
   // it.
-  request.context.host.packet_out(in_port, std::move(*program), packet);
+  context.host.packet_out(in_port, std::move(*program), packet);
   return {};
 }
 
@@ -76,14 +76,14 @@ OfResult<> packet_out(const Request& request) {
   OfResult<PacketOut> out = decode_packet_out(request.body);
   if (!out) return of_fail(out.error());
   if (out->buffer_id == pipeline::kNoBuffer) {
-    return send_packet(request, out->in_port, out->actions, out->packet);
+    return send_packet(request.context, out->in_port, out->actions, out->packet);
   }
   OfResult<PacketBuffers::Packet> packet = request.context.buffers.take(out->buffer_id);
   if (!packet) return of_fail(packet.error());
-  return send_packet(request, packet->in_port, out->actions, packet->data);
+  return send_packet(request.context, packet->in_port, out->actions, packet->data);
 }
 
-/// Sends a flow-mod's buffered packet through the tables.
+/// Sends a flow-mod's buffered packet through the tables, when these are as the flow-mod has them.
 OfResult<> release_buffer(const Request& request, const FlowMod& mod) {
   const bool takes_buffer = mod.command == FlowMod::Command::add ||
                             mod.command == FlowMod::Command::modify ||
@@ -91,8 +91,16 @@ OfResult<> release_buffer(const Request& request, const FlowMod& mod) {
   if (mod.buffer_id == pipeline::kNoBuffer || !takes_buffer) return {};
   OfResult<PacketBuffers::Packet> packet = request.context.buffers.take(mod.buffer_id);
   if (!packet) return of_fail(packet.error());
-  return send_packet(request, packet->in_port, {pipeline::OutputAction{pipeline::kPortTable}},
-                     packet->data);
+  const pipeline::ActionList to_tables{pipeline::OutputAction{pipeline::kPortTable}};
+  AgentContext& context = request.context;
+  if (!context.lsi.changing()) {
+    return send_packet(context, packet->in_port, to_tables, packet->data);
+  }
+  context.lsi.when_visible([&context, alive = std::weak_ptr<bool>(context.alive), to_tables,
+                            packet = std::move(*packet)] {
+    if (!alive.expired()) (void)send_packet(context, packet.in_port, to_tables, packet.data);
+  });
+  return {};
 }
 
 OfResult<> flow_mod(const Request& request) {
@@ -190,7 +198,11 @@ OfResult<> bundle_control(const Request& request, Bytes body) {
   if (!done) return done;
   // The number of each reply type is that of its request + 1.
   control->type = static_cast<BundleControlType>(static_cast<uint16_t>(control->type) + 1);
-  request.reply(encode_bundle_control(request.xid, *control));
+  // A commit is done when workers see it.
+  request.context.lsi.when_visible([connection = std::weak_ptr<Connection>(request.peer.connection),
+                                    reply = encode_bundle_control(request.xid, *control)] {
+    if (const auto open = connection.lock()) open->send(reply);
+  });
   return {};
 }
 
@@ -242,25 +254,6 @@ bool is_of_bundle(Bytes body) {
 bool is_setting_of_tables(Bytes body) {
   const OfResult<MultipartRequest> request = decode_multipart_request(body);
   return request && request->type == MultipartType::table_features && !request->body.empty();
-}
-
-/// A slave may read but not change (section 6.3.6; EXT-230 for bundles).
-bool changes_switch(const Header& header, Bytes body) {
-  switch (header.type) {
-    case Type::packet_out:
-    case Type::flow_mod:
-    case Type::group_mod:
-    case Type::port_mod:
-    case Type::table_mod:
-    case Type::meter_mod:
-      return true;
-    case Type::experimenter:
-      return is_of_bundle(body);
-    case Type::multipart_request:
-      return is_setting_of_tables(body);
-    default:
-      return false;
-  }
 }
 
 OfResult<> barrier(const Request& request) {
@@ -326,6 +319,24 @@ OfResult<> dispatch(const Request& request, const Header& header) {
 
 }  // namespace
 
+bool changes_switch(const Header& header, Bytes body) {
+  switch (header.type) {
+    case Type::packet_out:
+    case Type::flow_mod:
+    case Type::group_mod:
+    case Type::port_mod:
+    case Type::table_mod:
+    case Type::meter_mod:
+      return true;
+    case Type::experimenter:
+      return is_of_bundle(body);
+    case Type::multipart_request:
+      return is_setting_of_tables(body);
+    default:
+      return false;
+  }
+}
+
 std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port) {
   std::vector<QueueState> queues = host.queues(port);
   if (queues.empty()) queues.emplace_back();
@@ -334,6 +345,7 @@ std::vector<QueueState> queues_of(const AgentHost& host, pipeline::PortNo port) 
 
 void handle_request(AgentContext& context, Peer& peer, const Header& header, Bytes message) {
   const Request request{context, peer, header.xid, message, message.subspan(kHeaderSize)};
+  // A slave may read but not change (section 6.3.6; EXT-230 for bundles).
   if (peer.is_slave() && changes_switch(header, request.body)) {
     peer.connection->send_error(header.xid, error::kIsSlave, message);
     return;

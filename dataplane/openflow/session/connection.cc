@@ -82,8 +82,13 @@ void Connection::send_error(uint32_t xid, OfError error, Bytes request) {
   send(encode_error(xid, error, request));
 }
 
+void Connection::set_paused(bool paused) {
+  paused_ = paused;
+  if (state_ == State::ready) read();
+}
+
 void Connection::read() {
-  if (reading_ || state_ == State::closed || state_ == State::closing) return;
+  if (reading_ || paused_ || state_ == State::closed || state_ == State::closing) return;
   if (queued() > kPauseBytes) return;  // flush() resumes reading
   reading_ = true;
   stream_->async_read_some(asio::buffer(input_.data() + input_used_, input_.size() - input_used_),

@@ -73,6 +73,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   /// Ends the connection once all queued messages are written.
   void close_when_written(std::string reason);
 
+  /// No more of the peer's messages are read while paused, keep-alive included.
+  void set_paused(bool paused);
+
   /// Queues a reply to a request of the peer.
   void send(const Message& message);
   /// Queues an asynchronous message that must not be lost: if too much is queued, the peer is
@@ -113,6 +116,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::vector<uint8_t> input_;
   size_t input_used_{0};
   bool reading_{false};
+  bool paused_{false};
 
   std::vector<uint8_t> pending_;  ///< to be written next
   std::vector<uint8_t> writing_;  ///< being written

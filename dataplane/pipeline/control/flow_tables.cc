@@ -38,7 +38,10 @@ FlowTables::FlowTables(const LsiConfig& config, uint64_t hz, CounterSpace& count
   miss.body = bodies_[0].get();
 }
 
-FlowTables::~FlowTables() = default;
+FlowTables::~FlowTables() {
+  alive_.reset();  // what is built comes too late
+  wait_until_built();
+}
 
 FlowTables::Table& FlowTables::table(uint8_t table_id) {
   std::unique_ptr<Table>& table = tables_[table_id];
@@ -113,8 +116,10 @@ void FlowTables::install(Table& table, std::shared_ptr<Flow> owned) {
   }
   if (table.dirty) return;
   if (shadowed != nullptr && shadowed->priority > flow.priority) return;
-  table.compiled->insert(flow.match, flow.priority, flow.rule);
-  if (shadowed != nullptr) table.compiled->erase(shadowed->match, shadowed->priority);
+  const bool fits =
+      table.compiled->insert(flow.match, flow.priority, flow.rule) &&
+      (shadowed == nullptr || table.compiled->erase(shadowed->match, shadowed->priority));
+  if (!fits) mark_dirty(table);
 }
 
 std::shared_ptr<Flow> FlowTables::uninstall(Table& table, Flow& flow) {
@@ -129,10 +134,11 @@ std::shared_ptr<Flow> FlowTables::uninstall(Table& table, Flow& flow) {
     });
   }
   if (table.dirty || !was_head) return owned;
-  if (const Flow* next = table.flows.head(owned->match); next != nullptr) {
-    table.compiled->insert(next->match, next->priority, next->rule);
-  }
-  table.compiled->erase(owned->match, owned->priority);
+  const Flow* next = table.flows.head(owned->match);
+  const bool fits =
+      (next == nullptr || table.compiled->insert(next->match, next->priority, next->rule)) &&
+      table.compiled->erase(owned->match, owned->priority);
+  if (!fits) mark_dirty(table);
   return owned;
 }
 
@@ -140,7 +146,7 @@ void FlowTables::swap_rule(Table& table, Flow& flow, RuleIndex rule) {
   retired_.push_back({nullptr, flow.rule, {}});
   flow.rule = rule;
   if (table.dirty || table.flows.head(flow.match) != &flow) return;
-  table.compiled->replace(flow.match, flow.priority, rule);
+  if (!table.compiled->replace(flow.match, flow.priority, rule)) mark_dirty(table);
 }
 
 void FlowTables::retire_flow(Table& table, Flow& flow, FlowRemovedReason reason) {

@@ -10,6 +10,10 @@
 // the new program. A bundle that is small beside a table changes a copy of its classifier in place:
 // copying memory costs a small part of building.
 //
+// Where more than kBuiltAtOnce flows are to be built anew, a TableBuilder does it on another
+// thread, from the flow tables' records, while workers run the old classifiers. Until that is done
+// (building()) the records must not change: the owner keeps further commands back.
+//
 // Retired flows give up their rule slot and counter, and are reported to observers, after a grace
 // period: then their counts are final.
 #pragma once
@@ -28,6 +32,10 @@
 #include "pipeline/program/program.h"
 
 namespace headrace::pipeline {
+
+/// Tables with no more flows than this are planned and built on the control thread: up to some 0.1
+/// s for those that take longest.
+inline constexpr size_t kBuiltAtOnce = 1000;
 
 /// Rules (and other counted things) that an LSI has room for.
 inline constexpr uint32_t kMaxRules = 4u << 20;
@@ -67,6 +75,13 @@ class FlowTables {
   /// published that no longer leads there.
   void retire();
 
+  /// True while classifiers are being built: nothing but reading and fill() is allowed.
+  [[nodiscard]] bool building() const { return building_; }
+  /// Called on the control thread when building ends.
+  void on_built(std::function<void()> built) { built_ = std::move(built); }
+  /// Waits until nothing is being built.
+  void wait_until_built();
+
   /// True if a new LsiProgram is needed for the last change to be seen.
   [[nodiscard]] bool needs_publishing() const { return needs_publishing_; }
   void require_publishing() { needs_publishing_ = true; }
@@ -96,6 +111,8 @@ class FlowTables {
     std::shared_ptr<match::CompiledTable> compiled;  ///< null: none published
     /// In a bundle that changes a copy, `compiled`: what is published. Else null.
     std::shared_ptr<match::CompiledTable> published;
+    std::shared_ptr<match::CompiledTable> next;  ///< while another is built: that one
+    std::shared_ptr<bool> next_is_seen;          ///< by workers; its Defer asks
     bool dirty{false};      ///< `compiled` is behind the flow tables' records: build another
     uint64_t rebuilds{0};   ///< of those before `compiled`
     uint64_t accounted{0};  ///< packets that workers did not see; all matched
@@ -133,6 +150,8 @@ class FlowTables {
   void prepare(Table& table, size_t flows);
   void need_words(Table& table, match::WordSet words);
   void finish();
+  void make_next(Table& table);
+  void adopt();
   // A flow that is in the flow tables' records has its deadline and its references noted; it enters
   // and leaves with them, also when its instructions or timeouts change.
   void enter(Flow& flow);
@@ -160,6 +179,9 @@ class FlowTables {
   match::WordSet words_{0};
   bool any_dirty_{false};  ///< some table may be
   bool needs_publishing_{true};
+
+  bool building_{false};
+  std::function<void()> built_;
 
   bool in_bundle_{false};
   size_t bundle_commands_{0};

@@ -12,24 +12,66 @@ namespace headrace::pipeline {
 void FlowTables::finish() {
   if (in_bundle_ || !any_dirty_) return;
   any_dirty_ = false;
+  size_t flows = 0;
+  std::vector<std::shared_ptr<match::CompiledTable>> made;
   for (const std::unique_ptr<Table>& table : tables_) {
     if (table == nullptr || !table->dirty) continue;
-    table->dirty = false;
-    needs_publishing_ = true;
-    // The old classifier is freed when its last program is.
-    if (table->compiled != nullptr) table->rebuilds += table->compiled->rebuilds();
-    table->compiled.reset();
-    if (table->flows.size() == 0) continue;
-    FlowTable* flows = &table->flows;
-    table->compiled = std::make_shared<match::CompiledTable>(
-        defer_,
-        [flows](const match::CompiledTable::RuleVisitor& visit) {
-          flows->for_each_head(
-              [&](const Flow& flow) { visit(flow.match, flow.priority, flow.rule); });
-        },
-        kNoRule);
-    table->compiled->rebuild();
+    flows += table->flows.size();
+    make_next(*table);
+    if (table->next != nullptr) made.push_back(table->next);
   }
+  const auto build = [made = std::move(made)] {
+    for (const auto& each : made) each->rebuild();
+  };
+  if (config_.builder == nullptr || flows <= kBuiltAtOnce) {
+    build();
+    adopt();
+    return;
+  }
+  building_ = true;
+  config_.builder->build(build, [this, alive = std::weak_ptr<bool>(alive_)] {
+    if (alive.expired()) return;
+    building_ = false;
+    adopt();
+    if (built_) built_();
+  });
+}
+
+void FlowTables::make_next(Table& table) {
+  if (table.flows.size() == 0) return;
+  // Before workers see it, nobody has to be waited for; and it is not this thread that fills it.
+  table.next_is_seen = std::make_shared<bool>(false);
+  table.next = std::make_shared<match::CompiledTable>(
+      [this, seen = table.next_is_seen](std::function<void()> free) {
+        if (*seen) {
+          defer_(std::move(free));
+        } else {
+          free();
+        }
+      },
+      [flows = &table.flows](const match::CompiledTable::RuleVisitor& visit) {
+        flows->for_each_head(
+            [&](const Flow& flow) { visit(flow.match, flow.priority, flow.rule); });
+      },
+      kNoRule, config_.builder == nullptr ? SIZE_MAX : kBuiltAtOnce);
+}
+
+/// What was built, or copied and changed, takes the place of what is published.
+void FlowTables::adopt() {
+  for (const std::unique_ptr<Table>& table : tables_) {
+    if (table == nullptr || (!table->dirty && table->published == nullptr)) continue;
+    needs_publishing_ = true;
+    // The old classifiers are freed when their last program is.
+    table->published.reset();
+    if (!std::exchange(table->dirty, false)) continue;
+    if (table->compiled != nullptr) table->rebuilds += table->compiled->rebuilds();
+    table->compiled = std::exchange(table->next, nullptr);
+    if (table->next_is_seen != nullptr) *std::exchange(table->next_is_seen, nullptr) = true;
+  }
+}
+
+void FlowTables::wait_until_built() {
+  if (building_) config_.builder->wait();
 }
 
 void FlowTables::retire() {
@@ -64,12 +106,8 @@ void FlowTables::begin_bundle(size_t commands) {
 void FlowTables::commit_bundle() {
   in_bundle_ = false;
   undo_.clear();
-  for (const std::unique_ptr<Table>& table : tables_) {
-    if (table == nullptr || table->published == nullptr) continue;
-    table->published.reset();  // it is freed when its last program is
-    needs_publishing_ = true;
-  }
   finish();
+  if (!building_) adopt();  // copies alone
   for (const Noted& noted : noted_) note(noted.flow, noted.change, noted.reason);
   noted_.clear();
 }
@@ -99,7 +137,7 @@ void FlowTables::fill(LsiProgram& program) {
   program.extract = match::extractor_for(program.depth);
   for (size_t id = 0; id < tables_.size(); ++id) {
     if (tables_[id] == nullptr) continue;
-    // Not a bundle's copy: a group of the bundle may need a program before all of it is there.
+    // Not the copy of a bundle of which another part is still being built.
     const Table& table = *tables_[id];
     const auto& compiled = table.published != nullptr ? table.published : table.compiled;
     program.tables[id] = compiled.get();

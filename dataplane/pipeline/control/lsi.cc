@@ -10,6 +10,7 @@ namespace headrace::pipeline {
 Lsi::Lsi(LsiConfig config, Reclaimer& reclaimer)
     : config_(std::move(config)), state_(std::make_unique<State>(config_, reclaimer)) {
   publish();
+  state_->flows.on_built([this] { show_change(); });
 }
 
 Lsi::~Lsi() {
@@ -39,8 +40,13 @@ void Lsi::publish() {
   if (old != nullptr) state_->reclaimer.defer([old] { delete old; });
 }
 
-/// Makes a change visible, at once, and gives up what it replaced.
+/// Makes a change visible, now or when its tables have been built.
 void Lsi::finish_change() {
+  if (!state_->flows.building()) show_change();
+}
+
+/// Makes a change visible, at once, and gives up what it replaced.
+void Lsi::show_change() {
   const bool publishes = state_->flows.needs_publishing();
   // Of one group or meter alone, nothing else need change with it.
   const uint64_t since = state_->version + (publishes ? 1 : 0);
@@ -50,29 +56,41 @@ void Lsi::finish_change() {
   state_->flows.retire();
   state_->groups.retire();
   state_->meters.retire();
+  for (const PortMod& mod : std::exchange(state_->last, {})) (void)port_mod(mod);
+  state_->changed();
+  for (const auto& function : std::exchange(state_->waiting, {})) function();
+}
+
+bool Lsi::changing() const {
+  return state_->flows.building();
+}
+
+void Lsi::when_visible(std::function<void()> function) {
+  if (!changing()) return function();
+  state_->waiting.push_back(std::move(function));
 }
 
 OfResult<> Lsi::flow_mod(const FlowMod& mod) {
+  state_->flows.wait_until_built();
   state_->account();
   OfResult<> done = state_->flows.apply(mod, *state_, state_->now());
   finish_change();
-  state_->changed();
   return done;
 }
 
 OfResult<> Lsi::group_mod(const GroupMod& mod) {
+  state_->flows.wait_until_built();
   state_->account();
   OfResult<> done = state_->apply_group(mod);
   finish_change();
-  state_->changed();
   return done;
 }
 
 OfResult<> Lsi::meter_mod(const MeterMod& mod) {
+  state_->flows.wait_until_built();
   state_->account();
   OfResult<> done = state_->apply_meter(mod);
   finish_change();
-  state_->changed();
   return done;
 }
 
@@ -97,10 +115,9 @@ void Lsi::set_normal(const NormalConfig& config) {
 }
 
 void Lsi::expire() {
-  const bool removed = state_->flows.expire(state_->now());
   state_->macs.expire(static_cast<uint32_t>(state_->now() >> kTickShift));
-  finish_change();
-  if (removed) state_->changed();
+  if (changing()) return;
+  if (state_->flows.expire(state_->now())) finish_change();
 }
 
 OfResult<std::unique_ptr<ActionProgram>> Lsi::compile(const ActionList& actions) const {

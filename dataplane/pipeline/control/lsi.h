@@ -12,9 +12,11 @@
 // * One that does not fit compiles the table anew, beside the old one, and publishes a new program.
 // * What a worker may still be reading is reused only after the Reclaimer's grace period.
 //
-// A change is visible to workers when the method that makes it returns; workers that are in the
-// middle of a burst finish it with what they had. apply_bundle() makes many changes visible at
-// once: a burst sees all or none of them.
+// A change is visible to workers when the method that makes it returns, but for one that has a
+// large table built anew by LsiConfig::builder: then changing() is true until it is visible, as a
+// whole, and workers run what they had meanwhile. Workers that are in the middle of a burst finish
+// it with what they had. apply_bundle() makes many changes visible at once: a burst sees all or
+// none of them.
 //
 // Source: OpenFlow Switch Specification 1.3.5; bundles: ONF EXT-230.
 #pragma once
@@ -41,6 +43,7 @@
 #include "pipeline/terms/port_vlans.h"
 #include "pipeline/terms/reclaimer.h"
 #include "pipeline/terms/stats.h"
+#include "pipeline/terms/table_builder.h"
 
 namespace headrace::pipeline {
 
@@ -67,6 +70,8 @@ struct LsiConfig {
   uint32_t max_flows_per_table{1'000'000};
   uint32_t max_groups{1u << 20};
   uint32_t max_meters{1u << 20};
+  /// Builds large tables; must outlive the LSI. Null: the control thread does.
+  TableBuilder* builder{nullptr};
 };
 
 /// How NORMAL switches.
@@ -156,6 +161,12 @@ class Lsi : public PublishedProgram {
   [[nodiscard]] const LsiConfig& config() const { return config_; }
 
   // --- flows, groups, meters ---
+
+  /// True while the last change is not visible yet. Flow-mods, group-mods, meter-mods and bundles
+  /// that come meanwhile would wait for it, so keep them back until when_visible().
+  [[nodiscard]] bool changing() const;
+  /// Calls `function` when all changes made so far are visible: at once, if they are.
+  void when_visible(std::function<void()> function);
 
   /// Adds, modifies or removes flows (section 6.4). On an error nothing was changed.
   OfResult<> flow_mod(const FlowMod& mod);
@@ -284,6 +295,7 @@ class Lsi : public PublishedProgram {
  private:
   void publish();
   void finish_change();
+  void show_change();
 
   struct State;  // the control side's state: flow tables, groups, meters, ports
 

@@ -7,6 +7,7 @@ namespace headrace::pipeline {
 
 tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> items) {
   State& state = *state_;
+  state.flows.wait_until_built();
   if (items.size() == 1 && std::holds_alternative<FlowMod>(items[0])) {
     if (OfResult<> done = flow_mod(std::get<FlowMod>(items[0])); !done) {
       return tl::unexpected(BundleFailure{0, done.error()});
@@ -24,14 +25,13 @@ tl::expected<void, BundleFailure> Lsi::apply_bundle(std::span<const BundleItem> 
     state.flows.retire();
     return tl::unexpected(BundleFailure{index, done.error()});
   }
+  // Ports change last, when nothing can fail any more.
+  for (const BundleItem& item : items) {
+    if (const auto* port = std::get_if<PortMod>(&item)) state.last.push_back(*port);
+  }
   state.flows.commit_bundle();
   if (state.groups.changed() || state.meters.changed()) state.flows.require_publishing();
   finish_change();
-  // Ports change last, when nothing can fail any more.
-  for (const BundleItem& item : items) {
-    if (const auto* port = std::get_if<PortMod>(&item)) (void)port_mod(*port);
-  }
-  state.changed();
   return {};
 }
 

@@ -133,6 +133,8 @@ struct Lsi::State final : Resolver {
   FlowTables flows;
   MirrorTable mirrors;
   std::vector<LsiObserver*> observers;
+  std::vector<std::function<void()>> waiting;  ///< for the change that is being built
+  std::vector<PortMod> last;                   ///< of a bundle: when all else is visible
   PathWatcher* paths{nullptr};
   uint64_t version{0};  ///< of the program that is published
   FragmentMode fragments{FragmentMode::normal};

@@ -4,8 +4,10 @@
 // OVS's lines about its caches and megaflows are left out: a worker here has none.
 #include <rte_lcore.h>
 
+#include <algorithm>
 #include <charconv>
 #include <optional>
+#include <set>
 
 #include "runtime/commands/commands.h"
 
@@ -78,11 +80,25 @@ std::string queues_of(const WorkerPool& pool, std::optional<size_t> worker) {
   for (const RxQueue& queue : pool.queues()) {
     if (queue.worker != worker) continue;
     const QueueCounters& counters = *queue.entry.counters;
-    text += fmt::format("  port: {:<16}  queue-id: {:>2} ({})   packets: {}  bursts: {}\n",
-                        queue.port, queue.entry.queue, worker ? "enabled" : "disabled",
-                        counters.packets.read(), counters.bursts.read());
+    text += fmt::format(
+        "  port: {:<16}  queue-id: {:>2} ({})   pmd usage: {:>2.0f} %  packets: {}  bursts: {}\n",
+        queue.port, queue.entry.queue, worker ? "enabled" : "disabled", 100 * pool.load(queue),
+        counters.packets.read(), counters.bursts.read());
   }
   return text;
+}
+
+/// What the worker was busy with besides its queues: packet-outs, schedulers, what others handed
+/// it; and what sampling of the queues leaves.
+double overhead_of(const WorkerPool& pool, size_t worker) {
+  double rest = pool.busy_share(worker);
+  std::set<const void*> counted;  // queues of one group have their load together
+  for (const RxQueue& queue : pool.queues()) {
+    if (queue.worker != worker) continue;
+    if (queue.group != nullptr && !counted.insert(queue.group).second) continue;
+    rest -= pool.load(queue);
+  }
+  return std::max(rest, 0.0);
 }
 
 /// Whether a queue is pinned to the worker: OVS then gives it no others, while here the worker
@@ -120,10 +136,12 @@ Result<std::string> show_queues(const Switch& the_switch, Arguments arguments) {
   const WorkerPool& pool = the_switch.workers();
   Result<std::string> text =
       for_each_worker(the_switch, arguments, [&pool](const Worker& worker, size_t i) {
-        return fmt::format("{}  isolated : {}\n{}", heading(worker),
-                           is_isolated(pool, i) ? "true" : "false", queues_of(pool, i));
+        return fmt::format("{}  isolated : {}\n{}  overhead: {:>2.0f} %\n", heading(worker),
+                           is_isolated(pool, i) ? "true" : "false", queues_of(pool, i),
+                           100 * overhead_of(pool, i));
       });
   if (!text) return text;
+  text->insert(0, "Displaying last 60 seconds pmd usage %\n");
   const std::string unpolled = queues_of(pool, std::nullopt);
   if (!unpolled.empty()) *text += "no pmd thread (see Interface error):\n" + unpolled;
   return text;

@@ -60,6 +60,10 @@ DirectLinkManager::Verdict DirectLinkManager::judge(pipeline::PointToPointPaths&
   pipeline::PointToPointPath path = search.find(lsi.lsi(), port.spec.number);
   const auto refuse = [](std::string reason) { return Verdict{.reason = std::move(reason)}; };
   if (!path.found()) return refuse(std::move(path.reason));
+  for (const pipeline::PathLeg& leg : path.legs) {
+    // The rules are those to come. Workers do not run them yet.
+    if (leg.lsi->changing()) return refuse("a flow table is being built");
+  }
   const pipeline::PathLeg& last = path.legs.back();
   const SwitchPort* exit = port_at(*last.lsi, last.out);
   End* to = exit == nullptr || !exit->device ? nullptr : exit->device->direct_end();

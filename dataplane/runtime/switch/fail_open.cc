@@ -18,6 +18,7 @@ void FailOpen::update(bool wanted, bool connected, std::chrono::milliseconds pro
 }
 
 void FailOpen::set_open(bool open) {
+  if (lsi_.changing()) return;  // at the next call
   pipeline::FlowMod mod;
   mod.priority = UINT16_MAX;
   mod.cookie = kCookie;

@@ -49,6 +49,7 @@ Switch::Switch(asio::io_context& io, SwitchOptions options, BufferPools pools,
                std::unique_ptr<WakeUp> wake_up, std::unique_ptr<WakeUp> link_event,
                std::unique_ptr<KernelNetwork> kernel)
     : io_(io),
+      builder_(io),
       options_(std::move(options)),
       pools_(std::move(pools)),
       wake_up_(std::move(wake_up)),
@@ -119,9 +120,9 @@ SwitchLsi* Switch::find(std::string_view lsi) const {
 
 Result<> Switch::create_lsi(const ovsdb::LsiConfig& config) {
   if (lsis_.contains(config.name)) return fail("{}: the bridge exists already", config.name);
-  Result<std::unique_ptr<SwitchLsi>> lsi =
-      SwitchLsi::make({io_, qsbr_, workers_, pools_, backlog_, tls_, options_.rundir, *link_event_},
-                      next_id_, config);
+  Result<std::unique_ptr<SwitchLsi>> lsi = SwitchLsi::make(
+      {io_, qsbr_, workers_, pools_, backlog_, tls_, options_.rundir, *link_event_, builder_},
+      next_id_, config);
   if (!lsi) return tl::unexpected(lsi.error());
   ++next_id_;
   (*lsi)->lsi().watch_paths(&links_);

@@ -17,6 +17,7 @@
 
 #include "ovsdb/switch_control.h"
 #include "runtime/switch/buffer_pools.h"
+#include "runtime/switch/builder_thread.h"
 #include "runtime/switch/direct_link_manager.h"
 #include "runtime/switch/switch_lsi.h"
 #include "runtime/switch/tunnels.h"
@@ -101,6 +102,7 @@ class Switch final : public ovsdb::SwitchControl {
   void schedule_reclaim();
 
   asio::io_context& io_;
+  BuilderThread builder_;
   SwitchOptions options_;
   TlsCredentials tls_;
   BufferPools pools_;

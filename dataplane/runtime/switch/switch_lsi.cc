@@ -76,7 +76,8 @@ Result<std::unique_ptr<SwitchLsi>> SwitchLsi::make(SwitchParts parts, uint32_t i
 SwitchLsi::SwitchLsi(SwitchParts parts, uint32_t id, const ovsdb::LsiConfig& config)
     : parts_(std::move(parts)), config_(config), packet_outs_(parts_.pools, parts_.workers, id) {
   lsi_ = std::make_shared<pipeline::Lsi>(
-      pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}}, parts_.qsbr);
+      pipeline::LsiConfig{.id = id, .name = config.name, .clock = {}, .builder = &parts_.builder},
+      parts_.qsbr);
   lsi_->set_normal(normal_of(config));
   fail_open_.emplace(*lsi_);
   agent_ =

@@ -43,6 +43,7 @@ struct SwitchParts {
   TlsCredentials& tls;
   std::string rundir;
   WakeUp& link_event;  ///< raised when links are worth asking for
+  pipeline::TableBuilder& builder;
 };
 
 /// A port with its device; patch and tunnel ports have none.

@@ -207,6 +207,11 @@ double WorkerPool::load(const RxQueue& queue) const {
   return found->second.history.load(rte_rdtsc(), found->second.cycles);
 }
 
+double WorkerPool::busy_share(size_t worker) const {
+  const Worker& its = *workers_[worker];
+  return busy_.at(its.number()).load(rte_rdtsc(), its.counters().busy_cycles.read());
+}
+
 void WorkerPool::tick(uint64_t now) {
   measure(now);
   if (auto_lb_.enabled) balance(now);

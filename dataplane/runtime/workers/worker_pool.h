@@ -103,6 +103,8 @@ class WorkerPool {
   [[nodiscard]] uint64_t generation() const { return generation_; }
   /// Share of a CPU that the unit of `queue` has taken over the last minute.
   [[nodiscard]] double load(const RxQueue& queue) const;
+  /// Share of its time that the worker of this index was busy, over the last minute.
+  [[nodiscard]] double busy_share(size_t worker) const;
 
  private:
   /// What is dealt as one.

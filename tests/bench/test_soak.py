@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The accounts of a soak, and a short one as a whole."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headrace.bench.soak import suite
+from headrace.bench.soak.changes import Log
+
+
+def test_accounts_add_up_and_show_what_is_missing() -> None:
+    log = Log()
+    assert log.add("guests", 100, 90, Counter({"tx-queue-full": 10}), 0) == 0
+    assert log.add("guests", 50, 40, Counter({"tx-queue-full": 7}), 2) == 3
+    account = log.accounts["guests"]
+    assert (account.sent, account.received, account.wrong) == (150, 130, 2)
+    assert account.dropped == {"tx-queue-full": 17}
+    assert account.unaccounted == 3
+
+
+def test_more_counted_than_sent_is_a_fault_as_well() -> None:
+    log = Log()
+    log.add("steady stream", 10, 11, Counter(), 0)
+    rows = {row.name: row for row in suite.rows_of(log, [1024, 2048])}
+    missing = rows["steady stream: unaccounted"]
+    assert (missing.value, missing.met) == (1, False)
+    assert rows["steady stream: wrong"].met
+    assert rows["resident memory at the end"].value == 2
+
+
+@pytest.mark.root
+@pytest.mark.dpdk
+async def test_a_short_soak_accounts_for_every_packet() -> None:
+    rows, manifest = await suite.run(suite.Plan(seconds=6, period_s=3, pps=20_000), lambda _: None)
+    by_name = {row.name: row for row in rows}
+    assert by_name["steady stream: sent"].value
+    assert by_name["steady stream: unaccounted"].value == 0, by_name
+    assert by_name["bundles"].value
+    assert manifest["plan"]["seed"] == 1
