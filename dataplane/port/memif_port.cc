@@ -133,6 +133,10 @@ Result<std::unique_ptr<Port>> open_memif_port(const PortConfig& config, Options&
   const Result<bool> unsealed = options.flag("unsealed-memory", false);
   if (!unsealed) return tl::unexpected(unsealed.error());
   endpoint.trusts_memory = *unsealed;
+  const Result<uint32_t> memory_mb =
+      options.number("memory-limit", memif::kDefaultMemoryMb, 1, 1u << 20);
+  if (!memory_mb) return tl::unexpected(memory_mb.error());
+  endpoint.memory_limit = uint64_t{*memory_mb} << 20;
   if (Result<> rest = options.finish(); !rest) return tl::unexpected(rest.error());
   if (config.io == nullptr || config.reclaimer == nullptr) {
     return fail("{}: a memif port needs an event loop and a reclaimer", config.name);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memif end-point against itself and against DPDK's net_memif, and against peers that lie.
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <rte_dev.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <chrono>
@@ -373,6 +375,20 @@ TEST_F(MemifTest, RefusesMemoryAndRingsThatAreNotThere) {
   contains(reason_for([&](Liar& l) { l.region(0, 2 << 20, fd); }), "bytes of");
   contains(reason_for([&](Liar& l) { l.region(0, 4096, unsealed.get()); }), "seal");
   contains(reason_for([](Liar& l) { l.ring(true, 7, 0, 0, 10); }), "1 queues");
+  // A file of a tebibyte costs its owner nothing, and whoever writes to it all that there is.
+  const FileDescriptor sparse(::memfd_create("sparse", MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(sparse.get(), off_t{1} << 40), 0);
+  ASSERT_EQ(::fcntl(sparse.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  contains(reason_for([&](Liar& l) { l.region(0, 1ULL << 40, sparse.get()); }), "memory-limit");
+  contains(reason_for([&](Liar& l) {
+             l.region(0, 1 << 20, fd);
+             l.region(1, 1 << 20, fd);
+             l.region(2, (1ULL << 30) - (2 << 20) + 1, sparse.get());
+           }),
+           "1 more than options:memory-limit");
+  struct stat found {};
+  ASSERT_EQ(::fstat(sparse.get(), &found), 0);
+  EXPECT_EQ(found.st_blocks, 0) << "the switch has allocated memory for what it refused";
   contains(reason_for([](Liar& l) { l.connect(); }), "offer as many");
   const auto rings = [&](uint16_t where, uint32_t offset, uint8_t log2_size) {
     return reason_for([&](Liar& l) {
@@ -388,6 +404,22 @@ TEST_F(MemifTest, RefusesMemoryAndRingsThatAreNotThere) {
   contains(rings(0, 0, 0), "2^0");
   contains(rings(0, (1 << 20) - 128, 4), "beyond the end");
   contains(rings(0, 64 << 10, 4), "cookie");
+}
+
+TEST_F(MemifTest, MemoryIsAllocatedBeforeItIsUsed) {
+  constexpr uint64_t kSize = 1 << 20;
+  const FileDescriptor sparse(::memfd_create("sparse", MFD_ALLOW_SEALING));
+  ASSERT_EQ(::ftruncate(sparse.get(), kSize), 0);
+  ASSERT_EQ(::fcntl(sparse.get(), F_ADD_SEALS, F_SEAL_SHRINK), 0);
+  const auto theirs = Region::map(sparse, kSize, kSize, false);
+  ASSERT_TRUE(theirs) << theirs.error().message;
+  const auto ours = Region::make(kSize);
+  ASSERT_TRUE(ours) << ours.error().message;
+  for (const int file : {sparse.get(), ours->second.get()}) {
+    struct stat found {};
+    ASSERT_EQ(::fstat(file, &found), 0);
+    EXPECT_EQ(static_cast<uint64_t>(found.st_blocks) * 512, kSize);
+  }
 }
 
 TEST_F(MemifTest, ReadsNothingBeyondTheMemoryHoweverTheRingIsScribbledOn) {

@@ -134,7 +134,7 @@ template <typename Ops, size_t kWords>
       // Most leaves are done with the first candidate, which is taken without a branch.
       const bool hit = is_hit<kWords>(each.rule, words, n_words, packet) & (each.candidates != 0);
       const Ranked result = __atomic_load_n(each.rule, __ATOMIC_RELAXED);
-      so_far = hit & (result > so_far) ? result : so_far;
+      so_far = (hit & (result > so_far)) ? result : so_far;
       const bool more = (each.candidates & (each.candidates - 1)) != 0;
       if ((more | each.long_leaf) & (hit ^ true)) {
         so_far = best_of_rest<Ops, kWords>(each, words, n_words, packet, so_far);

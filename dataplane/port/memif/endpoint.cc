@@ -127,7 +127,9 @@ Result<> Endpoint::add_region(const AddRegion& region, const FileDescriptor& fil
   if (region.index != regions_.size() || regions_.size() == kMaxRegions) {
     return fail("region {} is not the next of at most {}", uint16_t{region.index}, kMaxRegions);
   }
-  Result<Region> mapped = Region::map(file, region.size, config_.trusts_memory);
+  uint64_t left = config_.memory_limit;
+  for (const Region& mapped : regions_) left -= mapped.size();
+  Result<Region> mapped = Region::map(file, region.size, left, config_.trusts_memory);
   if (!mapped) return fail("region {}: {}", uint16_t{region.index}, mapped.error().message);
   regions_.push_back(std::move(*mapped));
   return {};

@@ -30,6 +30,8 @@ namespace headrace::port::memif {
 
 enum class Role { server, client };
 
+inline constexpr uint32_t kDefaultMemoryMb = 1024;
+
 struct EndpointConfig {
   std::string name;    ///< for the log and the peer
   std::string socket;  ///< path
@@ -40,6 +42,8 @@ struct EndpointConfig {
   unsigned log2_ring_size{10};  ///< client: of its rings, at most 14
   uint32_t buffer_size{2048};   ///< client: of its buffers
   bool trusts_memory{false};    ///< server: take memory that can shrink
+  uint64_t memory_limit{uint64_t{kDefaultMemoryMb}
+                        << 20};  ///< server: octets that a peer may share
   std::function<void()> on_link_event;
 };
 

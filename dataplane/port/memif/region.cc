@@ -28,6 +28,7 @@ Result<Region> Region::map_all(int file, uint64_t size) {
 Result<std::pair<Region, FileDescriptor>> Region::make(uint64_t size) {
   FileDescriptor file(::memfd_create("headrace-memif", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!file || ::ftruncate(file.get(), static_cast<off_t>(size)) != 0 ||
+      ::fallocate(file.get(), 0, 0, static_cast<off_t>(size)) != 0 ||
       ::fcntl(file.get(), F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
     return fail("no {} bytes of shared memory: {}", size, std::strerror(errno));
   }
@@ -36,7 +37,10 @@ Result<std::pair<Region, FileDescriptor>> Region::make(uint64_t size) {
   return std::pair(std::move(*region), std::move(file));
 }
 
-Result<Region> Region::map(const FileDescriptor& file, uint64_t size, bool trusted) {
+Result<Region> Region::map(const FileDescriptor& file, uint64_t size, uint64_t most, bool trusted) {
+  if (size > most) {
+    return fail("{} bytes, {} more than options:memory-limit leaves", size, size - most);
+  }
   struct stat status {};
   if (::fstat(file.get(), &status) != 0) return fail("no file: {}", std::strerror(errno));
   if (size == 0 || static_cast<uint64_t>(status.st_size) < size) {
@@ -45,6 +49,11 @@ Result<Region> Region::map(const FileDescriptor& file, uint64_t size, bool trust
   const int seals = ::fcntl(file.get(), F_GET_SEALS);
   if (!trusted && (seals < 0 || (seals & F_SEAL_SHRINK) == 0)) {
     return fail("the memory can shrink; seal it (F_SEAL_SHRINK)");
+  }
+  // Whether the file is sparse, its blocks do not say: they may be behind `size`.
+  const int error = ::fallocate(file.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size));
+  if (error != 0 && !(trusted && errno == EOPNOTSUPP)) {
+    return fail("there is no memory for all of its {} bytes: {}", size, std::strerror(errno));
   }
   return map_all(file.get(), size);
 }

@@ -4,6 +4,11 @@
 // A peer that can shrink the file after it was mapped makes the next access fault (SIGBUS). So a
 // peer's memory is accepted only if it is sealed against shrinking (F_SEAL_SHRINK, which libmemif,
 // VPP and DPDK set), unless the operator configured that this peer may be trusted.
+//
+// A file may be larger than the memory behind it (sparse): whoever touches a page first has it
+// allocated, and is the one that dies if there is none (SIGBUS). A peer could have the switch do so
+// for as much as it says. So what it shares is bounded before it is mapped, and what is missing of
+// that is allocated at once, where a failure is an error; the same goes for memory of our own.
 #pragma once
 
 #include <cstdint>
@@ -39,8 +44,9 @@ class Region {
  public:
   /// Memory of our own, sealed against shrinking, with its descriptor for the peer.
   static Result<std::pair<Region, FileDescriptor>> make(uint64_t size);
-  /// A peer's memory of at least `size` bytes; `trusted`: it may be able to shrink.
-  static Result<Region> map(const FileDescriptor& file, uint64_t size, bool trusted);
+  /// A peer's memory of at least `size` bytes, and at most `most`; `trusted`: it may be able to
+  /// shrink.
+  static Result<Region> map(const FileDescriptor& file, uint64_t size, uint64_t most, bool trusted);
 
   Region(Region&& other) noexcept
       : base_(std::exchange(other.base_, nullptr)), size_(std::exchange(other.size_, 0)) {}
