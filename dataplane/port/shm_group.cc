@@ -37,13 +37,13 @@ Result<std::shared_ptr<ShmGroup>> ShmGroup::of(const ShmGroupConfig& config) {
   auto region = shm::Region::create(config.region);
   if (!region) return tl::unexpected(region.error());
   group->region_ = std::move(*region);
-  auto mbufs = shm::MbufSet::make(config.name,
+  auto packets = ShmPackets::make(config.name,
                                   {.first_octets = group->region_.octets(0),
                                    .stride = group->region_.buffer_stride(),
                                    .count = config.region.n_buffers},
                                   std::min(kPoolCache, config.region.n_buffers / 4));
-  if (!mbufs) return tl::unexpected(mbufs.error());
-  group->mbufs_ = std::move(*mbufs);
+  if (!packets) return tl::unexpected(packets.error());
+  group->packets_ = std::move(*packets);
   group->ends_ = std::make_unique<shm::SwitchEnd>(group->region_, group->buffers_);
   group->links_ = std::make_unique<shm::DirectLinks>(*group->ends_);
   if (auto listening = group->listen(); !listening) return tl::unexpected(listening.error());
@@ -68,7 +68,7 @@ ShmGroup::~ShmGroup() {
 uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
   uint32_t count = 0;
   for (uint32_t& buffer : buffers) {
-    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.mbufs_.pool());
+    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.packets_.mbufs().pool());
     if (packet == nullptr) break;
     buffer = shm::MbufSet::buffer_of(packet);
     ++count;
@@ -78,7 +78,7 @@ uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
 
 void ShmGroup::MbufPool::give(std::span<const uint32_t> buffers) {
   for (const uint32_t buffer : buffers) {
-    rte_mbuf* packet = group_.mbufs_.mbuf(buffer);
+    rte_mbuf* packet = group_.packets_.mbufs().mbuf(buffer);
     rte_pktmbuf_reset(packet);
     rte_mbuf_raw_free(packet);
   }

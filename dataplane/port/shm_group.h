@@ -2,8 +2,8 @@
 // A trust group's shared memory as the switch holds it: the region, an mbuf for each of its
 // buffers, and the socket at which VNFs attach.
 //
-// Each buffer of the region has one mbuf for ever (shm/mbufs.h). A packet from one VNF of the group
-// to another keeps its buffer: only its number moves. A packet from elsewhere is copied once.
+// A packet from one VNF of the group to another keeps its buffer: only its number moves. A packet
+// from elsewhere is copied once; of one that leaves, its headers are the switch's (shm_packets.h).
 //
 // Attaching. A thread of its own, asleep but for connections, answers VNFs (shm/attach.h) and sees
 // them go; the worker takes back what the VNF of a lost or removed port held.
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "port/shm_packets.h"
 #include "shm/direct_link.h"
-#include "shm/mbufs.h"
 #include "shm/region.h"
 #include "shm/switch_end.h"
 
@@ -54,7 +54,7 @@ class ShmGroup {
   [[nodiscard]] shm::DirectLinks& links() { return *links_; }
   [[nodiscard]] shm::Region& region() { return region_; }
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
-  [[nodiscard]] const shm::MbufSet& mbufs() const { return mbufs_; }
+  [[nodiscard]] ShmPackets& packets() { return packets_; }
 
   /// Worker: takes back what the VNFs of lost and removed ports held, when their direct links let
   /// it. In each round.
@@ -97,7 +97,7 @@ class ShmGroup {
 
   ShmGroupConfig config_;
   shm::Region region_;
-  shm::MbufSet mbufs_;
+  ShmPackets packets_;
   MbufPool buffers_;
   std::unique_ptr<shm::SwitchEnd> ends_;
   std::unique_ptr<shm::DirectLinks> links_;
