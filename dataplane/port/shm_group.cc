@@ -93,7 +93,8 @@ Result<uint32_t> ShmGroup::add_port(const std::string& name) {
     return fail("{}: group {} has a port of this name", name, config_.name);
   }
   for (uint32_t port = 0; port < region_.config().n_ports; ++port) {
-    const bool dirty = (lost_.load(std::memory_order_acquire) >> port & 1) != 0;
+    const uint64_t unfinished = lost_.load(std::memory_order_acquire) | draining_.load();
+    const bool dirty = (unfinished >> port & 1) != 0;
     if (!names_[port].empty() || dirty) continue;
     names_[port] = name;
     region_.name_port(port, name);
@@ -122,15 +123,28 @@ void ShmGroup::remove_port(uint32_t port) {
 }
 
 void ShmGroup::reclaim_ports() noexcept {
-  uint64_t ports = lost_.load(std::memory_order_acquire);
-  for (; ports != 0; ports &= ports - 1) {
-    const auto port = static_cast<uint32_t>(std::countr_zero(ports));
-    // A VNF that still sends to it directly has to leave it first.
-    if (!links_->detach(port)) continue;
-    ends_->reclaim(port);
-    if (attached_.load(std::memory_order_acquire) == 0) ends_->reclaim_all();
-    lost_.fetch_and(~(uint64_t{1} << port), std::memory_order_release);
+  const uint64_t lost = lost_.load(std::memory_order_acquire);
+  const uint64_t attached = attached_.load(std::memory_order_acquire);
+  const uint64_t draining = draining_.load(std::memory_order_relaxed) & ~attached;
+  const uint64_t taken_over = draining_.load(std::memory_order_relaxed) & attached;
+  for (uint64_t ports = taken_over; ports != 0; ports &= ports - 1) {
+    links_->attach(static_cast<uint32_t>(std::countr_zero(ports)));
   }
+  uint64_t linked = 0;  // a VNF may still send to them directly
+  for (uint64_t ports = lost | draining; ports != 0; ports &= ports - 1) {
+    const auto port = static_cast<uint32_t>(std::countr_zero(ports));
+    if (!links_->detach(port)) linked |= uint64_t{1} << port;
+  }
+  // Of the others that drain there is nothing to do yet.
+  if (const uint64_t ports = lost | (draining & ~linked); ports != 0) {
+    if (attached == 0 && linked == 0) {
+      ends_->reclaim_all();
+    } else {
+      ends_->reclaim_ports(ports, linked & lost);
+    }
+  }
+  draining_.store(linked, std::memory_order_relaxed);
+  lost_.fetch_and(~lost, std::memory_order_release);
 }
 
 Result<> ShmGroup::listen() {

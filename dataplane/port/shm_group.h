@@ -60,7 +60,12 @@ class ShmGroup {
   /// it. In each round.
   void reclaim_lost() noexcept {
     links_->step_abandoned();
-    if (lost_.load(std::memory_order_relaxed) != 0) reclaim_ports();
+    if ((lost_.load(std::memory_order_relaxed) | draining_.load(std::memory_order_relaxed)) == 0) {
+      return;
+    }
+    // Never waits: who attaches or is admitted right now is done by the next round.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) reclaim_ports();
   }
   /// Has `changed` called, in any thread, when the port's VNF has attached or gone.
   void watch(uint32_t port, std::function<void()> changed);
@@ -81,6 +86,7 @@ class ShmGroup {
   };
 
   explicit ShmGroup(ShmGroupConfig config) : config_(std::move(config)), buffers_(*this) {}
+  /// With the mutex held.
   void reclaim_ports() noexcept;
   Result<> listen();
   void serve();
@@ -105,8 +111,11 @@ class ShmGroup {
   int listener_{-1};
   int wake_{-1};
   std::atomic<uint64_t> lost_{0};  ///< ports, by bit, whose VNF is gone and has not been reclaimed
+  /// Ports, by bit, that were reclaimed but for their direct ring, which a sender may still use.
+  std::atomic<uint64_t> draining_{0};
   std::atomic<uint64_t> attached_{0};  ///< ports, by bit, that a VNF has
-  std::mutex mutex_;                   ///< guards what follows: the control thread and serve()
+  /// Guards what follows, for the control thread and serve(); and who attaches, for the worker.
+  std::mutex mutex_;
   std::array<std::function<void()>, shm::kMaxPorts> watchers_;
   std::array<std::string, shm::kMaxPorts> names_;
   std::vector<Connection> connections_;

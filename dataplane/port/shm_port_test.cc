@@ -7,12 +7,15 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
 #include <cstring>
 #include <vector>
 
 #include "eal/eal.h"
 #include "eal/mempool.h"
 #include "packet/copy_pool.h"
+#include "port/direct_end.h"
 #include "port/port.h"
 #include "shm/attach_client.h"
 #include "shm/vnf_end.h"
@@ -99,7 +102,7 @@ class ShmPortTest : public ::testing::Test {
   static std::unique_ptr<Port> open(const std::string& name, const std::string& group) {
     auto port = open_port({.name = name,
                            .type = "shm",
-                           .options = {{"group", group}, {"buffers", "512"}, {"ports", "2"}},
+                           .options = {{"group", group}, {"buffers", "512"}, {"ports", "3"}},
                            .pool = pool_.get(),
                            .rundir = ::testing::TempDir(),
                            .wait_for_workers = [] {}});
@@ -139,6 +142,7 @@ class ShmPortTest : public ::testing::Test {
   std::string far_{unique("far-")};
   std::unique_ptr<Port> a_{open("a", near_)};
   std::unique_ptr<Port> b_{open("b", near_)};
+  std::unique_ptr<Port> b2_{open("b2", near_)};
   std::unique_ptr<Port> c_{open("c", far_)};
   Vnf vnf_a_{socket(near_), "a"};
   Vnf vnf_b_{socket(near_), "b"};
@@ -237,6 +241,34 @@ TEST_F(ShmPortTest, APacketThatEndsWithItsBufferIsReadNoFurther) {
     send(*c_, packet);
     EXPECT_EQ(vnf_c_.receive(), octets);
   }
+}
+
+TEST_F(ShmPortTest, AVnfThatHangsDoesNotKeepItsCrashedPeerOut) {
+  Vnf& hung = vnf_a_;
+  auto crashing = std::make_unique<Vnf>(socket(near_), "b2");
+  const auto round = [this] {
+    rte_mbuf* none = nullptr;
+    a_->io().rx(0, {&none, 1});
+    b2_->io().rx(0, {&none, 1});
+  };
+  a_->direct_end()->send_to(b2_->direct_end());
+  for (int i = 0; i < 10 && a_->direct_end()->link_state() != shm::LinkState::on; ++i) {
+    round();
+    hung.end.rx({});
+    crashing->end.rx({});
+  }
+  ASSERT_EQ(a_->direct_end()->link_state(), shm::LinkState::on);
+  crashing.reset();
+  shm::Attached attached{};
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  int error = -EBUSY;
+  while (error == -EBUSY && std::chrono::steady_clock::now() < end) {
+    round();
+    error = shm::request_port(socket(near_).c_str(), "b2", attached);
+  }
+  ASSERT_EQ(error, 0) << "the port's last VNF has gone, the one that sends to it hangs";
+  close(attached.region);
+  close(attached.connection);
 }
 
 TEST_F(ShmPortTest, APacketThatIsNotSentCanBeDropped) {
