@@ -2,10 +2,13 @@
 #include "port/ethdev.h"
 
 #include <net/if.h>
+#include <rte_bus.h>
+#include <rte_dev.h>
 #include <rte_mbuf.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <string_view>
 #include <thread>
 
 namespace headrace::port {
@@ -23,7 +26,29 @@ Result<std::unique_ptr<eal::Ethdev>> probe(const std::string& port, const std::s
   return fail("{}: {}{}", port, device.error().message, hint);
 }
 
+/// A device of software, which reads packets as the program does.
+bool is_virtual(const rte_eth_dev_info& info) {
+  return std::string_view(rte_bus_name(rte_dev_bus(info.device))) == "vdev";
+}
+
 }  // namespace
+
+uint16_t EthdevIo::joined(std::span<rte_mbuf*> packets) const noexcept {
+  uint16_t count = 0;
+  for (rte_mbuf*& packet : packets) {
+    if (packet->nb_segs > 1 && (chains_.all || RTE_MBUF_HAS_EXTBUF(packet))) [[unlikely]] {
+      rte_mbuf* const copy = rte_pktmbuf_copy(packet, chains_.pool, 0, UINT32_MAX);
+      if (copy == nullptr || (copy->nb_segs > 1 && chains_.all)) {
+        rte_pktmbuf_free(copy);
+        break;
+      }
+      rte_pktmbuf_free(packet);
+      packet = copy;
+    }
+    ++count;
+  }
+  return count;
+}
 
 EthdevPort::EthdevPort(std::string name, std::unique_ptr<eal::Ethdev> device, EthdevRequest request)
     : name_(std::move(name)),
@@ -78,8 +103,11 @@ Result<> EthdevPort::configure(const PortConfig& config) {
   Result<> done = device_->configure(options);
   const int node = numa_node();
   rte_mempool* near = node >= 0 && config.pool_on_node ? config.pool_on_node(node) : nullptr;
-  if (done) done = device_->set_up_queues(near != nullptr ? near : config.pool);
+  rte_mempool* const pool = near != nullptr ? near : config.pool;
+  if (done) done = device_->set_up_queues(pool);
   if (!done) return fail("{}: {}", name_, done.error().message);
+  const bool takes_chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
+  if (!takes_chains || !is_virtual(info)) io_.copy_chains({.pool = pool, .all = !takes_chains});
   request_.status["n_rxq_desc"] = std::to_string(device_->options().rx_descriptors);
   request_.status["n_txq_desc"] = std::to_string(device_->options().tx_descriptors);
   return {};

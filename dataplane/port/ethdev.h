@@ -36,13 +36,27 @@ class EthdevIo final : public pipeline::PortIo {
   }
   uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
     if (!started_.load(std::memory_order_acquire)) return 0;
-    return rte_eth_tx_burst(port_id_, queue, packets.data(), static_cast<uint16_t>(packets.size()));
+    const uint16_t count =
+        chains_.pool != nullptr ? joined(packets) : static_cast<uint16_t>(packets.size());
+    return rte_eth_tx_burst(port_id_, queue, packets.data(), count);
   }
   /// The device has started (DPDK's own functions may not be called on one that has not).
   void open() noexcept { started_.store(true, std::memory_order_release); }
 
+  /// Which chained packets the device can't take; they are copied into one buffer first.
+  struct Chains {
+    rte_mempool* pool{nullptr};  ///< of the copies; null: the device takes all
+    bool all{false};             ///< else those of external memory, which it can't read by DMA
+  };
+  /// Before open().
+  void copy_chains(Chains chains) noexcept { chains_ = chains; }
+
  private:
+  /// Replaces packets by copies as `chains_` says; how many in front the device can take.
+  uint16_t joined(std::span<rte_mbuf*> packets) const noexcept;
+
   uint16_t port_id_;
+  Chains chains_;
   std::atomic<bool> started_{false};
 };
 

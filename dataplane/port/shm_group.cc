@@ -37,13 +37,13 @@ Result<std::shared_ptr<ShmGroup>> ShmGroup::of(const ShmGroupConfig& config) {
   auto region = shm::Region::create(config.region);
   if (!region) return tl::unexpected(region.error());
   group->region_ = std::move(*region);
-  auto mbufs = shm::MbufSet::make(config.name,
+  auto packets = ShmPackets::make(config.name,
                                   {.first_octets = group->region_.octets(0),
                                    .stride = group->region_.buffer_stride(),
                                    .count = config.region.n_buffers},
                                   std::min(kPoolCache, config.region.n_buffers / 4));
-  if (!mbufs) return tl::unexpected(mbufs.error());
-  group->mbufs_ = std::move(*mbufs);
+  if (!packets) return tl::unexpected(packets.error());
+  group->packets_ = std::move(*packets);
   group->ends_ = std::make_unique<shm::SwitchEnd>(group->region_, group->buffers_);
   group->links_ = std::make_unique<shm::DirectLinks>(*group->ends_);
   if (auto listening = group->listen(); !listening) return tl::unexpected(listening.error());
@@ -68,7 +68,7 @@ ShmGroup::~ShmGroup() {
 uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
   uint32_t count = 0;
   for (uint32_t& buffer : buffers) {
-    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.mbufs_.pool());
+    rte_mbuf* packet = rte_mbuf_raw_alloc(group_.packets_.mbufs().pool());
     if (packet == nullptr) break;
     buffer = shm::MbufSet::buffer_of(packet);
     ++count;
@@ -78,7 +78,7 @@ uint32_t ShmGroup::MbufPool::take(std::span<uint32_t> buffers) {
 
 void ShmGroup::MbufPool::give(std::span<const uint32_t> buffers) {
   for (const uint32_t buffer : buffers) {
-    rte_mbuf* packet = group_.mbufs_.mbuf(buffer);
+    rte_mbuf* packet = group_.packets_.mbufs().mbuf(buffer);
     rte_pktmbuf_reset(packet);
     rte_mbuf_raw_free(packet);
   }
@@ -93,7 +93,8 @@ Result<uint32_t> ShmGroup::add_port(const std::string& name) {
     return fail("{}: group {} has a port of this name", name, config_.name);
   }
   for (uint32_t port = 0; port < region_.config().n_ports; ++port) {
-    const bool dirty = (lost_.load(std::memory_order_acquire) >> port & 1) != 0;
+    const uint64_t unfinished = lost_.load(std::memory_order_acquire) | draining_.load();
+    const bool dirty = (unfinished >> port & 1) != 0;
     if (!names_[port].empty() || dirty) continue;
     names_[port] = name;
     region_.name_port(port, name);
@@ -122,15 +123,28 @@ void ShmGroup::remove_port(uint32_t port) {
 }
 
 void ShmGroup::reclaim_ports() noexcept {
-  uint64_t ports = lost_.load(std::memory_order_acquire);
-  for (; ports != 0; ports &= ports - 1) {
-    const auto port = static_cast<uint32_t>(std::countr_zero(ports));
-    // A VNF that still sends to it directly has to leave it first.
-    if (!links_->detach(port)) continue;
-    ends_->reclaim(port);
-    if (attached_.load(std::memory_order_acquire) == 0) ends_->reclaim_all();
-    lost_.fetch_and(~(uint64_t{1} << port), std::memory_order_release);
+  const uint64_t lost = lost_.load(std::memory_order_acquire);
+  const uint64_t attached = attached_.load(std::memory_order_acquire);
+  const uint64_t draining = draining_.load(std::memory_order_relaxed) & ~attached;
+  const uint64_t taken_over = draining_.load(std::memory_order_relaxed) & attached;
+  for (uint64_t ports = taken_over; ports != 0; ports &= ports - 1) {
+    links_->attach(static_cast<uint32_t>(std::countr_zero(ports)));
   }
+  uint64_t linked = 0;  // a VNF may still send to them directly
+  for (uint64_t ports = lost | draining; ports != 0; ports &= ports - 1) {
+    const auto port = static_cast<uint32_t>(std::countr_zero(ports));
+    if (!links_->detach(port)) linked |= uint64_t{1} << port;
+  }
+  // Of the others that drain there is nothing to do yet.
+  if (const uint64_t ports = lost | (draining & ~linked); ports != 0) {
+    if (attached == 0 && linked == 0) {
+      ends_->reclaim_all();
+    } else {
+      ends_->reclaim_ports(ports, linked & lost);
+    }
+  }
+  draining_.store(linked, std::memory_order_relaxed);
+  lost_.fetch_and(~lost, std::memory_order_release);
 }
 
 Result<> ShmGroup::listen() {

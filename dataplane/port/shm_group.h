@@ -2,8 +2,8 @@
 // A trust group's shared memory as the switch holds it: the region, an mbuf for each of its
 // buffers, and the socket at which VNFs attach.
 //
-// Each buffer of the region has one mbuf for ever (shm/mbufs.h). A packet from one VNF of the group
-// to another keeps its buffer: only its number moves. A packet from elsewhere is copied once.
+// A packet from one VNF of the group to another keeps its buffer: only its number moves. A packet
+// from elsewhere is copied once; of one that leaves, its headers are the switch's (shm_packets.h).
 //
 // Attaching. A thread of its own, asleep but for connections, answers VNFs (shm/attach.h) and sees
 // them go; the worker takes back what the VNF of a lost or removed port held.
@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "base/result.h"
+#include "port/shm_packets.h"
 #include "shm/direct_link.h"
-#include "shm/mbufs.h"
 #include "shm/region.h"
 #include "shm/switch_end.h"
 
@@ -54,13 +54,18 @@ class ShmGroup {
   [[nodiscard]] shm::DirectLinks& links() { return *links_; }
   [[nodiscard]] shm::Region& region() { return region_; }
   [[nodiscard]] const std::string& socket_path() const { return socket_path_; }
-  [[nodiscard]] const shm::MbufSet& mbufs() const { return mbufs_; }
+  [[nodiscard]] ShmPackets& packets() { return packets_; }
 
   /// Worker: takes back what the VNFs of lost and removed ports held, when their direct links let
   /// it. In each round.
   void reclaim_lost() noexcept {
     links_->step_abandoned();
-    if (lost_.load(std::memory_order_relaxed) != 0) reclaim_ports();
+    if ((lost_.load(std::memory_order_relaxed) | draining_.load(std::memory_order_relaxed)) == 0) {
+      return;
+    }
+    // Never waits: who attaches or is admitted right now is done by the next round.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock) reclaim_ports();
   }
   /// Has `changed` called, in any thread, when the port's VNF has attached or gone.
   void watch(uint32_t port, std::function<void()> changed);
@@ -81,6 +86,7 @@ class ShmGroup {
   };
 
   explicit ShmGroup(ShmGroupConfig config) : config_(std::move(config)), buffers_(*this) {}
+  /// With the mutex held.
   void reclaim_ports() noexcept;
   Result<> listen();
   void serve();
@@ -97,7 +103,7 @@ class ShmGroup {
 
   ShmGroupConfig config_;
   shm::Region region_;
-  shm::MbufSet mbufs_;
+  ShmPackets packets_;
   MbufPool buffers_;
   std::unique_ptr<shm::SwitchEnd> ends_;
   std::unique_ptr<shm::DirectLinks> links_;
@@ -105,8 +111,11 @@ class ShmGroup {
   int listener_{-1};
   int wake_{-1};
   std::atomic<uint64_t> lost_{0};  ///< ports, by bit, whose VNF is gone and has not been reclaimed
+  /// Ports, by bit, that were reclaimed but for their direct ring, which a sender may still use.
+  std::atomic<uint64_t> draining_{0};
   std::atomic<uint64_t> attached_{0};  ///< ports, by bit, that a VNF has
-  std::mutex mutex_;                   ///< guards what follows: the control thread and serve()
+  /// Guards what follows, for the control thread and serve(); and who attaches, for the worker.
+  std::mutex mutex_;
   std::array<std::function<void()>, shm::kMaxPorts> watchers_;
   std::array<std::string, shm::kMaxPorts> names_;
   std::vector<Connection> connections_;

@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port/shm_port.h"
 
-#include <rte_malloc.h>
 #include <rte_mbuf.h>
-#include <rte_memcpy.h>
+
+#include <array>
+#include <bitset>
+#include <optional>
+#include <span>
 
 #include "base/counter.h"
 #include "port/direct_end.h"
@@ -20,6 +23,7 @@ constexpr uint32_t kFirstFreshLevel = 16;
 struct Counts {
   Counter rx_packets;
   Counter rx_octets;
+  Counter rx_no_buffer;
   Counter tx_packets;
   Counter tx_octets;
   Counter tx_copied;
@@ -79,10 +83,6 @@ class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
   shm::DirectTraffic take_direct_traffic() override { return links_.take_traffic(place_); }
 
  private:
-  /// The packet if it may go as it is, else a copy; kNone if there is no buffer.
-  shm::Packet described(rte_mbuf* packet) noexcept;
-  static constexpr shm::Packet kNone{.buffer = ~0u, .begin = 0, .length = 0};
-
   std::string name_;
   std::shared_ptr<ShmGroup> group_;
   shm::SwitchEnd& ends_;
@@ -100,67 +100,59 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   const size_t room = std::min<size_t>(packets.size(), sent.size());
   const uint32_t count = ends_.receive(place_, std::span(sent).first(room));
   links_.polled(place_, count, count == room);
+  ShmPackets& region = group_->packets();
+  for (const shm::Packet& packet : std::span(sent).first(count)) region.prefetch(packet);
   uint64_t octets = 0;
-  for (uint32_t i = 0; i < count; ++i) {
-    rte_mbuf* packet = group_->mbufs().mbuf(sent[i].buffer);
-    rte_pktmbuf_reset(packet);
-    packet->data_off = sent[i].begin;
-    packet->data_len = sent[i].length;
-    packet->pkt_len = sent[i].length;
-    octets += sent[i].length;
-    packets[i] = packet;
+  uint16_t received = 0;
+  for (const shm::Packet& described : std::span(sent).first(count)) {
+    octets += described.length;
+    rte_mbuf* packet = region.receive(described);
+    if (packet != nullptr) [[likely]] {
+      packets[received++] = packet;
+    } else {
+      rte_mbuf_raw_free(region.mbufs().mbuf(described.buffer));
+    }
   }
   if (count > 0) {
     counts_.rx_packets.add(count);
     counts_.rx_octets.add(octets);
+    if (received < count) counts_.rx_no_buffer.add(count - received);
   }
-  return static_cast<uint16_t>(count);
-}
-
-shm::Packet ShmPort::described(rte_mbuf* packet) noexcept {
-  rte_mbuf* carrier = packet;
-  if (!group_->mbufs().can_pass(packet)) {
-    carrier = rte_pktmbuf_alloc(group_->mbufs().pool());
-    if (carrier == nullptr) return kNone;
-    uint8_t* to = rte_pktmbuf_mtod(carrier, uint8_t*);
-    const void* from = packet->pkt_len <= rte_pktmbuf_tailroom(carrier)
-                           ? rte_pktmbuf_read(packet, 0, packet->pkt_len, to)
-                           : nullptr;
-    if (from == nullptr) {
-      rte_pktmbuf_free(carrier);
-      return kNone;
-    }
-    if (from != to) rte_memcpy(to, from, packet->pkt_len);
-    counts_.tx_copied.add(1);
-  }
-  return {.buffer = shm::MbufSet::buffer_of(carrier),
-          .begin = carrier->data_off,
-          .length = static_cast<uint16_t>(packet->pkt_len)};
+  return received;
 }
 
 uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
   if (!group_->attached(place_)) return 0;
+  ShmPackets& region = group_->packets();
   std::array<shm::Packet, pipeline::kBurst> going;
-  uint64_t octets = 0;
+  std::bitset<pipeline::kBurst> copied;
   uint16_t count = 0;
   const size_t room = std::min<size_t>(packets.size(), going.size());
-  while (count < room) {
-    going[count] = described(packets[count]);
-    if (going[count].buffer == kNone.buffer) break;
-    ++count;
+  for (; count < room; ++count) {
+    std::optional<shm::Packet> described = region.to_region(packets[count]);
+    if (!described) {
+      described = region.copy_to_region(packets[count]);
+      if (!described) break;
+      copied.set(count);
+    }
+    going[count] = *described;
   }
   if (count < room) counts_.tx_no_buffer.add(1);
   const uint32_t sent = ends_.send(place_, std::span(going).first(count));
+  uint64_t octets = 0;
   for (uint32_t i = 0; i < count; ++i) {
-    rte_mbuf* carrier = group_->mbufs().mbuf(going[i].buffer);
-    const bool copied = carrier != packets[i];
     if (i < sent) {
       octets += going[i].length;
-      if (copied) rte_pktmbuf_free(packets[i]);
-    } else if (copied) {
-      rte_pktmbuf_free(carrier);
+      if (copied[i]) {
+        rte_pktmbuf_free(packets[i]);
+      } else {
+        region.passed_on(packets[i]);
+      }
+    } else if (copied[i]) {
+      rte_mbuf_raw_free(region.mbufs().mbuf(going[i].buffer));
     }
   }
+  if (copied.any()) counts_.tx_copied.add(copied.count());
   counts_.tx_packets.add(sent);
   counts_.tx_octets.add(octets);
   return static_cast<uint16_t>(sent);
@@ -171,6 +163,7 @@ std::map<std::string, int64_t> ShmPort::statistics() const {
   const shm::Offences& offences = ends_.offences(place_);
   return {{"rx_packets", read(counts_.rx_packets)},
           {"rx_bytes", read(counts_.rx_octets)},
+          {"rx_no_buffer_errors", read(counts_.rx_no_buffer)},
           {"tx_packets", read(counts_.tx_packets)},
           {"tx_bytes", read(counts_.tx_octets)},
           {"tx_copied_packets", read(counts_.tx_copied)},

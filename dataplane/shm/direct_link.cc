@@ -139,8 +139,7 @@ void DirectLinks::finish(Link& link) {
   set(link, LinkState::off);
 }
 
-// --- exited VNFs
-// ----------------------------------------------------------------------------------
+// --- exited VNFs -------------------------------------------------------------------------------
 
 bool DirectLinks::detach(uint32_t port) {
   exited_ |= uint64_t{1} << port;
@@ -168,6 +167,9 @@ bool DirectLinks::detach_receiver(uint32_t to) {
   Link& link = links_[from];
   switch (link.state.load(std::memory_order_relaxed)) {
     case LinkState::opening:
+      // The next VNF's to_vnf begins anew.
+      words(to).rx_after.store(0, std::memory_order_release);
+      [[fallthrough]];
     case LinkState::on:
       if (!link.recalled) step(from);
       if (words(from).tx_now.load(std::memory_order_acquire) != 0) return false;

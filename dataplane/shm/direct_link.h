@@ -15,7 +15,8 @@
 //
 // Termination: the link of a sender that has exited ends at once, and the receiver reads what was
 // sent. The ring of a receiver that has exited is reclaimed when its sender has stopped using it or
-// has exited, too.
+// has exited, too. A sender that makes no calls does not keep the receiver's next VNF out: that one
+// takes the ring over as it is, and answers in its predecessor's place.
 //
 // Threads: want() and take_traffic() on the control thread, state() on any, the rest on the worker
 // that uses the region.
@@ -74,9 +75,11 @@ class DirectLinks {
   void step_abandoned() {
     if (abandoned_ != 0) step_each_abandoned();
   }
-  /// Detaches the port of an exited VNF. False while its rings cannot be reclaimed yet: call again
-  /// each round.
+  /// Detaches the port of an exited VNF. False while its direct ring can't be reclaimed yet: call
+  /// again each round, until true or attach().
   bool detach(uint32_t port);
+  /// A VNF uses the port again, after its other rings were reclaimed: it reads the direct ring on.
+  void attach(uint32_t port) { exited_ &= ~(uint64_t{1} << port); }
   /// Ends all links at once, when no VNF uses the region.
   void drop_all();
 

@@ -252,6 +252,53 @@ TEST_F(LinkedPair, ADeadReceiversRingIsTakenBackWhenTheSenderHasLeftIt) {
   EXPECT_EQ(got(), (std::vector<uint8_t>{7, 8}));
 }
 
+TEST_F(LinkedPair, AHungSenderKeepsTheNextReceiverNotOut) {
+  round();
+  link();
+  send(1, 5);
+  std::array<Packet, 2> read{};
+  ASSERT_EQ(vnf_[kB].rx(read), 2u) << "B dies with two packets, three are in its ring";
+  ASSERT_FALSE(links_.detach(kB)) << "A does not answer";
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  send_to(kB, 9, 60);
+  round();
+  EXPECT_EQ(got(), (std::vector<uint8_t>{3, 4, 5, 9})) << "by both ways, while A hangs";
+  send(6, 2);  // A goes on, and sees only then that it is to leave
+  round();
+  EXPECT_EQ(got(), (std::vector<uint8_t>{6, 7}));
+  links_.want(kA, std::nullopt);
+  for (int i = 0; i < 4; ++i) {
+    round();
+    answer(kA);
+    answer(kB);
+  }
+  EXPECT_EQ(links_.state(kA), LinkState::off);
+  for (const uint32_t port : {kA, kB}) {
+    vnf_[port].free_all();
+    EXPECT_TRUE(detach(port));
+  }
+  EXPECT_EQ(pool_.size(), kBuffers);
+}
+
+TEST_F(LinkedPair, TheNextReceiverOpensALinkThatItsPredecessorDidNot) {
+  round();
+  send_to(kB, 1, 60);
+  links_.want(kA, kB);
+  for (int i = 0; i < 4; ++i) {
+    round();
+    answer(kA);
+  }
+  ASSERT_EQ(links_.state(kA), LinkState::opening) << "B has not answered";
+  send(2, 3);
+  ASSERT_FALSE(links_.detach(kB));
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  EXPECT_EQ(got(), (std::vector<uint8_t>{2, 3, 4}));
+}
+
 TEST_F(LinkedPair, LosesNoBufferWhenBothDieInAnyState) {
   round();
   for (int answers = 0; answers < 6; ++answers) {

@@ -5,8 +5,9 @@
 // (an external-buffer pool). So a packet is processed, cloned and freed like any other, and no peer
 // can write to an mbuf. An mbuf and its buffer's number map to each other.
 //
-// The switch's pool (port/shm_group.h) holds the mbufs of free buffers. A VNF's (vnf/shm_memory.h)
-// holds those that the VNF's function has freed and that are to be returned to the switch.
+// The switch's pool (port/shm_packets.h) holds the mbufs of free buffers. A VNF's
+// (vnf/shm_memory.h) holds those that the VNF's function has freed and that are to be returned to
+// the switch.
 #pragma once
 
 #include <rte_mbuf.h>

@@ -158,8 +158,10 @@ class FuzzedRegion {
 
   /// The VNF of a port exits; the next one attaches when the switch allows it.
   void detach_vnf(uint32_t port) {
-    if (!links_.detach(port)) return;
-    ends_.reclaim(port);
+    const uint64_t bit = uint64_t{1} << port;
+    const bool linked = !links_.detach(port);
+    ends_.reclaim_ports(bit, linked ? bit : 0);
+    if (linked) links_.attach(port);
     vnf_[port] = VnfEnd();
     bound_[port] = vnf_[port].bind(mapping_.octets(), port) == 0;
   }

@@ -130,61 +130,79 @@ void SwitchEnd::refill(uint32_t number, uint32_t level) {
   }
 }
 
-void SwitchEnd::claim_for_others(uint32_t number) {
+void SwitchEnd::claim_for_others(uint64_t ports, uint64_t linked) {
   std::ranges::fill(claimed_, uint8_t{0});
   const uint32_t capacity = region_->config().ring_capacity;
   const auto claim = [this](uint32_t buffer) {
     if (buffer < claimed_.size()) claimed_[buffer] = 1;
   };
   for (uint32_t other = 0; other < ports_.size(); ++other) {
-    if (other == number) continue;
-    const std::span<uint8_t> held = region_->held(other);
-    for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
-      if (held[buffer] != 0) claimed_[buffer] = 1;
+    if ((linked >> other & 1) != 0) {
+      for_each_waiting<Packet>(region_->direct(other), capacity, claim);
     }
+    if ((ports >> other & 1) != 0) continue;
+    // A VNF marks a buffer before it takes it out of a ring: rings first, so that none is missed.
     for_each_waiting<Packet>(region_->to_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->from_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->direct(other), capacity, claim);
     for_each_waiting<uint32_t>(region_->fill(other), region_->pool_capacity(), claim);
     for_each_waiting<uint32_t>(region_->completion(other), region_->pool_capacity(), claim);
+    // Without branches, so that the compiler takes vectors.
+    const uint8_t* const held = region_->held(other).data();
+    uint8_t* const claimed = claimed_.data();
+    for (size_t buffer = 0; buffer < claimed_.size(); ++buffer) claimed[buffer] |= held[buffer];
   }
 }
 
-void SwitchEnd::reclaim(uint32_t number) {
-  claim_for_others(number);
+void SwitchEnd::reclaim_ports(uint64_t ports, uint64_t linked) {
+  claim_for_others(ports, linked);
   const uint32_t capacity = region_->config().ring_capacity;
   const auto take_back = [this](uint32_t buffer) {
     if (buffer >= out_.size() || out_[buffer] == 0 || claimed_[buffer] != 0) return;
     out_[buffer] = 0;
     give(buffer);
   };
-  const std::span<uint8_t> held = region_->held(number);
-  for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
-    if (held[buffer] != 0) take_back(buffer);
-    held[buffer] = 0;
+  for (uint32_t number = 0; number < ports_.size(); ++number) {
+    if ((ports >> number & 1) == 0) continue;
+    const std::span<uint8_t> held = region_->held(number);
+    for (uint32_t buffer = 0; buffer < held.size(); ++buffer) {
+      if (held[buffer] != 0) take_back(buffer);
+    }
+    for_each_waiting<Packet>(region_->to_vnf(number), capacity, take_back);
+    for_each_waiting<Packet>(region_->from_vnf(number), capacity, take_back);
+    // What is in the direct ring of a linked port is claimed.
+    for_each_waiting<Packet>(region_->direct(number), capacity, take_back);
+    for_each_waiting<uint32_t>(region_->fill(number), region_->pool_capacity(), take_back);
+    for_each_waiting<uint32_t>(region_->completion(number), region_->pool_capacity(), take_back);
   }
-  for_each_waiting<Packet>(region_->to_vnf(number), capacity, take_back);
-  for_each_waiting<Packet>(region_->from_vnf(number), capacity, take_back);
-  for_each_waiting<Packet>(region_->direct(number), capacity, take_back);
-  for_each_waiting<uint32_t>(region_->fill(number), region_->pool_capacity(), take_back);
-  for_each_waiting<uint32_t>(region_->completion(number), region_->pool_capacity(), take_back);
   for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
     const bool missing = out_[buffer] != 0 && claimed_[buffer] == 0;
     if (missing && missed_[buffer] != 0) take_back(buffer);
     missed_[buffer] = missing ? 1 : 0;
   }
+  for (uint32_t number = 0; number < ports_.size(); ++number) {
+    if ((ports >> number & 1) != 0) reset(number, (linked >> number & 1) != 0);
+  }
+  region_->restore();
+}
+
+void SwitchEnd::reset(uint32_t number, bool linked) {
+  std::ranges::fill(region_->held(number), uint8_t{0});
   for (void* ring : {region_->to_vnf(number), region_->from_vnf(number), region_->fill(number),
                      region_->completion(number)}) {
     reset_ring(ring);
   }
-  empty_ring(region_->direct(number));
-  region_->restore();
+  const auto& direct = *static_cast<const RingHeader*>(region_->direct(number));
+  const uint32_t waiting = direct.head.load() - direct.tail.load();
+  // The next VNF can't read a ring with impossible positions.
+  if (!linked || waiting > region_->config().ring_capacity) empty_ring(region_->direct(number));
   region_->port(number).user.store(0, std::memory_order_release);
   open_rings(number);
 }
 
 void SwitchEnd::reclaim_all() {
-  for (uint32_t port = 0; port < ports_.size(); ++port) reclaim(port);
+  for (uint32_t port = 0; port < ports_.size(); ++port) reset(port, false);
+  region_->restore();
   for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
     missed_[buffer] = 0;
     if (out_[buffer] == 0) continue;

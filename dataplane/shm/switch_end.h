@@ -14,6 +14,9 @@
 // are recovered when two consecutive reclaims find them so (during one of them a running VNF may be
 // moving the buffer), or when the last VNF of the group exits.
 //
+// What that costs a worker: a look at all marks of the group once for all ports that are reclaimed
+// together, and nothing but a pass over the buffers once no VNF is left.
+//
 // Threads: one worker uses a region's ports at a time, or the control thread while no worker does.
 #pragma once
 
@@ -61,7 +64,10 @@ class SwitchEnd {
   /// Whether the port's VNF has taken an empty buffer.
   [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
   /// Recovers all buffers that a VNF held or that wait for it, and resets the port's rings.
-  void reclaim(uint32_t port);
+  void reclaim(uint32_t port) { reclaim_ports(uint64_t{1} << port, 0); }
+  /// The same for all of `ports`, by bit. The direct rings of those in `linked` stay as they are,
+  /// for the ports' next VNFs: another VNF may still be sending to them.
+  void reclaim_ports(uint64_t ports, uint64_t linked);
   /// Recovers all buffers; no VNF may use the region.
   void reclaim_all();
 
@@ -85,7 +91,8 @@ class SwitchEnd {
 
   void open_rings(uint32_t port);
   bool accept(Port& port, uint32_t buffer);
-  void claim_for_others(uint32_t port);
+  void claim_for_others(uint64_t ports, uint64_t linked);
+  void reset(uint32_t port, bool linked);
   void give(uint32_t buffer) { pool_->give({&buffer, 1}); }
 
   Region* region_;

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "packet/copy_pool.h"
 #include "packet/edit.h"
 #include "pipeline/execute/reserved_group.h"
 #include "pipeline/execute/transmit.h"
@@ -32,7 +33,7 @@ void send_mirrored(Execution& x, rte_mbuf* packet, const Mirror& mirror, const P
       mirror.max_length == UINT32_MAX
           ? UINT32_MAX
           : std::max<uint32_t>(mirror.max_length + taken - added, sizeof(packet::EthernetHeader));
-  rte_mbuf* made = rte_pktmbuf_copy(packet, packet->pool, 0, wanted);
+  rte_mbuf* made = packet::copy_of(packet, wanted);
   if (made == nullptr) {
     x.count_drop(DropReason::no_buffer);
     return;

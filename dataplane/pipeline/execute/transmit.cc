@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "packet/copy_pool.h"
 #include "packet/offload.h"
 #include "pipeline/execute/mirror_copies.h"
 #include "pipeline/execute/tunnel_port.h"
@@ -96,7 +97,7 @@ void punt(Execution& x, PacketView view, const RuleBody& rule, PuntReason reason
 }
 
 void punt_neighbor(Execution& x, rte_mbuf* packet) noexcept {
-  rte_mbuf* made = rte_pktmbuf_copy(packet, packet->pool, 0, UINT32_MAX);
+  rte_mbuf* made = packet::copy_of(packet);
   if (made == nullptr) return;  // neighbors are asked again
   const PuntInfo info{.lsi_id = x.burst.program->lsi_id,
                       .in_port = kPortLocal,
@@ -111,17 +112,17 @@ void punt_neighbor(Execution& x, rte_mbuf* packet) noexcept {
 }
 
 rte_mbuf* copy(Execution& x, rte_mbuf* packet) noexcept {
-  rte_mbuf* made = rte_pktmbuf_copy(packet, packet->pool, 0, UINT32_MAX);
+  rte_mbuf* made = packet::copy_of(packet);
   if (made == nullptr) x.count_drop(DropReason::no_buffer);
   return made;
 }
 
 void copy_each(Execution& x, const OpBurst& burst, rte_mbuf** copies) noexcept {
-  rte_mempool* const pool = burst.block->packets[burst.at[0]]->pool;
-  bool together = true;
+  rte_mempool* const pool = packet::pool_for_copy(burst.block->packets[burst.at[0]]);
+  bool together = pool != nullptr;
   for (size_t k = 0; k < burst.count; ++k) {
     const rte_mbuf* packet = burst.block->packets[burst.at[k]];
-    together = together && packet->pool == pool && packet->nb_segs == 1 &&
+    together = together && packet::pool_for_copy(packet) == pool && packet->nb_segs == 1 &&
                packet->pkt_len + RTE_PKTMBUF_HEADROOM <= rte_pktmbuf_data_room_size(pool);
   }
   // Buffers of one pool are taken together; what came in several segments, or of several pools,
@@ -137,7 +138,7 @@ void copy_each(Execution& x, const OpBurst& burst, rte_mbuf** copies) noexcept {
     rte_mbuf* to = copies[k];
     rte_mbuf_dynfield_copy(to, from);
     to->port = from->port;
-    to->ol_flags = from->ol_flags;
+    to->ol_flags = from->ol_flags & ~(RTE_MBUF_F_EXTERNAL | RTE_MBUF_F_INDIRECT);
     to->vlan_tci = from->vlan_tci;
     to->vlan_tci_outer = from->vlan_tci_outer;
     to->tx_offload = from->tx_offload;

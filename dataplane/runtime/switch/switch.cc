@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/version.h"
+#include "packet/copy_pool.h"
 #include "port/port.h"
 
 namespace headrace::runtime {
@@ -32,6 +33,7 @@ constexpr uint64_t kExpensivePollsPerSecond = 20'000;
 Result<std::unique_ptr<Switch>> Switch::make(asio::io_context& io, SwitchOptions options) {
   Result<BufferPools> pools = BufferPools::make(options.memory_mb);
   if (!pools) return tl::unexpected(pools.error());
+  packet::set_pool_of_copies(*pools->for_mtu(port::kDefaultMtu));
   Result<std::unique_ptr<WakeUp>> wake_up = WakeUp::make();
   if (!wake_up) return tl::unexpected(wake_up.error());
   Result<std::unique_ptr<WakeUp>> link_event = WakeUp::make();
