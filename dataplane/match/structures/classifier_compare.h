@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "match/fields/simd.h"
+#include "match/structures/acl_rules.h"
 #include "match/structures/classifier.h"
 #include "match/structures/naive_table.h"
 #include "packet/bytes.h"
@@ -137,6 +138,30 @@ inline Match prefix_pair(Random& random) {
   add_u32(match, Field::ipv4_dst, 0x0b000000 | below(random, 4) << 9,
           prefix_mask(1 + below(random, 32)));
   return match;
+}
+
+/// Rules that all hold a point, of all widths, and others that hold nearly it.
+inline Match nested(Random& random) {
+  Match match;
+  add_u16(match, Field::eth_type, 0x0800);
+  add_u32(match, Field::ipv4_src, 0x0a000001 ^ below(random, 2) << below(random, 32),
+          prefix_mask(below(random, 33)));
+  add_u32(match, Field::ipv4_dst, 0x0b000001 ^ below(random, 2) << below(random, 32),
+          prefix_mask(below(random, 33)));
+  return match;
+}
+
+/// One of few rules as firewalls have them, its ports expanded.
+template <bool kIpv6>
+Match acl_match(Random& random) {
+  static const std::vector<Match> matches = [] {
+    std::vector<Match> all;
+    for (const AclRule& rule : acl_rules(AclFamily::fw, 600, kIpv6, 9)) {
+      for (Match& match : matches_of(rule)) all.push_back(std::move(match));
+    }
+    return all;
+  }();
+  return matches[below(random, static_cast<uint32_t>(matches.size()))];
 }
 
 /// Packets that match a rule often: a rule's value, with noise outside its mask, sometimes inside.

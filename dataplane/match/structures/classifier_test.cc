@@ -12,6 +12,7 @@
 #include <tuple>
 
 #include "match/fields/simd.h"
+#include "match/structures/bit_vectors.h"
 #include "match/structures/classifier_compare.h"
 #include "match/structures/direct_table.h"
 #include "match/structures/hash_table.h"
@@ -286,6 +287,16 @@ TEST(TupleSpaceTest, HundredsOfMasksAgreeWithNaive) {
   // More than a filter has numbers for.
   TupleSpace many(defer_not);
   compare(many, {"prefix pairs", prefix_pair, any_priority}, 900, 4500, 2);
+}
+
+TEST_P(SimdVariantTest, BitVectorsAgreeWithNaive) {
+  // What only their words are in common with the rules that they are made of.
+  Random random(1);
+  const Match any = prefix_pair(random);
+  const RuleRef one{&any, 1, 1};
+  const std::unique_ptr<BitVectors> table = BitVectors::make({&one, 1}, defer_not);
+  ASSERT_TRUE(table->erase(any, 1));
+  compare(*table, {"prefix pairs", prefix_pair, any_priority}, 60, 2000, 1);
 }
 
 TEST(TupleSpaceTest, TuplesComeAndGo) {

@@ -80,18 +80,8 @@ void DecisionTree::lookup(const FlowKey* burst, std::span<const uint8_t> active,
   Ranked best[kBurst];
   uint8_t slots[kBurst];
   uint8_t positions[kBurst];
-  size_t left = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const uint8_t slot = active[i];
-    uint64_t difference = 0;
-    for (size_t k = 0; k < same_.size(); ++k) {
-      difference |= same_.key_word(burst[slot], k) ^ word(same_value_, same_.position(k));
-    }
-    slots[left] = slot;
-    positions[left] = static_cast<uint8_t>(i);
-    best[left] = 0;
-    left += difference == 0 ? 1 : 0;
-  }
+  const size_t left = same_.select(burst, active, count, slots, positions);
+  std::fill_n(best, left, 0);
   const TreeView view{roots_.load(std::memory_order_acquire), kTrees + 1, words_};
   search_(view, burst, slots, left, best);
   const uint32_t otherwise = default_index();
@@ -105,13 +95,7 @@ void DecisionTree::lookup(const FlowKey* burst, std::span<const uint8_t> active,
 // --- rules and where they are ------------------------------------------------------------------
 
 bool DecisionTree::in_form(const Match& match) const {
-  if ((match.words & ~used_) != 0) return false;
-  for (size_t k = 0; k < same_.size(); ++k) {
-    const size_t at = same_.position(k);
-    if (word(match.mask, at) != same_.mask(k)) return false;
-    if (word(match.value, at) != word(same_value_, at)) return false;
-  }
-  return true;
+  return (match.words & ~used_) == 0 && same_.holds(match);
 }
 
 DecisionTree::Rule DecisionTree::rule_of(const Match& match, uint16_t priority,
@@ -407,8 +391,6 @@ TreeSlot DecisionTree::copy_of(const TreeSlot& slot, DecisionTree& to) const {
 std::unique_ptr<Classifier> DecisionTree::clone() const {
   auto made = std::make_unique<DecisionTree>(WordSet{0}, defer_);
   made->words_ = words_;
-  made->same_mask_ = same_mask_;
-  made->same_value_ = same_value_;
   made->same_ = same_;
   made->used_ = used_;
   made->size_ = size_;

@@ -30,9 +30,10 @@
 #include <span>
 #include <vector>
 
-#include "match/fields/masked_words.h"
 #include "match/structures/classifier.h"
 #include "match/structures/classifier_kind.h"
+#include "match/structures/line_arena.h"
+#include "match/structures/same_words.h"
 #include "match/structures/tree_cut.h"
 #include "match/structures/tree_node.h"
 
@@ -75,7 +76,7 @@ class DecisionTree final : public Classifier {
   };
   /// What callbacks of Defer may need when the classifier is gone.
   struct Shared {
-    TreeArena arena;
+    LineArena arena;
   };
 
   [[nodiscard]] bool in_form(const Match& match) const;
@@ -115,9 +116,7 @@ class DecisionTree final : public Classifier {
 
   Defer defer_;
   std::vector<uint8_t> words_;  ///< positions of what leaves compare
-  FlowKey same_mask_{};         ///< words in which all rules ask for the same
-  FlowKey same_value_{};
-  MaskedWords same_;
+  SameWords same_;
   WordSet used_{0};     ///< all words that rules match
   TreeSearch* search_;  ///< the variant for this processor
   std::shared_ptr<Shared> shared_;

@@ -17,17 +17,6 @@ namespace {
 
 INSTANTIATE_TEST_SUITE_P(AllSimd, SimdVariantTest, testing::ValuesIn(simd_levels()));
 
-/// Rules that all hold a point, of all widths, and others that hold nearly it.
-Match nested(Random& random) {
-  Match match;
-  add_u16(match, Field::eth_type, 0x0800);
-  add_u32(match, Field::ipv4_src, 0x0a000001 ^ below(random, 2) << below(random, 32),
-          prefix_mask(below(random, 33)));
-  add_u32(match, Field::ipv4_dst, 0x0b000001 ^ below(random, 2) << below(random, 32),
-          prefix_mask(below(random, 33)));
-  return match;
-}
-
 /// Any bits of three words.
 Match any_bits(Random& random) {
   Match match;
@@ -40,19 +29,6 @@ Match any_bits(Random& random) {
   mask[7] = static_cast<uint8_t>(below(random, 4));
   match.add(Field::metadata, metadata, mask);
   return match;
-}
-
-/// One of few rules as firewalls have them, its ports expanded.
-template <bool kIpv6>
-Match acl_match(Random& random) {
-  static const std::vector<Match> matches = [] {
-    std::vector<Match> all;
-    for (const AclRule& rule : acl_rules(AclFamily::fw, 600, kIpv6, 9)) {
-      for (Match& match : matches_of(rule)) all.push_back(std::move(match));
-    }
-    return all;
-  }();
-  return matches[below(random, static_cast<uint32_t>(matches.size()))];
 }
 
 WordSet words_of(const Shape& shape) {

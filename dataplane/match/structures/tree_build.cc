@@ -52,15 +52,6 @@ size_t bits_asked(const FlowKey& mask, Field field) {
   return bits;
 }
 
-/// True if all rules have one mask and one value in the word.
-bool same_in(std::span<const RuleRef> rules, size_t at) {
-  const Match& first = *rules[0].match;
-  return std::all_of(rules.begin(), rules.end(), [&](const RuleRef& rule) {
-    return word(rule.match->mask, at) == word(first.mask, at) &&
-           word(rule.match->value, at) == word(first.value, at);
-  });
-}
-
 /// The two fields of an address's size whose bits the rules ask for most.
 std::array<Field, 2> main_fields(std::span<const RuleRef> rules) {
   std::vector<std::pair<size_t, Field>> asked;
@@ -190,16 +181,10 @@ class LookupCost {
 DecisionTree::DecisionTree(std::span<const RuleRef> rules, Defer defer)
     : DecisionTree(WordSet{0}, std::move(defer)) {
   for (const RuleRef& rule : rules) used_ |= rule.match->words;
+  same_ = SameWords(rules, used_);
   for (size_t at = 0; at < kFieldWords; ++at) {
-    if ((used_ >> at & 1) == 0) continue;
-    if (same_in(rules, at)) {
-      set_word(same_mask_, at, word(rules[0].match->mask, at));
-      set_word(same_value_, at, word(rules[0].match->value, at));
-    } else {
-      words_.push_back(static_cast<uint8_t>(at));
-    }
+    if (((used_ & ~same_.set()) >> at & 1) != 0) words_.push_back(static_cast<uint8_t>(at));
   }
-  same_ = MaskedWords(same_mask_);
   build(rules);
 }
 

@@ -9,16 +9,11 @@
 // store.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <span>
-#include <unordered_map>
-#include <vector>
 
 #include "match/fields/fields.h"
-#include "match/structures/block.h"
 #include "match/structures/hash_table.h"
 #include "match/structures/tree_leaf.h"
 
@@ -74,47 +69,5 @@ void search_trees(const TreeView& view, const FlowKey* burst, const uint8_t* slo
 /// Its variant for AVX2, where simd() allows it.
 void search_trees_avx2(const TreeView& view, const FlowKey* burst, const uint8_t* slots,
                        size_t count, Ranked* best) noexcept;
-
-/// Memory of a forest: cache lines from chunks on huge pages.
-class TreeArena {
- public:
-  /// Lines for so many octets; throws std::bad_alloc.
-  [[nodiscard]] void* take(size_t bytes) {
-    const size_t lines = lines_of(bytes);
-    std::vector<void*>& free = free_[lines];
-    if (!free.empty()) {
-      void* const memory = free.back();
-      free.pop_back();
-      return memory;
-    }
-    if (left_ < lines) {
-      // A large forest is on huge pages, a small one takes no more than it needs.
-      const size_t chunk = std::max(lines * kCacheLine, std::clamp(bytes_, kSmallChunk, kHugePage));
-      chunks_.emplace_back(chunk);
-      bytes_ += chunks_.back().bytes();
-      at_ = chunks_.back().as<uint8_t>();
-      left_ = chunk / kCacheLine;
-    }
-    void* const memory = at_;
-    at_ += lines * kCacheLine;
-    left_ -= lines;
-    return memory;
-  }
-  /// No worker may see the memory any more.
-  void give_back(void* memory, size_t bytes) { free_[lines_of(bytes)].push_back(memory); }
-
-  [[nodiscard]] size_t bytes() const { return bytes_; }
-
- private:
-  static constexpr size_t kSmallChunk = size_t{256} << 10;
-
-  static size_t lines_of(size_t bytes) { return (bytes + kCacheLine - 1) / kCacheLine; }
-
-  std::vector<Block> chunks_;
-  std::unordered_map<size_t, std::vector<void*>> free_;  ///< by lines
-  uint8_t* at_{nullptr};
-  size_t left_{0};
-  size_t bytes_{0};
-};
 
 }  // namespace headrace::match

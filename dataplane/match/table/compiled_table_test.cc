@@ -8,7 +8,9 @@
 #include <random>
 #include <set>
 #include <string_view>
+#include <vector>
 
+#include "match/structures/acl_rules.h"
 #include "match/structures/naive_table.h"
 #include "match/structures/word_table.h"
 #include "packet/bytes.h"
@@ -144,6 +146,24 @@ TEST_F(CompiledTableTest, ManyMasksBecomeTrees) {
   const uint64_t rebuilds = table_.rebuilds();
   insert(mac_rule(1), 200);  // a word that no rule asked for
   EXPECT_EQ(table_.rebuilds(), rebuilds + 1);
+  EXPECT_EQ(lookup(mac_rule(1).value), naive_.rules.back().index);
+}
+
+/// Rules one by one, so that vectors are made anew where places or prefixes run out.
+TEST_F(CompiledTableTest, FirewallsBecomeBitVectors) {
+  const std::vector<AclRule> rules = acl_rules(AclFamily::fw, 400, false, 3);
+  for (const AclRule& rule : rules) {
+    for (const Match& match : matches_of(rule)) insert(match, rule.priority);
+  }
+  EXPECT_EQ(table_.structure(), "bit-vectors");
+  EXPECT_NE(table_.reason().find("leave an address open: bit vectors"), std::string::npos);
+  for (const AclPacket& packet : acl_trace(rules, 2000, false, 1)) {
+    FlowKey key{};
+    packet.fill(key);
+    ASSERT_TRUE(naive_.agrees(key, lookup(key), kMiss));
+  }
+  insert(mac_rule(1), 200);  // a word that no rule asked for
+  EXPECT_EQ(table_.structure(), "decision-tree");
   EXPECT_EQ(lookup(mac_rule(1).value), naive_.rules.back().index);
 }
 

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "match/structures/acl_rules.h"
+#include "match/structures/bit_vectors.h"
 #include "match/structures/decision_tree.h"
 #include "match/structures/direct_table.h"
 #include "match/structures/hash_table.h"
@@ -209,10 +210,8 @@ TEST(ConcurrencyTest, TupleSpace) {
   race_classifier(table, rules, epochs);
 }
 
-/// Exact flows that stay, above wider rules of many masks that come and go: leaves are cut and
-/// trees grow while workers read them.
-TEST(ConcurrencyTest, DecisionTree) {
-  Epochs epochs;
+/// Prefixes of many lengths that stay, and others of many masks that come and go.
+Rules rules_of_many_masks() {
   Rules rules{{}, {}, {}, 5};
   for (uint32_t i = 0; i < 1000; ++i) {
     Match match = route(0x0a000000 + (i % 200 << 16) + (i / 200 << 8), 24 + i % 9);
@@ -227,8 +226,51 @@ TEST(ConcurrencyTest, DecisionTree) {
     rules.lasting.push_back(match);
     rules.lasting_priority.push_back(static_cast<uint16_t>(4 + i % 3));
   }
+  return rules;
+}
+
+/// Leaves are cut and trees grow while workers read them.
+TEST(ConcurrencyTest, DecisionTree) {
+  Epochs epochs;
   DecisionTree table(1u | 1u << 3 | 1u << 4, epochs.defer());
-  race_classifier(table, rules, epochs);
+  race_classifier(table, rules_of_many_masks(), epochs);
+}
+
+/// Places are left and taken again, prefixes come, groups of ports grow and shrink, and rules go to
+/// places that are not in order, while workers read them.
+TEST(ConcurrencyTest, BitVectors) {
+  Epochs epochs;
+  Rules rules = rules_of_many_masks();
+  for (uint32_t i = 0; i < 300; ++i) {
+    Match match = route(0x0c000000 + (i % 3 << 8), 32);
+    const uint8_t proto = 17;
+    const uint8_t port[2] = {static_cast<uint8_t>(i >> 4), static_cast<uint8_t>(i << 4)};
+    match.add(Field::ip_proto, &proto);
+    match.add(Field::udp_dst, port);
+    rules.churned.push_back(match);
+  }
+  std::vector<RuleRef> all;
+  for (uint32_t i = 0; i < rules.lasting.size(); ++i) {
+    all.push_back({&rules.lasting[i], rules.lasting_priority[i], i});
+  }
+  // All but some, whose prefixes are new.
+  const auto is_new = [](uint32_t rule) { return rule % 8 == 0; };
+  for (uint32_t i = 0; i < rules.churned.size(); ++i) {
+    if (!is_new(i)) all.push_back({&rules.churned[i], rules.churned_priority, kChurned + i});
+  }
+  const std::unique_ptr<BitVectors> table = BitVectors::make(all, epochs.defer());
+  ASSERT_NE(table, nullptr);
+  for (uint32_t i = 0; i < rules.churned.size(); ++i) {
+    if (is_new(i)) continue;
+    ASSERT_TRUE(table->erase(rules.churned[i], rules.churned_priority));
+  }
+  race(*table, rules, epochs, [&](uint32_t rule, bool now) {
+    if (now) {
+      ASSERT_TRUE(table->insert(rules.churned[rule], rules.churned_priority, kChurned + rule));
+    } else {
+      ASSERT_TRUE(table->erase(rules.churned[rule], rules.churned_priority));
+    }
+  });
 }
 
 TEST(ConcurrencyTest, CompiledTableThroughAllItsStructures) {
