@@ -24,6 +24,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from headrace.machine.priority import ordinary
+
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
 UNTIL_PARENT_ENDS = ("/usr/bin/setpriv", "--pdeathsig=KILL", "--")
@@ -143,11 +145,12 @@ class Supervisor:
         digest: str = "",
         inherit: Sequence[int] = (),
         bare: bool = False,
+        control: bool = False,
     ) -> tuple[ProcessId, bool]:
         """Makes the process `name` run, pinned to `cores` (all cores if empty).
 
         It gets the descriptors `inherit`. With `bare` its environment is `environment` and the mark
-        alone, else the node's own, too.
+        alone, else the node's own, too. A `control` program has the node's priority (priority.py).
 
         A running one with the same `digest` is kept; with another it is replaced.
         Returns the process and whether it was started by this call.
@@ -164,6 +167,8 @@ class Supervisor:
         make_private(self._logs)
         if cores:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
+        if not control:
+            argv = ordinary(argv)
         marked = {**({} if bare else os.environ), **(environment or {}), **self.mark(name)}
         with open_log(self.log_of(name)) as log:
             try:

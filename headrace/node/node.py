@@ -88,6 +88,7 @@ def parts_of(
         memory_mb=config.switch_memory_mb,
         hugepages=hugepages,
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
+        max_sleep_us=config.switch_sleep_us,
     )
     confinement = Confinement(rundir)
     engines: dict[str, Engine] = {

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import uvicorn
 
+from headrace.machine.priority import raise_own
 from headrace.machine.processes import ProcessId, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file, socket_of
@@ -83,6 +84,7 @@ def serve(config: NodeConfig, rundir: Path) -> None:
 async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket]) -> None:
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
+    raise_own()
     node = Node(config, rundir)
     await node.start()
     host, port = listeners[0].getsockname()[:2]
