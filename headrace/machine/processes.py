@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from headrace.machine.places import log_directory
 from headrace.machine.priority import ordinary
 
 OWNER_VARIABLE = "HEADRACE_OWNER"
@@ -74,11 +75,10 @@ class Supervisor:
     def __init__(self, rundir: Path) -> None:
         self._rundir = rundir.resolve()
         self._records = self._rundir / "pids"
-        self._logs = self._rundir / "log"
 
     def log_of(self, name: str) -> Path:
         """The file with the output of the process `name`."""
-        return self._logs / f"{name}.log"
+        return log_directory(self._rundir) / f"{name}.log"
 
     def find(self, name: str) -> ProcessId | None:
         """The running process `name`: by its record, else by its environment variable."""
@@ -164,7 +164,7 @@ class Supervisor:
                 return running, False
             await self.end(name)
         make_private(self._records)
-        make_private(self._logs)
+        make_private(log_directory(self._rundir))
         if cores:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
         if not control:

@@ -85,7 +85,7 @@ class CoresConfig(_Strict):
         return self
 
 
-_MADE_BY_NODE = re.compile(r"g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
+_MADE_BY_NODE = re.compile(r"(hr[0-9a-f]{4})?g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
 """The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
 
 
@@ -127,6 +127,7 @@ class NodeConfig(_Strict):
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
     log_level: str = "info"
+    log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 
     @property
     def switch_sleep_us(self) -> int:
