@@ -2,13 +2,16 @@
 """The command line: mounts the commands of each part."""
 
 import importlib
+import os
 import pkgutil
 from importlib.metadata import version
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace import commands
+from headrace.machine.places import RUNDIR_VARIABLE
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -31,8 +34,13 @@ def root(
             "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
         ),
     ] = False,
+    rundir: Annotated[
+        Path | None, typer.Option(help="The node's directory, for the commands that have one.")
+    ] = None,
 ) -> None:
     """An NFV node that forwards fast and measures what forwarding costs."""
+    if rundir is not None:
+        os.environ[RUNDIR_VARIABLE] = str(rundir)  # the default of the commands' own --rundir
 
 
 def mount_commands() -> None:

@@ -4,14 +4,28 @@
 import json
 import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, NoReturn
 
 import httpx
+import typer
+from rich.console import Console
 
+from headrace.machine.places import DEFAULT_RUNDIR, RUNDIR_VARIABLE, log_directory
 from headrace.machine.processes import ProcessId
 
-DEFAULT_RUNDIR = Path("/run/headrace")
+__all__ = ["DEFAULT_RUNDIR", "NodeClient", "Rundir", "console", "fail"]
+
 _TIMEOUT_S = 120.0
+_PIPE_WIDTH = 1000
+
+Rundir = Annotated[
+    Path, typer.Option(envvar=RUNDIR_VARIABLE, help="The node's directory, which identifies it.")
+]
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal, and not cut where there is none (a pipe, a log)."""
+    return Console() if sys.stdout.isatty() else Console(width=_PIPE_WIDTH)
 
 
 def fail(message: str) -> NoReturn:
@@ -38,8 +52,9 @@ class NodeClient:
         except (OSError, ValueError, KeyError, TypeError):
             fail(f"no node serves {rundir}; start one with `headrace up`")
         if not process.alive():
+            log = log_directory(rundir) / "node.log"
             fail(
-                f"the node of {rundir} has exited unexpectedly (see {rundir}/log/node.log); "
+                f"the node of {rundir} has exited unexpectedly (see {log}); "
                 f"`headrace up` goes on with what it left, `headrace down` ends that"
             )
         return NodeClient(url, socket)

@@ -106,7 +106,10 @@ PY_MODULES: dict[str, set[str]] = {
     "report": {"results", "model"},
 }
 
-SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"}
+SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"} | {
+    ".sql",
+    ".service",
+}
 
 
 def tracked_files() -> list[Path]:

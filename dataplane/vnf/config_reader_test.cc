@@ -53,6 +53,7 @@ ConfigErrors program_errors(const char* text) {
 TEST(ProgramConfig, ReadsAWholeFile) {
   const Json json = Json::parse(R"({
     "eal": {"file_prefix": "vnf1", "memory_mb": 64, "hugepages": "off"}, "cpu": 1, "idle": "sleep",
+    "sleep_us": 200, "burst": 64,
     "ports": [{"name": "a", "devargs": "net_null0", "mac": "02:00:00:00:00:01"},
               {"name": "b", "interface": "veth0"}],
     "function": {"mac": "swap"}})");
@@ -63,6 +64,8 @@ TEST(ProgramConfig, ReadsAWholeFile) {
   EXPECT_EQ(program.file_prefix, "vnf1");
   EXPECT_FALSE(program.allow_hugepages);
   EXPECT_EQ(program.idle, Idle::sleep);
+  EXPECT_EQ(program.sleep, std::chrono::microseconds(200));
+  EXPECT_EQ(program.burst, 64);
   ASSERT_EQ(program.ports.size(), 2U);
   EXPECT_EQ(program.ports[0].mac, (MacAddress{2, 0, 0, 0, 0, 1}));
   EXPECT_EQ(program.ports[1].devargs, "net_af_packet_vnf1,iface=veth0");
@@ -77,6 +80,8 @@ TEST(ProgramConfig, RefusesWhatCannotRun) {
   EXPECT_THAT(program_errors(R"({"ports": [{"name": "a", "devargs": "net_null0"},
                                              {"name": "a", "devargs": "net_null1"}]})"),
               ElementsAre("ports[1].name: two ports have this name"));
+  EXPECT_THAT(program_errors(R"({"ports": [{"name": "a", "devargs": "net_null0"}], "burst": 65})"),
+              ElementsAre("burst: 65 is not an integer from 1 to 64"));
 }
 
 }  // namespace

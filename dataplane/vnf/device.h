@@ -31,7 +31,7 @@ class Device {
   Device(const Device&) = delete;
   Device& operator=(const Device&) = delete;
 
-  /// Receives into a prefix of `packets`, at most kBurst, and returns its length. The caller owns
+  /// Receives into a prefix of `packets`, and returns its length. The caller owns
   /// them.
   virtual uint16_t rx(std::span<rte_mbuf*> packets) noexcept = 0;
   /// Sends a prefix and returns its length; the caller keeps the rest.

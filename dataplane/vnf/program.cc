@@ -215,9 +215,11 @@ void Program::stop(const Result<>& why) {
 Result<> Program::start_function() {
   auto loaded = load(options_, context());
   if (!loaded) return tl::unexpected(loaded.error());
-  worker_ = std::make_unique<Worker>(
-      devices_, std::move(loaded->function),
-      Worker::Options{.cpu = config_.cpu, .idle = config_.idle, .sleep = config_.sleep});
+  worker_ = std::make_unique<Worker>(devices_, std::move(loaded->function),
+                                     Worker::Options{.cpu = config_.cpu,
+                                                     .idle = config_.idle,
+                                                     .sleep = config_.sleep,
+                                                     .burst = config_.burst});
   if (auto started = worker_->start(); !started) {
     worker_.reset();
     return started;

@@ -55,6 +55,7 @@ ProgramConfig read_program(ConfigReader& config) {
   program.cpu = static_cast<unsigned>(config.integer("cpu", 0, 1023, 0));
   program.idle = static_cast<Idle>(config.choice("idle", {"poll", "yield", "sleep"}, 1));
   program.sleep = std::chrono::microseconds(config.integer("sleep_us", 1, 1'000'000, 50));
+  program.burst = static_cast<uint16_t>(config.integer("burst", 1, kMaxRxBurst, kDefaultRxBurst));
   std::set<std::string> names;
   size_t index = 0;
   for (auto& entry : config.children("ports")) {

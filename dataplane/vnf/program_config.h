@@ -5,7 +5,7 @@
 //   {"eal": {"file_prefix": "vnf1", "memory_mb": 128, "hugepages": "auto" | "off",
 //            "plugins": []},
 //    "cpu": 0,
-//    "idle": "poll" | "yield" | "sleep", "sleep_us": 50,
+//    "idle": "poll" | "yield" | "sleep", "sleep_us": 50, "burst": 32,
 //    "ports": [{"name": "0", "devargs": "net_virtio_user0,path=/run/a.sock,server=1",
 //               "mac": "02:00:00:00:00:01", "rx_descriptors": 1024, "tx_descriptors": 1024},
 //              {"name": "1", "interface": "veth0"},
@@ -31,6 +31,10 @@ enum class Idle : uint8_t {
   yield,  ///< yields the CPU to other threads
   sleep,  ///< sleeps, after a number of rounds without packets
 };
+
+/// Packets that one poll of a port takes: by default and at most.
+inline constexpr uint16_t kDefaultRxBurst = 32;
+inline constexpr uint16_t kMaxRxBurst = 64;
 
 /// A port of a Headrace switch in shared memory (shm/headrace_port.h).
 struct ShmPortConfig {
@@ -58,6 +62,7 @@ struct ProgramConfig {
   unsigned cpu{0};
   Idle idle{Idle::yield};
   std::chrono::microseconds sleep{50};
+  uint16_t burst{kDefaultRxBurst};
   std::vector<PortConfig> ports;
   Json function = Json::object();
 };

@@ -6,6 +6,7 @@
 #include <sched.h>
 #include <time.h>
 
+#include <algorithm>
 #include <array>
 #include <future>
 
@@ -90,7 +91,8 @@ void Worker::take_replacement() {
 
 uint64_t Worker::round(uint64_t now) {
   uint64_t handled = 0;
-  std::array<rte_mbuf*, kBurst> packets;
+  std::array<rte_mbuf*, kMaxRxBurst> buffer;
+  const std::span packets = std::span(buffer).first(options_.burst);
   for (uint16_t port = 0; port < devices_.size(); ++port) {
     const uint16_t count = devices_[port]->rx(packets);
     if (count == 0) continue;
@@ -110,7 +112,9 @@ void Worker::wait_idle() {
       sched_yield();
       break;
     case Idle::sleep:
-      if (++idle_rounds_ >= kRoundsBeforeSleep) std::this_thread::sleep_for(options_.sleep);
+      if (++idle_rounds_ < kRoundsBeforeSleep) break;
+      std::this_thread::sleep_for(std::min(next_sleep_, options_.sleep));
+      next_sleep_ = std::min(2 * next_sleep_, options_.sleep);
       break;
   }
 }
@@ -127,6 +131,7 @@ void Worker::run() {
       packets_.add(handled);
       busy_cycles_.add(done - now);
       idle_rounds_ = 0;
+      next_sleep_ = kFirstSleep;
       now = done;
       continue;
     }

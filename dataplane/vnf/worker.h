@@ -25,13 +25,11 @@ namespace headrace::vnf {
 
 class Worker {
  public:
-  /// Packets per burst.
-  static constexpr uint16_t kBurst = 32;
-
   struct Options {
     unsigned cpu{0};
     Idle idle{Idle::yield};
-    std::chrono::microseconds sleep{50};
+    std::chrono::microseconds sleep{50};  ///< the longest sleep
+    uint16_t burst{kDefaultRxBurst};      ///< packets per poll of a port, at most kMaxRxBurst
   };
 
   /// `devices` must outlive the worker.
@@ -57,6 +55,9 @@ class Worker {
   [[nodiscard]] Json counters() const;
 
  private:
+  /// The first sleep of Idle::sleep; each further one is twice as long, up to Options::sleep.
+  static constexpr std::chrono::microseconds kFirstSleep{10};
+
   class DeviceOutput;
 
   void run();
@@ -73,6 +74,7 @@ class Worker {
   std::atomic<bool> stopping_{false};
   std::thread thread_;
   unsigned idle_rounds_{0};
+  std::chrono::microseconds next_sleep_{kFirstSleep};
   Counter busy_cycles_;
   Counter idle_cycles_;
   Counter yielded_cycles_;

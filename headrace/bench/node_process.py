@@ -40,6 +40,7 @@ def node_config(subject: Subject, plan: CorePlan, rest_port: int) -> dict[str, A
         "memory_mb": 640,
         "switch_memory_mb": 256,
         "oversubscribe": True,
+        "idle": "yield",  # sleeps would be part of what is measured
         "vnf_ports": subject.inner_ports,
         "ports": [{"name": name, "kind": subject.ports} for name in PORTS],
     }

@@ -4,17 +4,19 @@
 import json
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
+from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
 
-Rundir = Annotated[Path, typer.Option(help="The node's directory.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 GraphId = Annotated[str, typer.Argument(help="The id of the graph.")]
-File = Annotated[Path, typer.Argument(help="The NF-FG as JSON.")]
+File = Annotated[str, typer.Argument(help="The NF-FG as JSON, or example:NAME.")]
+OldId = Annotated[str | None, typer.Option("--id", hidden=True)]
+
+EXAMPLES = Path(__file__).resolve().parent.parent / "node" / "examples"
 
 graph = typer.Typer(no_args_is_help=True, help="Service graphs (NF-FG).")
 
@@ -24,43 +26,96 @@ def register(app: typer.Typer) -> None:
     app.add_typer(graph, name="graph")
 
 
-def _read(file: Path) -> bytes:
+_EXAMPLE = "example:"
+
+
+def _read(file: str) -> bytes:
+    if file.startswith(_EXAMPLE):
+        return _example(file.removeprefix(_EXAMPLE)).read_bytes()
     try:
-        return file.read_bytes()
+        return Path(file).read_bytes()
     except OSError as error:
         fail(f"{file}: {error.strerror}")
 
 
+def _example(name: str) -> Path:
+    known = {path.stem: path for path in EXAMPLES.glob("*.json")}
+    if name not in known:
+        fail(f"there is no example {name!r}, only {', '.join(sorted(known))}")
+    return known[name]
+
+
+def _in_order(command: str, graph_id: str, file: str | None, old_id: str | None) -> str:
+    """The file of `graph deploy|update ID FILE`; other orders are mistakes."""
+    form = f"write `headrace graph {command} ID FILE`"
+    if old_id is not None:
+        fail(f"--id is no option any more: {form}")
+    if file is None:
+        fail(f"{graph_id}: the id of the graph or its file is missing: {form}")
+    if Path(graph_id).is_file() and not Path(file).exists() and not file.startswith(_EXAMPLE):
+        fail(f"{graph_id} is a file: {form}")
+    return file
+
+
+def _path(graph_id: str, below: str = "") -> str:
+    """The resource of a graph."""
+    return f"/NF-FG/{below}{quote(graph_id, safe='')}"
+
+
 def _warn(client: NodeClient, graph_id: str) -> None:
-    for warning in client.get(f"/NF-FG/status/{graph_id}")["warnings"]:
+    for warning in client.get(_path(graph_id, "status/"))["warnings"]:
         typer.echo(f"warning: {warning}", err=True)
 
 
 @graph.command()
 def deploy(
-    file: File,
-    graph_id: Annotated[
-        str | None, typer.Option("--id", help="The graph's id; else the node chooses one.")
+    graph_id: GraphId,
+    file: Annotated[
+        str | None, typer.Argument(help="The NF-FG as JSON, or example:NAME.", show_default=False)
     ] = None,
+    old_id: OldId = None,
     rundir: Rundir = DEFAULT_RUNDIR,
 ) -> None:
-    """Deploy a graph; prints its id when it runs."""
+    """Deploy a graph under an id, or update the one that has it; prints the id when it runs.
+
+    `headrace graph deploy example:NAME` deploys an example under its own name.
+    """
+    if file is None and graph_id.startswith(_EXAMPLE):
+        graph_id, file = graph_id.removeprefix(_EXAMPLE), graph_id
+    content = _read(_in_order("deploy", graph_id, file, old_id))
     client = NodeClient.of(rundir)
-    if graph_id is None:
-        graph_id = client.request("POST", "/NF-FG", _read(file)).json()["nffg-uuid"]
-    else:
-        client.request("PUT", f"/NF-FG/{graph_id}", _read(file))
+    client.request("PUT", _path(graph_id), content)
     _warn(client, graph_id)
     typer.echo(graph_id)
 
 
 @graph.command()
-def update(graph_id: GraphId, file: File, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def update(
+    graph_id: GraphId,
+    file: File,
+    rundir: Rundir = DEFAULT_RUNDIR,
+) -> None:
     """Update a graph to a new version; unchanged parts are not touched."""
+    content = _read(_in_order("update", graph_id, file, None))
     client = NodeClient.of(rundir)
-    client.get(f"/NF-FG/{graph_id}")  # an unknown id is an error here, not a new graph
-    client.request("PUT", f"/NF-FG/{graph_id}", _read(file))
+    client.get(_path(graph_id))  # an unknown id is an error, not a new graph
+    client.request("PUT", _path(graph_id), content)
     _warn(client, graph_id)
+
+
+@graph.command()
+def examples(as_json: AsJson = False) -> None:
+    """List the graphs that come with headrace, for a node with ports p0 and p1."""
+    found = {path.stem: json.loads(path.read_text()) for path in sorted(EXAMPLES.glob("*.json"))}
+    if as_json:
+        typer.echo(json.dumps(found, indent=2))
+        return
+    table = Table("example", "what", "VNFs")
+    for name, document in found.items():
+        content = document["forwarding-graph"]
+        vnfs = ", ".join(vnf["vnf_template"] for vnf in content["VNFs"])
+        table.add_row(name, content["name"], vnfs or "-")
+    console().print(table)
 
 
 @graph.command("list")
@@ -85,19 +140,19 @@ def list_graphs(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
             ", ".join(str(point["id"]) for point in content.get("end-points", [])),
             str(len(content.get("big-switch", {}).get("flow-rules", []))),
         )
-    Console().print(table)
+    console().print(table)
 
 
 @graph.command()
 def show(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Print a graph as it was deployed."""
-    typer.echo(json.dumps(NodeClient.of(rundir).get(f"/NF-FG/{graph_id}"), indent=2))
+    typer.echo(json.dumps(NodeClient.of(rundir).get(_path(graph_id)), indent=2))
 
 
 @graph.command()
 def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Show a graph's state: complete, in_progress or error."""
-    state = NodeClient.of(rundir).get(f"/NF-FG/status/{graph_id}")
+    state = NodeClient.of(rundir).get(_path(graph_id, "status/"))
     if as_json:
         typer.echo(json.dumps(state, indent=2))
         return
@@ -116,10 +171,10 @@ def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson =
             "yes" if vnf["running"] else "no",
         )
     if state["vnfs"]:
-        Console().print(table)
+        console().print(table)
 
 
 @graph.command()
 def delete(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Remove a graph and everything that was made for it."""
-    NodeClient.of(rundir).request("DELETE", f"/NF-FG/{graph_id}")
+    NodeClient.of(rundir).request("DELETE", _path(graph_id))

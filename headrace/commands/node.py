@@ -6,16 +6,14 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
-from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
+from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
+from headrace.machine.places import STATEDIR_VARIABLE
 from headrace.node import daemon
 from headrace.node.config import RestConfig, SwitchName, from_dict, load
 from headrace.node.errors import NodeError
 from headrace.switches.base import SwitchError
-
-Rundir = Annotated[Path, typer.Option(help="The node's directory: sockets, logs, database.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -32,6 +30,13 @@ def up(
         typer.Option(help="Which switch to run; default: node.yaml's, else headrace."),
     ] = None,
     rundir: Rundir = DEFAULT_RUNDIR,
+    statedir: Annotated[
+        Path | None,
+        typer.Option(
+            envvar=STATEDIR_VARIABLE,
+            help="Database and logs; default: /var/lib/headrace, beside another --rundir there.",
+        ),
+    ] = None,
     rest: Annotated[str | None, typer.Option(help="HOST:PORT of the REST API.")] = None,
     oversubscribe: Annotated[
         bool, typer.Option("--oversubscribe", help="Let several VNFs poll on one core; reported.")
@@ -53,9 +58,10 @@ def up(
             # The server and the drivers take a while to load; no other command needs them.
             from headrace.node.serving import serve
 
+            daemon.prepare(rundir, statedir)
             serve(settings, rundir)
             return
-        url = daemon.up(settings, rundir)
+        url = daemon.up(settings, rundir, statedir)
     except (NodeError, SwitchError) as error:
         fail(str(error))
     except OSError as error:
@@ -97,15 +103,15 @@ def status(
         everything = {"node": node, "resources": resources, "ports": ports, "graphs": graphs}
         typer.echo(json.dumps(everything, indent=2))
         return
-    console = Console()
-    console.print(f"node [bold]{node['name']}[/bold] at {client.url}, {node['switch']['version']}")
+    terminal = console()
+    terminal.print(f"node [bold]{node['name']}[/bold] at {client.url}, {node['switch']['version']}")
     memory = resources["memory_mb"]
-    console.print(f"memory: {memory['used']} of {memory['total']} MB taken")
+    terminal.print(f"memory: {memory['used']} of {memory['total']} MB taken")
     cores = Table("core", "roles", "pollers", "", title="cores", title_justify="left")
     for core in resources["cores"]:
         note = "oversubscribed" if core["oversubscribed"] else ""
         cores.add_row(str(core["core"]), ", ".join(core["roles"]), str(core["polling"]), note)
-    console.print(cores)
+    terminal.print(cores)
     table = Table("port", "kind", "rx packets", "tx packets", "graphs", title="ports")
     for port in ports:
         counters = port["statistics"]
@@ -116,5 +122,5 @@ def status(
             str(counters.get("tx_packets", "-")),
             ", ".join(port["users"]),
         )
-    console.print(table)
-    console.print(f"{len(graphs)} graph{'' if len(graphs) == 1 else 's'}")
+    terminal.print(table)
+    terminal.print(f"{len(graphs)} graph{'' if len(graphs) == 1 else 's'}")

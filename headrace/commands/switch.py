@@ -14,17 +14,12 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from headrace.client import DEFAULT_RUNDIR, NodeClient, fail
+from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
 from headrace.protocols.control import ControlError, call
 
-Rundir = Annotated[
-    Path, typer.Option(help="The node's directory, or a headrace-switch's own --rundir.")
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two readings.")]
 
-# Width of the output to a file or a pipe.
-_FILE_WIDTH = 160
 # The minimum width of text columns.
 _WORDS_WIDTH = 9
 # From this width on, less important columns are shown.
@@ -55,19 +50,14 @@ def _ask(rundir: Path, method: str, **params: Any) -> Any:
         fail(str(error))
 
 
-def _console() -> Console:
-    console = Console()
-    return console if console.is_terminal else Console(width=_FILE_WIDTH)
-
-
 def _print(answer: Any, as_json: bool, tables: list[Table]) -> None:
     if as_json:
         typer.echo(json.dumps(answer, indent=2))
         return
-    console = _console()
+    terminal = console()
     for table in tables:
-        console.print(table)
-        console.print()
+        terminal.print(table)
+        terminal.print()
 
 
 def table_of(title: str, rows: list[dict[str, Any]], columns: tuple[str, ...]) -> Table:
@@ -148,7 +138,7 @@ def show_tables(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
         for lsi in answer["lsis"]
         for table in lsi["tables"]
     ]
-    seldom = ("masks", "KiB", "rebuilds") if _console().width >= _WIDE else ()
+    seldom = ("masks", "KiB", "rebuilds") if console().width >= _WIDE else ()
     columns = ("lsi", "table_id", "rules", "structure", *seldom, "lookups", "missed", "reason")
     table = table_of("flow tables", rows, columns)
     _print(answer, as_json, [table])
@@ -222,9 +212,9 @@ def top(
 ) -> None:
     """Show the load of workers, the rates of ports, and drops, repeatedly until Ctrl-C."""
     before, begin = _everything(rundir), time.monotonic()
-    console = Console()
+    terminal = Console()
     taken = 0
-    with Live(console=console, refresh_per_second=4) if not as_json else nullcontext() as live:
+    with Live(console=terminal, refresh_per_second=4) if not as_json else nullcontext() as live:
         try:
             while count == 0 or taken < count:
                 time.sleep(interval)

@@ -13,6 +13,10 @@ class EngineError(Exception):
     """A VNF could not be run; the text says which, why and, if known, the remedy."""
 
 
+DEFAULT_SLEEP_US = 50
+"""The longest sleep of a VNF that is not told another."""
+
+
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -28,6 +32,8 @@ class VnfPort(_Frozen):
 class VnfSpec(_Frozen):
     """A VNF to be run. `idle` is what a polling VNF does on an empty round: poll, yield, sleep.
 
+    `sleep_us` is the longest sleep, `burst` how many packets one poll of a port takes.
+
     `user` is the id, of a user and a group, that it alone has; `group` that of its graph's VNFs,
     `node_group` that of all VNFs of the node. Without them it runs as the node itself.
     """
@@ -42,6 +48,8 @@ class VnfSpec(_Frozen):
     cores: tuple[int, ...] = ()
     memory_mb: int = 0
     idle: str = "poll"
+    sleep_us: int = DEFAULT_SLEEP_US
+    burst: int = 32
     configuration: dict[str, Any] = {}
     user: int | None = None
     group: int | None = None

@@ -36,8 +36,9 @@ OVERHEAD_MB = 192
 """What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
 
 MAX_PROCESSES = 64
-WEIGHT = 512
-"""Of all VNFs of a node together; each of the node's own processes has 1024."""
+WEIGHT = 256
+"""Of all VNFs of a node together; an ordinary process beside them has 1024 (cgroups.Limits), the
+node's own nearly ten times that (machine/priority.py)."""
 
 _MOUNT, _UMOUNT = "/usr/bin/mount", "/usr/bin/umount"
 _PAGE_MB = 2

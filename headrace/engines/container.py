@@ -18,6 +18,7 @@ from headrace.engines.base import EngineError, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
+from headrace.machine.priority import ordinary
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private, open_log
 from headrace.switches.base import PortKind
 
@@ -101,10 +102,7 @@ class ContainerEngine(ProcessEngine):
         """Runs runc to its end; what it says, and what the container will, goes to `log`."""
         with open_log(log or Path("/dev/null")) as output:
             child = await asyncio.create_subprocess_exec(
-                RUNC,
-                "--root",
-                str(self._state),
-                *words,
+                *ordinary([RUNC, "--root", str(self._state), *words]),
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,

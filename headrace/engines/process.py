@@ -83,6 +83,8 @@ class ProcessEngine:
             "function": vnf.configuration,
             "cpu": vnf.cores[0],
             "idle": vnf.idle,
+            "sleep_us": vnf.sleep_us,
+            "burst": vnf.burst,
             "eal": {
                 "hugepages": "auto" if self._hugepages else "off",
                 "memory_mb": vnf.memory_mb,

@@ -160,7 +160,9 @@ class VirtualMachine:
         words += ["-cpu", "host" if self.accelerator == "kvm" else "max"]
         words += ["-smp", str(self.cpus), "-m", f"{self.memory_mb}M", "-object", memory]
         words += ["-qmp", f"unix:{_escaped(self.qmp)},server=on,wait=off"]
-        words += ["-serial", f"file:{_escaped(self.console)}"]
+        # Appended to, since the node empties it when it grows too long.
+        console = f"file,id=console,path={_escaped(self.console)},append=on"
+        words += ["-chardev", console, "-serial", "chardev:console"]
         if self.agent is not None:
             words += ["-serial", f"unix:{_escaped(self.agent)},server=on,wait=off"]
         if self.kernel is not None:

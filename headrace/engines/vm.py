@@ -45,7 +45,7 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
-from headrace.machine.processes import ProcessError, Supervisor
+from headrace.machine.processes import ProcessError, Supervisor, write_atomically
 from headrace.switches.base import PortKind
 
 _ATTACH_ATTEMPTS = 30
@@ -245,8 +245,18 @@ class VmEngine:
             return f"it is {state}"
         if not image.ready:
             return None
-        written = await asyncio.to_thread(self.console(vnf).read_text, errors="replace")
-        return None if image.ready in written else f"no {image.ready!r} on its console"
+        return await asyncio.to_thread(self._not_ready, vnf, image.ready)
+
+    def _not_ready(self, vnf: VnfSpec, text: str) -> str | None:
+        """Why the machine is not ready; once it was, its console may be emptied."""
+        noted = self._confinement.place(vnf) / "ready"
+        process = str(self._supervisor.find(self._process(vnf)))
+        if noted.exists() and noted.read_text() == process:
+            return None
+        if text not in self.console(vnf).read_text(errors="replace"):
+            return f"no {text!r} on its console"
+        write_atomically(noted, process)
+        return None
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. The machine is switched off, not asked: it keeps nothing."""

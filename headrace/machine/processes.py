@@ -24,6 +24,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from headrace.machine.places import log_directory
+from headrace.machine.priority import ordinary
+
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
 UNTIL_PARENT_ENDS = ("/usr/bin/setpriv", "--pdeathsig=KILL", "--")
@@ -72,11 +75,10 @@ class Supervisor:
     def __init__(self, rundir: Path) -> None:
         self._rundir = rundir.resolve()
         self._records = self._rundir / "pids"
-        self._logs = self._rundir / "log"
 
     def log_of(self, name: str) -> Path:
         """The file with the output of the process `name`."""
-        return self._logs / f"{name}.log"
+        return log_directory(self._rundir) / f"{name}.log"
 
     def find(self, name: str) -> ProcessId | None:
         """The running process `name`: by its record, else by its environment variable."""
@@ -143,11 +145,12 @@ class Supervisor:
         digest: str = "",
         inherit: Sequence[int] = (),
         bare: bool = False,
+        control: bool = False,
     ) -> tuple[ProcessId, bool]:
         """Makes the process `name` run, pinned to `cores` (all cores if empty).
 
         It gets the descriptors `inherit`. With `bare` its environment is `environment` and the mark
-        alone, else the node's own, too.
+        alone, else the node's own, too. A `control` program has the node's priority (priority.py).
 
         A running one with the same `digest` is kept; with another it is replaced.
         Returns the process and whether it was started by this call.
@@ -161,9 +164,11 @@ class Supervisor:
                 return running, False
             await self.end(name)
         make_private(self._records)
-        make_private(self._logs)
+        make_private(log_directory(self._rundir))
         if cores:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
+        if not control:
+            argv = ordinary(argv)
         marked = {**({} if bare else os.environ), **(environment or {}), **self.mark(name)}
         with open_log(self.log_of(name)) as log:
             try:

@@ -60,6 +60,13 @@ def usable_cores() -> list[int]:
     return sorted(os.sched_getaffinity(0))
 
 
+Idle = Literal["poll", "yield", "sleep"]
+"""What a poller does on an empty round: poll on, give the core to others, or sleep."""
+
+Burst = Annotated[int, Field(ge=1, le=64)]
+"""Packets that one poll of a port takes."""
+
+
 class CoresConfig(_Strict):
     """Who runs where. By default the last core is the switch's and the first one all others'."""
 
@@ -78,7 +85,7 @@ class CoresConfig(_Strict):
         return self
 
 
-_MADE_BY_NODE = re.compile(r"g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
+_MADE_BY_NODE = re.compile(r"(hr[0-9a-f]{4})?g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
 """The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
 
 
@@ -98,7 +105,12 @@ class PortConfig(_Strict):
 
 
 class NodeConfig(_Strict):
-    """The whole of node.yaml. `vnf_ports` is preferred for ports to VNFs, where it is possible."""
+    """The whole of node.yaml. `vnf_ports` is preferred for ports to VNFs, where it is possible.
+
+    `idle` is for VNFs, and for the switch's workers that share a core: `auto` lets a poller sleep,
+    for up to `sleep_us`, where it shares its core with the control programs or may come to share it
+    with another poller. A template's own `idle` and `burst` win.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
     switch: SwitchName = SwitchName.HEADRACE
@@ -108,10 +120,23 @@ class NodeConfig(_Strict):
     switch_memory_mb: Annotated[int, Field(ge=64)] = 256
     hugepages: Literal["auto", "require", "off"] = "auto"
     oversubscribe: bool = False
+    idle: Idle | Literal["auto"] = "auto"
+    sleep_us: Annotated[int, Field(ge=1, le=10_000)] = 250
+    burst: Burst = 32
     ports: list[PortConfig] | None = None
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
     log_level: str = "info"
+    log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
+
+    @property
+    def switch_sleep_us(self) -> int:
+        """How long an idle worker of the switch may sleep; 0: it polls on, its core is its own."""
+        shared = set(self.cores.control)
+        if self.oversubscribe:
+            shared |= set(self.cores.vnf)
+        rests = self.idle in ("auto", "sleep") and shared & set(self.cores.switch)
+        return self.sleep_us if rests else 0
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> "NodeConfig":

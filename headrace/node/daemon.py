@@ -19,6 +19,14 @@ from typing import Any
 
 import httpx
 
+from headrace.machine.places import (
+    database,
+    default_statedir,
+    link_state,
+    log_directory,
+    remove_database,
+    state_of,
+)
 from headrace.machine.processes import ProcessId, gone, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.errors import ConfigError, NodeError
@@ -47,8 +55,10 @@ def running(rundir: Path) -> dict[str, Any] | None:
     return said if process.alive() else None
 
 
-def up(config: NodeConfig, rundir: Path) -> str:
+def up(config: NodeConfig, rundir: Path, statedir: Path | None = None) -> str:
     """Starts a node in the background; returns its URL when it answers.
+
+    `statedir` is where it keeps database and logs (machine/places.py).
 
     Raises:
         NodeError: it does not start; the text is the node's own last words.
@@ -60,10 +70,9 @@ def up(config: NodeConfig, rundir: Path) -> str:
             f"a node already runs at {already['url']} (pid {already['pid']}); "
             f"run `headrace down` first, or choose another --rundir",
         )
-    make_private(rundir)
-    make_private(rundir / "log")
+    prepare(rundir, statedir)
     write_atomically(rundir / "node-config.json", config.model_dump_json())
-    log = rundir / "log" / "node.log"
+    log = log_directory(rundir) / "node.log"
     begin = log.stat().st_size if log.exists() else 0
     command = [sys.executable, "-m", "headrace.node", str(rundir)]
     with log.open("ab") as output:
@@ -93,15 +102,43 @@ def up(config: NodeConfig, rundir: Path) -> str:
     raise NodeError("node", f"the node does not answer after {_START_PATIENCE_S:.0f} s; see {log}")
 
 
+def prepare(rundir: Path, statedir: Path | None) -> None:
+    """Makes the node's directories, and finds its state where an earlier version has kept it.
+
+    Raises:
+        ConfigError: `statedir` is not where a running switch's node has its state.
+    """
+    make_private(rundir)
+    kept = state_of(rundir)
+    statedir = (statedir or (kept if kept != rundir else default_statedir(rundir))).absolute()
+    earlier = database(rundir)
+    make_private(statedir)
+    link_state(rundir, statedir)
+    if earlier != database(rundir) and earlier.exists():
+        if database(rundir).exists():
+            link_state(rundir, earlier.parent)
+            raise ConfigError(
+                "node",
+                f"both {earlier.parent} and {statedir} hold the state of a node; run `headrace "
+                f"down` first, or choose another --statedir",
+            )
+        # Only now: it loads what no other command needs.
+        from headrace.node.deployment.schema import move_database
+
+        move_database(earlier, database(rundir))
+    make_private(log_directory(rundir))
+
+
 def _last_words(log: Path, begin: int) -> str:
     text = log.read_bytes()[begin:].decode(errors="replace").strip()
     return text.splitlines()[-1].removeprefix("headrace: ") if text else f"it ended; see {log}"
 
 
 def down(rundir: Path) -> list[str]:
-    """Ends the node of `rundir` and everything it has started, and empties the directory.
+    """Ends the node of `rundir` and everything it has started, and removes all of it but the logs.
 
-    Returns the names of what was ended; nothing if there was no node.
+    Logs in a `statedir` of its own stay. Returns the names of what was ended; nothing if there was
+    no node.
     """
     ended = []
     said = running(rundir)
@@ -114,7 +151,7 @@ def down(rundir: Path) -> list[str]:
         ended.append("node")
     if not rundir.is_dir():
         return ended
-    ours = (rundir / "node.sqlite").exists() or (rundir / "node-config.json").exists()
+    ours = database(rundir).exists() or (rundir / "node-config.json").exists()
     if not ours:
         if any(rundir.iterdir()):
             text = f"{rundir} is not the directory of a node; nothing was removed"
@@ -124,5 +161,6 @@ def down(rundir: Path) -> list[str]:
     from headrace.node.node import tear_down
 
     ended += asyncio.run(tear_down(rundir.resolve()))
+    remove_database(database(rundir))
     shutil.rmtree(rundir)
     return ended

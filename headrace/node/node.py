@@ -23,6 +23,7 @@ from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
 from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.machine.eal import hugepages_lacking
+from headrace.machine.places import database
 from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
 from headrace.node.config import NodeConfig, PortConfig
@@ -88,6 +89,7 @@ def parts_of(
         memory_mb=config.switch_memory_mb,
         hugepages=hugepages,
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
+        max_sleep_us=config.switch_sleep_us,
     )
     confinement = Confinement(rundir)
     engines: dict[str, Engine] = {
@@ -114,7 +116,7 @@ class Node:
         self.prefix = prefix_of(self.rundir)
         make_private(self.rundir)
         self.supervisor = Supervisor(self.rundir)
-        self.store = Store(_database(self.rundir))
+        self.store = Store(database(self.rundir))
         self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]
@@ -188,6 +190,14 @@ class Node:
                 f"{self.rundir} holds a node with switch {used}; go on with it (--switch {used}), "
                 f"run `headrace down` first, or choose another --rundir",
             )
+        place = self.store.meta("rundir") or str(self.rundir)
+        if place != str(self.rundir):
+            raise ConfigError(
+                "config",
+                f"{database(self.rundir)} is the state of the node of {place}, whose name is in "
+                f"all that it holds; use --rundir {place}, or another --statedir",
+            )
+        self.store.set_meta("rundir", place)
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
         make_private(self.rundir / "ports")
@@ -336,6 +346,14 @@ class Node:
             )
         ]
 
+    def consoles(self) -> list[Path]:
+        """The consoles of the virtual machines."""
+        engine = self.engines.get("vm")
+        if not isinstance(engine, VmEngine):
+            return []
+        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
+        return [engine.console(vnf) for vnf in vnfs if vnf.engine == engine.name]
+
     def pci_users(self) -> dict[str, list[str]]:
         """The PCI functions in use, and by whom of this node (pci/users.py)."""
         vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
@@ -394,7 +412,7 @@ async def tear_down(rundir: Path) -> list[str]:
     """
     supervisor = Supervisor(rundir)
     ended = list(supervisor.all())
-    if _database(rundir).exists():
+    if database(rundir).exists():
         await _remove_known(rundir, supervisor)
     # Whatever the store did not know of: VNFs, then the switch, then its database.
     order = sorted(supervisor.all(), key=lambda n: (not n.startswith("vnf-"), n == "ovsdb-server"))
@@ -405,13 +423,9 @@ async def tear_down(rundir: Path) -> list[str]:
     return ended
 
 
-def _database(rundir: Path) -> Path:
-    return rundir / "node.sqlite"
-
-
 async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
     """Ends VNFs and switch through engines and driver, so that nothing stays in the kernel."""
-    store = Store(_database(rundir))
+    store = Store(database(rundir))
     try:
         text = store.meta("config")
         rows = [row for record in store.graphs() for row in store.steps(record.id)]

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import uvicorn
 
+from headrace.machine.places import log_directory
+from headrace.machine.priority import raise_own
 from headrace.machine.processes import ProcessId, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file, socket_of
 from headrace.node.errors import ConfigError
+from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
@@ -80,9 +83,19 @@ def serve(config: NodeConfig, rundir: Path) -> None:
             asyncio.run(_serve(config, rundir, [tcp, unix]))
 
 
+async def notify_ready() -> None:
+    """Tells the service manager that has started this process, if one has (sd_notify(3))."""
+    address = os.environ.get("NOTIFY_SOCKET")
+    if address:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as manager:
+            manager.connect(f"\0{address[1:]}" if address.startswith("@") else address)
+            manager.send(b"READY=1")
+
+
 async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket]) -> None:
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
+    raise_own()
     node = Node(config, rundir)
     await node.start()
     host, port = listeners[0].getsockname()[:2]
@@ -94,13 +107,22 @@ async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket
         "url": f"http://{shown}:{port}",
         "socket": str(socket_of(rundir)),
     }
-    settings = uvicorn.Config(make_app(node), log_level="warning", lifespan="on")
+    settings = uvicorn.Config(
+        make_app(node, on_ready=notify_ready), log_level="warning", lifespan="on"
+    )
     server = uvicorn.Server(settings)
     write_atomically(node_file(rundir), json.dumps(said))
-    restarter = asyncio.create_task(Restarter(node).run())
+    keeper = LogKeeper(
+        log_directory(rundir),
+        config.log_mb << 20,
+        lambda: ("node", *node.supervisor.all()),
+        node.consoles,
+    )
+    tasks = [asyncio.create_task(part.run()) for part in (Restarter(node), keeper)]
     try:
         await server.serve(sockets=listeners)
     finally:
-        restarter.cancel()
+        for task in tasks:
+            task.cancel()
         node_file(rundir).unlink(missing_ok=True)
         socket_of(rundir).unlink(missing_ok=True)

@@ -130,7 +130,10 @@ class Capabilities(_Frozen):
 
 
 class SwitchSettings(_Frozen):
-    """The settings of a driver. `pci`: some port is a PCI device, so the bus must be scanned."""
+    """The settings of a driver. `pci`: some port is a PCI device, so the bus must be scanned.
+
+    `max_sleep_us` is how long an idle worker may sleep; 0 on cores that are the switch's alone.
+    """
 
     rundir: Path
     prefix: str
@@ -139,6 +142,7 @@ class SwitchSettings(_Frozen):
     memory_mb: int
     hugepages: bool
     pci: bool = False
+    max_sleep_us: int = 0
 
 
 def mask_of(cores: Iterable[int]) -> str:

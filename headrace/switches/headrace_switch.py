@@ -71,7 +71,10 @@ class HeadraceDriver(OvsFamilyDriver):
         return command if self.settings.hugepages else [*command, "--no-huge"]
 
     def _other_config(self) -> dict[str, str]:
-        return {"pmd-cpu-mask": mask_of(self.settings.cores)}
+        return {
+            "pmd-cpu-mask": mask_of(self.settings.cores),
+            "pmd-maxsleep": str(self.settings.max_sleep_us),
+        }
 
     def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
         match port.kind:

@@ -66,6 +66,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             "dpdk-init": "true",
             "pmd-cpu-mask": mask_of(self.settings.cores),
             "dpdk-lcore-mask": mask_of(self.settings.control_cores),
+            "pmd-maxsleep": str(self.settings.max_sleep_us),
         }
         no_pci = "" if self.settings.pci else " --no-pci"
         prefix = f"--file-prefix={self.settings.prefix}{no_pci}"

@@ -120,6 +120,7 @@ class OvsProcesses:
                 DATABASE_PROCESS,
                 command,
                 cores=self.settings.control_cores,
+                control=True,
                 environment=self._environment(),
             )
         except ProcessError as error:

@@ -82,7 +82,7 @@ def complaints(line: str) -> Iterator[str]:
 
 
 def test_the_complaints_find_what_is_not_there() -> None:
-    assert list(complaints("headrace graph deploy f.json --id x")) == []
+    assert list(complaints("headrace graph deploy x f.json")) == []
     assert list(complaints("headrace graph deplore")) == [
         "headrace graph deplore: there is no deplore"
     ]

@@ -91,7 +91,7 @@ def test_life_of_a_node(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     file = tmp_path / "graph.json"
     file.write_text(json.dumps(graphs.chain("bridge", 1)))
     up(headrace)
-    deployed = headrace("graph", "deploy", str(file), "--id", "first")
+    deployed = headrace("graph", "deploy", "first", str(file))
     assert (deployed.returncode, deployed.stdout) == (0, "first\n")
     assert "complete" in headrace("graph", "list").stdout
     shown = json.loads(headrace("graph", "show", "first").stdout)
@@ -104,7 +104,7 @@ def test_life_of_a_node(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     assert "linux-bridge" in headrace("status").stdout
     assert headrace("graph", "delete", "first").returncode == 0
     assert json.loads(headrace("graph", "list", "--json").stdout) == []
-    assert headrace("graph", "deploy", str(file), "--id", "again").returncode == 0
+    assert headrace("graph", "deploy", "again", str(file)).returncode == 0
     assert headrace("down").returncode == 0
     assert traces(rundir) == []
 
@@ -129,11 +129,16 @@ def test_one_clear_line_for_each_mistake(headrace: Run, rundir: Path, tmp_path: 
     up(headrace)
     assert "a node already runs at http://127.0.0.1:" in complaint("up", "--rest", "127.0.0.1:0")
     file = tmp_path / "graph.json"
-    assert complaint("graph", "deploy", str(file)) == f"{file}: No such file or directory"
+    form = "write `headrace graph deploy ID FILE`"
+    assert complaint("graph", "deploy", "g", str(file)) == f"{file}: No such file or directory"
+    assert complaint("graph", "deploy", "g").endswith(form)
+    assert complaint("graph", "deploy", str(config), "g") == f"{config} is a file: {form}"
+    assert complaint("graph", "deploy", str(config), "--id", "g").endswith(form)
+    assert "there is no example 'x', only" in complaint("graph", "deploy", "example:x")
     file.write_text("{")
-    assert "the body is no JSON" in complaint("graph", "deploy", str(file))
+    assert "the body is no JSON" in complaint("graph", "deploy", "g", str(file))
     file.write_text(json.dumps(graphs.chain("nosuch", 1)))
-    text = complaint("graph", "deploy", str(file))
+    text = complaint("graph", "deploy", "g", str(file))
     assert text.startswith("VNFs[0]: vnf_template 'nosuch' is unknown; there are: ")
     assert " bridge," in text
     assert complaint("graph", "delete", "x") == "there is no graph 'x'"
@@ -185,7 +190,7 @@ def test_killed_while_deploying(
             sys.executable,
             "-c",
             MAIN,
-            *("graph", "deploy", str(file), "--id", "g", "--rundir", str(rundir)),
+            *("graph", "deploy", "g", str(file), "--rundir", str(rundir)),
         ],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -229,7 +234,7 @@ def test_switch_commands(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     file = tmp_path / "graph.json"
     file.write_text(json.dumps(graphs.port_to_port()))
     up(headrace, "headrace")
-    assert headrace("graph", "deploy", str(file), "--id", "g").returncode == 0
+    assert headrace("graph", "deploy", "g", str(file)).returncode == 0
     lsi0 = f"{prefix_of(rundir)}-0"
     shown = json.loads(headrace("switch", "show", "--json").stdout)
     ports = {port["name"] for lsi in shown["lsis"] for port in lsi["ports"] if lsi["name"] == lsi0}
@@ -257,7 +262,7 @@ def test_starts_again_what_has_ended(headrace: Run, rundir: Path, tmp_path: Path
     file = tmp_path / "graph.json"
     file.write_text(block("docs/graphs.md", "json"))  # the page's example, as a person copies it
     up(headrace, "headrace")
-    deployed = headrace("graph", "deploy", str(file), "--id", "g")
+    deployed = headrace("graph", "deploy", "g", str(file))
     assert (deployed.returncode, deployed.stderr) == (0, ""), deployed.stderr
     supervisor = Supervisor(rundir)
     client = NodeClient.of(rundir)

@@ -19,6 +19,19 @@ def test_defaults_fit_this_machine() -> None:
     assert set(config.cores.vnf) <= set(usable_cores())
 
 
+def test_the_switch_sleeps_only_on_cores_that_it_shares() -> None:
+    first, last = usable_cores()[0], usable_cores()[-1]
+    if first == last:
+        pytest.skip("needs two cores")
+    apart = {"cores": {"control": [first], "switch": [last], "vnf": [first]}}
+    beside = {"cores": {"control": [first], "switch": [first], "vnf": [last]}}
+    with_vnfs = {"cores": {"control": [first], "switch": [last], "vnf": [last]}}
+    assert from_dict({**apart, "oversubscribe": True}).switch_sleep_us == 0
+    assert from_dict({**beside, "sleep_us": 70}).switch_sleep_us == 70
+    assert from_dict({**beside, "idle": "poll"}).switch_sleep_us == 0
+    assert from_dict({**with_vnfs, "oversubscribe": True}).switch_sleep_us == 250
+
+
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
@@ -31,6 +44,8 @@ def test_defaults_fit_this_machine() -> None:
             "ports: [{name: a, kind: memif}, {name: a, kind: memif}]",
             "ports: two ports are named a",
         ),
+        ("idle: rest", "idle: Input should be"),
+        ("burst: 65", "burst: Input should be less than or equal to 64"),
         ("memory_mb: 100", "more than switch_memory_mb"),
         ("[", "no YAML"),
     ],

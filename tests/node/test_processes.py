@@ -4,6 +4,7 @@
 import asyncio
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -44,6 +45,31 @@ async def test_another_supervisor_adopts(supervisor: Supervisor, rundir: Path) -
     assert again.all() == {"a": process}
     other, started = await again.ensure("a", SLEEP, digest="2")  # made from something else
     assert started and other != process and not process.alive()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: raises its priority")
+def test_only_control_programs_take_the_priority_of_the_node(rundir: Path) -> None:
+    """In a process of its own, whose priority is its to raise."""
+    script = f"""
+import asyncio, os, pathlib
+from headrace.machine import priority
+from headrace.machine.processes import Supervisor
+def nice_of(pid): return os.getpriority(os.PRIO_PROCESS, pid)
+async def main():
+    before = nice_of(0)
+    priority.raise_own()
+    supervisor = Supervisor(pathlib.Path({str(rundir)!r}))
+    control, _ = await supervisor.ensure("control", {SLEEP!r}, control=True)
+    vnf, _ = await supervisor.ensure("vnf", {SLEEP!r})
+    while b"sleep" not in pathlib.Path(f"/proc/{{vnf.pid}}/cmdline").read_bytes().split(b"--")[0]:
+        await asyncio.sleep(0.01)
+    print(nice_of(0) - before, nice_of(control.pid) - before, nice_of(vnf.pid) - before)
+    for name in ("control", "vnf"):
+        await supervisor.end(name)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["-10", "-10", "0"], done.stderr
 
 
 async def test_found_by_its_mark_without_a_record(supervisor: Supervisor, rundir: Path) -> None:

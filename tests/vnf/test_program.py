@@ -66,6 +66,10 @@ class Vnf:
         self.ctl = directory / "vnf.ctl"
         self.ports = ports
         self.configure({})
+        self.start(function)
+
+    def start(self, function: str) -> None:
+        """Runs it with the configuration that was written last."""
         self.process = subprocess.Popen(
             [PROGRAM, function, "--config", self.config, "--ctl", self.ctl],
             stderr=subprocess.PIPE,
@@ -235,11 +239,7 @@ def test_sleeps_when_idle_if_told(tmp_path: Path) -> None:
     vnf.end()
     config = json.loads(vnf.config.read_text()) | {"idle": "sleep", "sleep_us": 1000}
     vnf.config.write_text(json.dumps(config))
-    vnf.process = subprocess.Popen(
-        [PROGRAM, "sink", "--config", vnf.config, "--ctl", vnf.ctl],
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    vnf.start("sink")
     try:
         assert eventually(lambda: vnf.ctl.exists() and vnf.is_ready())
 
@@ -250,6 +250,22 @@ def test_sleeps_when_idle_if_told(tmp_path: Path) -> None:
             return rested > 10 * worked > 0
 
         assert eventually(slept)
+    finally:
+        vnf.end()
+
+
+@pytest.mark.parametrize("burst", [1, 7, 32, 64])
+def test_a_poll_takes_a_burst(tmp_path: Path, burst: int) -> None:
+    vnf = Vnf(tmp_path, "sink", [{"name": "a", "devargs": "net_null0,size=60"}])
+    vnf.end()
+    vnf.config.write_text(json.dumps(json.loads(vnf.config.read_text()) | {"burst": burst}))
+    vnf.start("sink")
+    try:
+        assert eventually(lambda: vnf.ctl.exists() and vnf.is_ready())
+        assert eventually(lambda: int(vnf.ask("cycles")["result"]["polls"]) > 100)
+        cycles = vnf.ask("cycles")["result"]
+        # net_null fills every burst. The counters are read while the worker runs.
+        assert abs(cycles["packets"] / burst / cycles["polls"] - 1) < 0.1
     finally:
         vnf.end()
 

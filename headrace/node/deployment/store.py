@@ -20,31 +20,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from headrace.node.deployment.schema import migrate
 from headrace.node.planning.resources import EMPTY_PLAN, Plan, Resource, from_json
-
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS graph (
-  id TEXT PRIMARY KEY,
-  number INTEGER NOT NULL UNIQUE,
-  state TEXT NOT NULL,
-  document TEXT NOT NULL,
-  plan TEXT NOT NULL,
-  previous_document TEXT,
-  previous_plan TEXT,
-  message TEXT NOT NULL DEFAULT '',
-  changed_at REAL NOT NULL
-);
-CREATE TABLE IF NOT EXISTS step (
-  seq INTEGER PRIMARY KEY AUTOINCREMENT,
-  graph TEXT NOT NULL,
-  key TEXT NOT NULL,
-  content TEXT NOT NULL,
-  state TEXT NOT NULL CHECK (state IN ('intent', 'done', 'removing')),
-  UNIQUE (graph, key)
-);
-CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
-"""
-_SCHEMA_VERSION = 1
 
 
 class GraphState(StrEnum):
@@ -89,15 +66,19 @@ class Store:
     """One SQLite file; not thread-safe, belongs to the node's event loop."""
 
     def __init__(self, path: Path) -> None:
+        """Opens the file, or makes it, and brings it to this version's schema.
+
+        Raises:
+            ConfigError: it is of a later version, or no database.
+        """
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # SQLite gives its other files the mode of this one.
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
+        migrate(path)
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
-        self._db.executescript(_SCHEMA)
-        self.set_meta("schema", str(_SCHEMA_VERSION))
 
     def close(self) -> None:
         """Closes the file."""

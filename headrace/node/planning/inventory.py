@@ -13,7 +13,7 @@ from headrace.node.errors import GraphRefused
 
 @dataclass(frozen=True)
 class CoreGrant:
-    """The cores a VNF gets, and whether it must yield because it is not alone there."""
+    """The cores a VNF gets, and what it does there on an empty round."""
 
     cores: tuple[int, ...]
     idle: str
@@ -23,9 +23,11 @@ class Inventory:
     """Counts the polling users of each core and the memory; grants more as long as there is any.
 
     A core of role `vnf` carries one polling VNF. The control programs sleep when idle, so they may
-    share a core with a VNF, which then yields on empty polls. More pollers on one core than one (a
-    second VNF, or the switch's worker) only if the node is configured with `oversubscribe: true`;
-    what is measured then is marked so.
+    share a core with a VNF, which then sleeps on empty polls, too. More pollers on one core than
+    one (a second VNF, or the switch's worker) only if the node is configured with `oversubscribe:
+    true`; what is measured then is marked so, and all pollers there sleep when idle, since a core
+    that one of them spins on is taken from the others for whole time slices. node.yaml's `idle`
+    says otherwise.
     """
 
     def __init__(self, config: NodeConfig, switch_polls: bool, vnfs: Iterable[VnfSpec]) -> None:
@@ -71,8 +73,13 @@ class Inventory:
                 f"cores.vnf in node.yaml, or accept shared cores with oversubscribe: true",
             )
         self._take(chosen, memory_mb)
-        alone = not self._config.oversubscribe and not set(chosen) & set(self._config.cores.control)
-        return CoreGrant(tuple(chosen), "poll" if alone else "yield")
+        return CoreGrant(tuple(chosen), self._idle_on(chosen))
+
+    def _idle_on(self, cores: Iterable[int]) -> str:
+        if self._config.idle != "auto":
+            return self._config.idle
+        alone = not self._config.oversubscribe and not set(cores) & set(self._config.cores.control)
+        return "poll" if alone else "sleep"
 
     def report(self) -> dict[str, Any]:
         """Cores and memory with their use, for GET /node/resources."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
-from headrace.engines.base import VnfPort, VnfSpec
+from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec
 from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.inventory import Inventory
@@ -46,10 +46,12 @@ def place_vnfs(
         cores: tuple[int, ...] = ()
         idle = "poll"
         if vnf.id in staying:
-            cores, idle = staying[vnf.id].cores, staying[vnf.id].idle
+            cores = staying[vnf.id].cores
+            idle = staying[vnf.id].idle if node.config.idle == "auto" else node.config.idle
         elif template.cores or template.memory_mb:
             grant = inventory.grant(place, template.cores, template.memory_mb)
             cores, idle = grant.cores, grant.idle
+        idle = template.idle or idle
         placed.append(
             VnfSpec(
                 name=vnf_name(node.prefix, graph_id, vnf.id),
@@ -62,6 +64,8 @@ def place_vnfs(
                 cores=cores,
                 memory_mb=template.memory_mb,
                 idle=idle,
+                sleep_us=node.config.sleep_us if idle == "sleep" else DEFAULT_SLEEP_US,
+                burst=template.burst or node.config.burst,
                 configuration={**template.configuration, **vnf.configuration},
                 # A user of the previous version's may still own files while this one starts.
                 user=_user_of(before.get(vnf.id))

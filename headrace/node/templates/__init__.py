@@ -12,6 +12,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.engines.vm import GRAPH_SETTINGS
+from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
 
@@ -36,6 +37,7 @@ class Template(_Strict):
 
     `graph_may_set` are the keys of `configuration` that a graph may set; all else is the
     template's. What names something of the host (a file, a device, a command) can't be among them.
+    `idle` and `burst` are those of node.yaml if they are not given.
     """
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
@@ -46,6 +48,8 @@ class Template(_Strict):
     function: str
     cores: Annotated[int, Field(ge=0)] = 0
     memory_mb: Annotated[int, Field(ge=0)] = Field(0, alias="memory-mb")
+    idle: Idle | None = None
+    burst: Burst | None = None
     ports: PortRange = PortRange()
     configuration: dict[str, Any] = {}
     graph_may_set: tuple[str, ...] = Field((), alias="graph-may-set")
