@@ -16,6 +16,7 @@ from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
+from headrace.bench.precision import Precision
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
 from headrace.bench.steps import CaseState, StepRunner, Timing
 from headrace.results import Case, Sample, Skip, Trial
@@ -127,20 +128,23 @@ class Campaign:
         self._timing = timing
         self._seed = seed
         self._states: dict[Case, CaseState] = {}
+        self.precision = Precision([])
         self._done: set[Case] = set()
         self._reasons: dict[Case, str] = {}
 
     async def run(self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000) -> int:
-        """Runs rounds until the time budget or their number is reached.
+        """Runs rounds until all rows are as precise as wanted, or the budget or `rounds` is used.
 
         Every case that ends without one sample gets a skipped row. Returns the rounds begun.
         """
         self._progress.planned(blocks, clock.round_s(blocks), clock.left_s)
-        number = 0
-        while number < rounds and blocks:
-            ended = await self.round(blocks, clock, number)
+        self.precision = Precision(blocks)
+        number, wanted = 0, list(blocks)
+        while number < rounds and wanted:
+            ended = await self.round(wanted, clock, number)
             number += 1
-            if ended or not any(clock.has_time_for(clock.block_s(block)) for block in blocks):
+            wanted = self.precision.next()
+            if ended or not any(clock.has_time_for(clock.block_s(block)) for block in wanted):
                 break
         self.finish(blocks)
         return number
@@ -174,7 +178,11 @@ class Campaign:
                     await self._bed.deploy(block, subject)
                     ready.add(subject)
                 except DeviceError as error:
-                    self._lose([job for job in block.jobs if job.case.subject == subject], error)
+                    lost = [job for job in block.jobs if job.case.subject == subject]
+                    self._lose(lost, error)
+                    for job in lost:
+                        for step in job.steps:
+                            self.precision.record(job.case, step.kind, number, ())
             setup_s = time.monotonic() - begun
             await self._turns(block, clock, number, ready)
         finally:
@@ -206,7 +214,9 @@ class Campaign:
                 samples = await runner.run(turn.step, device, state, number)
             except (DeviceError, StepSkipped) as error:
                 self._lose([turn.job], error)
+                self.precision.record(case, turn.step.kind, number, ())
                 continue
+            self.precision.record(case, turn.step.kind, number, samples)
             clock.learn(turn.step.kind, time.monotonic() - begun)
             if samples:
                 self._store.add_samples(case_id, samples)

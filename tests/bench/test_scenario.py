@@ -75,7 +75,7 @@ def test_cases_of_one_graph_share_a_block_and_subjects_alternate() -> None:
     second = [turn.job.case.subject for turn in port.turns(1)][: len(port.subjects)]
     assert first == port.subjects and second == list(reversed(port.subjects))
     kinds = [turn.step.kind for turn in port.turns(0)]
-    assert kinds[:8] == ["overload"] * 4 + ["search"] * 4
+    assert kinds[:16] == ["overload"] * 12 + ["search"] * 4
     assert sorted(map(str, port.turns(0))) == sorted(map(str, port.turns(1)))
 
 
