@@ -18,7 +18,7 @@ from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.precision import Precision
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepRunner, Timing
+from headrace.bench.steps import CaseState, StepKind, StepRunner, Timing
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.store import Store
 
@@ -132,14 +132,20 @@ class Campaign:
         self._done: set[Case] = set()
         self._reasons: dict[Case, str] = {}
 
-    async def run(self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000) -> int:
+    async def run(
+        self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000, first: int = 0
+    ) -> int:
         """Runs rounds until all rows are as precise as wanted, or the budget or `rounds` is used.
 
-        Every case that ends without one sample gets a skipped row. Returns the rounds begun.
+        Every case that ends without one sample gets a skipped row. `first` is the first round's
+        number, after `restore_case`. Returns the number of the round after the last.
         """
         self._progress.planned(blocks, clock.round_s(blocks), clock.left_s)
-        self.precision = Precision(blocks)
-        number, wanted = 0, list(blocks)
+        number, wanted = first, list(blocks)
+        if first == 0:
+            self.precision = Precision(blocks)
+        else:
+            wanted = self.precision.next()
         while number < rounds and wanted:
             ended = await self.round(wanted, clock, number)
             number += 1
@@ -148,6 +154,19 @@ class Campaign:
                 break
         self.finish(blocks)
         return number
+
+    def expect(self, blocks: Sequence[Block]) -> None:
+        """Says what a resumed campaign measures, before `restore_case`."""
+        self.precision = Precision(blocks)
+
+    def restore_case(
+        self, case: Case, state: CaseState, drawn: Sequence[tuple[StepKind, Sample]]
+    ) -> None:
+        """Gives a resumed campaign what it had of a case."""
+        self._states[case] = state
+        for kind, sample in drawn:
+            self._done.add(case)
+            self.precision.record(case, kind, sample.round, [sample])
 
     def finish(self, blocks: Sequence[Block]) -> None:
         """Adds a skipped row for every case without a sample."""

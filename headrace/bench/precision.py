@@ -64,7 +64,7 @@ class Precision:
 
     def next(self) -> list[Block]:
         """The blocks of the next round, with the jobs and steps that want one; empty if none."""
-        for wanted in (self._headline_kinds, self._wide_kinds, self._few_kinds):
+        for wanted in (self._no_kinds, self._headline_kinds, self._wide_kinds, self._few_kinds):
             found = [reduced for block in self._blocks if (reduced := _reduced(block, wanted)).jobs]
             if found:
                 return found
@@ -110,6 +110,12 @@ class Precision:
         return frozenset(kind for kind in kinds if len(self._kinds[(job.case, kind)]) < GIVE_UP) & {
             step.kind for step in steps_of(job.measure)
         }
+
+    def _no_kinds(self, job: Job) -> frozenset[StepKind]:
+        """What a campaign that was interrupted had not measured at all."""
+        return frozenset(
+            step.kind for step in steps_of(job.measure) if not self._kinds[(job.case, step.kind)]
+        )
 
     def _headline_kinds(self, job: Job) -> frozenset[StepKind]:
         return self._lacking(job) if job.headline else frozenset()
