@@ -16,8 +16,9 @@ from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
+from headrace.bench.precision import Precision
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepRunner, Timing
+from headrace.bench.steps import CaseState, StepKind, StepRunner, Timing
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.store import Store
 
@@ -127,23 +128,45 @@ class Campaign:
         self._timing = timing
         self._seed = seed
         self._states: dict[Case, CaseState] = {}
+        self.precision = Precision([])
         self._done: set[Case] = set()
         self._reasons: dict[Case, str] = {}
 
-    async def run(self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000) -> int:
-        """Runs rounds until the time budget or their number is reached.
+    async def run(
+        self, blocks: Sequence[Block], clock: Clock, rounds: int = 1000, first: int = 0
+    ) -> int:
+        """Runs rounds until all rows are as precise as wanted, or the budget or `rounds` is used.
 
-        Every case that ends without one sample gets a skipped row. Returns the rounds begun.
+        Every case that ends without one sample gets a skipped row. `first` is the first round's
+        number, after `restore_case`. Returns the number of the round after the last.
         """
         self._progress.planned(blocks, clock.round_s(blocks), clock.left_s)
-        number = 0
-        while number < rounds and blocks:
-            ended = await self.round(blocks, clock, number)
+        number, wanted = first, list(blocks)
+        if first == 0:
+            self.precision = Precision(blocks)
+        else:
+            wanted = self.precision.next()
+        while number < rounds and wanted:
+            ended = await self.round(wanted, clock, number)
             number += 1
-            if ended or not any(clock.has_time_for(clock.block_s(block)) for block in blocks):
+            wanted = self.precision.next()
+            if ended or not any(clock.has_time_for(clock.block_s(block)) for block in wanted):
                 break
         self.finish(blocks)
         return number
+
+    def expect(self, blocks: Sequence[Block]) -> None:
+        """Says what a resumed campaign measures, before `restore_case`."""
+        self.precision = Precision(blocks)
+
+    def restore_case(
+        self, case: Case, state: CaseState, drawn: Sequence[tuple[StepKind, Sample]]
+    ) -> None:
+        """Gives a resumed campaign what it had of a case."""
+        self._states[case] = state
+        for kind, sample in drawn:
+            self._done.add(case)
+            self.precision.record(case, kind, sample.round, [sample])
 
     def finish(self, blocks: Sequence[Block]) -> None:
         """Adds a skipped row for every case without a sample."""
@@ -174,7 +197,11 @@ class Campaign:
                     await self._bed.deploy(block, subject)
                     ready.add(subject)
                 except DeviceError as error:
-                    self._lose([job for job in block.jobs if job.case.subject == subject], error)
+                    lost = [job for job in block.jobs if job.case.subject == subject]
+                    self._lose(lost, error)
+                    for job in lost:
+                        for step in job.steps:
+                            self.precision.record(job.case, step.kind, number, ())
             setup_s = time.monotonic() - begun
             await self._turns(block, clock, number, ready)
         finally:
@@ -206,7 +233,9 @@ class Campaign:
                 samples = await runner.run(turn.step, device, state, number)
             except (DeviceError, StepSkipped) as error:
                 self._lose([turn.job], error)
+                self.precision.record(case, turn.step.kind, number, ())
                 continue
+            self.precision.record(case, turn.step.kind, number, samples)
             clock.learn(turn.step.kind, time.monotonic() - begun)
             if samples:
                 self._store.add_samples(case_id, samples)

@@ -27,6 +27,7 @@ from headrace.results.direction import Judgement, judged
 from headrace.results.statistics import (
     NOT_DETERMINED,
     Ratio,
+    geometric_mean,
     proven,
     ratio_of_groups,
     ratio_of_pairs,
@@ -97,17 +98,20 @@ Rounds = dict[int, float]
 def _samples(store: Store, campaign: int) -> dict[Case, dict[Metric, Rounds]]:
     found: dict[Case, dict[Metric, Rounds]] = {}
     for case_id, case in store.cases(campaign).items():
-        metrics: dict[Metric, Rounds] = defaultdict(dict)
+        drawn: dict[Metric, dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
         for sample in store.samples(case_id):
-            metrics[(sample.metric, sample.point)][sample.round] = sample.value
-        found[case] = metrics
+            drawn[(sample.metric, sample.point)][sample.round].append(sample.value)
+        found[case] = {
+            key: {at: _mean(key[0], values) for at, values in rounds.items()}
+            for key, rounds in drawn.items()
+        }
     return found
 
 
 def _mean(metric: str, values: Sequence[float]) -> float:
     if metric == "loss_ratio" or min(values) <= 0:
         return math.fsum(values) / len(values)
-    return math.exp(math.fsum(map(math.log, values)) / len(values))
+    return geometric_mean(values)
 
 
 def interleaved(store: Store, old: int, new: int) -> bool:

@@ -37,8 +37,8 @@ DEFINITIONS: dict[str, str] = {
     "cpu_percent": "TSC cycles of the rounds in which the switch's worker found packets, of one "
     "core, over the seconds of sending",
     "disturbed": "other programs or the hypervisor took more than 10 % of what the trial measures: "
-    "of the busy time for a cost, of the trial for rates and latency; absences partly count as busy "
-    "cycles, so costs are too high then",
+    "of the busy time for a cost, of the trial for rates and latency; absences partly count as "
+    "busy cycles, so costs are too high then",
     "cycles_per_packet": "the same cycles for each frame that came back, whole graph",
     "interval": "95 % of the median, by order statistics, from 6 samples; fewer have a range",
     "ratio": "geometric mean of ratios of samples taken in the same round, one after the other; "

@@ -24,10 +24,23 @@ SETUP_S = 3.0
 
 @dataclass(frozen=True)
 class Job:
-    """A case and what to measure of it."""
+    """A case and what to measure of it.
+
+    Attributes:
+        headline: whether it answers the scenario's question; such rows get rounds first.
+        kinds: the steps that are wanted in this round; None for all.
+    """
 
     case: Case
     measure: Measure
+    headline: bool = False
+    kinds: frozenset[StepKind] | None = None
+
+    @property
+    def steps(self) -> list[Step]:
+        """The job's steps in this round."""
+        found = steps_of(self.measure)
+        return [step for step in found if self.kinds is None or step.kind in self.kinds]
 
 
 @dataclass(frozen=True)
@@ -60,11 +73,14 @@ class Block:
             points.setdefault(key, []).append(job)
         for jobs in points.values():
             order = jobs if round_number % 2 == 0 else list(reversed(jobs))
-            queues = [steps_of(job.measure) for job in order]
-            for position in range(max(len(queue) for queue in queues)):
-                for job, queue in zip(order, queues, strict=True):
-                    if position < len(queue):
-                        yield Turn(job, queue[position])
+            kinds = dict.fromkeys(step.kind for job in order for step in job.steps)
+            for kind in kinds:
+                turns = [Turn(job, s) for job in order for s in job.steps if s.kind == kind]
+                for number in range(max(turn.step.repeats for turn in turns)):
+                    # A B, then B A: a drift within the round favors neither.
+                    for turn in turns if number % 2 == 0 else reversed(turns):
+                        if number < turn.step.repeats:
+                            yield turn
 
 
 def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
@@ -75,7 +91,7 @@ def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
             shape: Shape = "chain" if case.vnfs == 1 else case.shape
             key = (shape, case.vnfs, case.prefixes)
             block = blocks.setdefault(key, Block(*key))
-            block.jobs.append(Job(case, scenario.measure))
+            block.jobs.append(Job(case, scenario.measure, scenario.answers(case)))
     return [blocks[key] for key in sorted(blocks, key=lambda key: (key[1], key[2], key[0]))]
 
 

@@ -121,6 +121,8 @@ class Measure(_Strict):
     """What to measure of each case in each round.
 
     Attributes:
+        width: rounds go to rows whose interval is wider than this share of the value, to each side.
+        repeats: how often overload and fixed loads are taken in one round; their mean counts.
         search: the goals to search for, by name.
         loss_ratios: shares of packets that a search may lose; None for those of the named goals.
         overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
@@ -131,6 +133,8 @@ class Measure(_Strict):
         reset, reconfiguration: what the event costs traffic.
     """
 
+    width: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    repeats: Annotated[int, Field(ge=1, le=20)] = 1
     search: GoalName | None = None
     loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
     overload: bool | Literal["csit"] = False
@@ -159,6 +163,16 @@ class Measure(_Strict):
         return [name for name in EXTRAS if getattr(self, name)]
 
 
+class Headline(_Strict):
+    """The cases that answer the scenario's question; a member that is missing selects all."""
+
+    sizes: list[int | Mix] | None = None
+    flows: list[int] | None = None
+    vnfs: list[int] | None = None
+    switches: list[Switch] | None = None
+    ports: list[PortKind] | None = None
+
+
 class Scenario(_Strict):
     """One experiment."""
 
@@ -170,6 +184,23 @@ class Scenario(_Strict):
     subjects: list[Subject]
     traffic: Traffic = Traffic()
     measure: Measure
+    headline: Headline | None = None
+
+    def answers(self, case: Case) -> bool:
+        """Whether a case is one of those that answer the question: its rows get rounds first."""
+        if self.headline is None:
+            return False
+        wanted = (
+            (self.headline.sizes, case.size),
+            (self.headline.flows, case.flows),
+            (self.headline.vnfs, case.vnfs),
+            (self.headline.switches, case.switch),
+            (self.headline.ports, case.ports),
+        )
+        return all(
+            allowed is None or str(value) in {str(one) for one in allowed}
+            for allowed, value in wanted
+        )
 
     def cases(self) -> list[Case]:
         """Every point of the scenario, in the order of the file."""

@@ -7,7 +7,8 @@ On any end (an error, Ctrl-C, SIGTERM) the bed is stopped and the campaign's sta
 import asyncio
 import contextlib
 import signal
-from collections.abc import AsyncIterator, Callable, Sequence
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from headrace.bench.campaign import Bed, Campaign, Progress, SimulatedBed
@@ -16,6 +17,7 @@ from headrace.bench.errors import DeviceError
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.priority import raise_priority
+from headrace.bench.resume import restore
 from headrace.bench.same_build import SameBuild, judge, run_twice
 from headrace.bench.scenario import Measure, Scenario, Subject
 from headrace.bench.settings import DEFAULT_MINUTES
@@ -112,6 +114,39 @@ async def _bed(
         await asyncio.shield(testbed.down())
 
 
+@contextlib.contextmanager
+def _ended_by_signals() -> Iterator[None]:
+    """The first signal cancels the current task; further ones must not interrupt the cleanup."""
+    task = asyncio.current_task()
+    loop = asyncio.get_running_loop()
+    ending = _Once(task.cancel if task is not None else None)
+    for number in SIGNALS:
+        loop.add_signal_handler(number, ending)
+    try:
+        yield
+    finally:
+        for number in SIGNALS:
+            loop.remove_signal_handler(number)
+
+
+@contextlib.contextmanager
+def _stored_status(store: Store, *campaigns: int) -> Iterator[None]:
+    """Stores how the campaigns ended, however that is."""
+    status = "failed"
+    try:
+        yield
+        status = "complete"
+    except (asyncio.CancelledError, KeyboardInterrupt):
+        status = "interrupted"
+        raise
+    except DeviceError as error:
+        status = f"failed: {error}"
+        raise
+    finally:
+        for number in campaigns:
+            store.finish(number, status)
+
+
 async def measure_twice(
     scenarios: Sequence[Scenario], store: Store, options: Options, progress: Progress
 ) -> SameBuild:
@@ -124,39 +159,33 @@ async def measure_twice(
         scenarios = [quickened(scenario) for scenario in scenarios]
     budget_s = 60 * options.minutes
     manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
-    first, second = store.begin(manifest), store.begin(manifest)
-    status = "failed"
-    rounds = 0
-    try:
+    both = (store.begin(manifest), store.begin(manifest))
+    with _ended_by_signals(), _stored_status(store, *both):
         async with _bed(scenarios, options, manifest) as bed:
-            for number, other in ((first, second), (second, first)):
+            for number, other in (both, both[::-1]):
                 store.set_manifest(number, {**manifest, "interleaved_with": other})
-            clock = Clock(budget_s, options.timing)
             rounds = await run_twice(
                 store,
-                (first, second),
+                both,
                 bed,
                 blocks_of(scenarios),
                 progress,
                 options.timing,
-                clock,
+                Clock(budget_s, options.timing),
                 options.rounds,
                 options.seed,
             )
-        status = "complete"
-    except asyncio.CancelledError:
-        status = "interrupted"
-        raise
-    finally:
-        store.finish(first, status)
-        store.finish(second, status)
-    return judge(store, first, second, rounds)
+    return judge(store, *both, rounds)
 
 
 async def measure(
-    scenarios: Sequence[Scenario], store: Store, options: Options, progress: Progress
+    scenarios: Sequence[Scenario],
+    store: Store,
+    options: Options,
+    progress: Progress,
+    resume: int | None = None,
 ) -> int:
-    """Runs one campaign and returns its number.
+    """Runs one campaign, or goes on with campaign `resume`, and returns its number.
 
     Raises:
         DeviceError: the bed can't be started (no generator).
@@ -165,29 +194,22 @@ async def measure(
         scenarios = [quickened(scenario) for scenario in scenarios]
     budget_s = 60 * options.minutes
     manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
-    number = store.begin(manifest)
-    task = asyncio.current_task()
-    loop = asyncio.get_running_loop()
-    # The first signal ends the campaign; further ones must not interrupt the cleanup.
-    ending = _Once(task.cancel if task is not None else None)
-    for number_of_signal in SIGNALS:
-        loop.add_signal_handler(number_of_signal, ending)
-    status = "failed"
-    try:
+    manifest["quick"] = options.quick
+    blocks = blocks_of(scenarios)
+    if resume is None:
+        number = store.begin(manifest)
+    else:
+        number = resume
+        store.reopen(number)
+        manifest["resumed"] = [*store.campaign(number).manifest.get("resumed", []), time.time()]
+    with _ended_by_signals(), _stored_status(store, number):
         async with _bed(scenarios, options, manifest) as bed:
             store.set_manifest(number, manifest)
             campaign = Campaign(store, number, bed, progress, options.timing, options.seed)
+            first = 0
+            if resume is not None:
+                campaign.expect(blocks)
+                first = restore(campaign, store, number)
             clock = Clock(budget_s, options.timing)
-            await campaign.run(blocks_of(scenarios), clock, options.rounds)
-        status = "complete"
-    except (asyncio.CancelledError, KeyboardInterrupt):
-        status = "interrupted"
-        raise
-    except DeviceError as error:
-        status = f"failed: {error}"
-        raise
-    finally:
-        for number_of_signal in SIGNALS:
-            loop.remove_signal_handler(number_of_signal)
-        store.finish(number, status)
+            await campaign.run(blocks, clock, first + options.rounds, first)
     return number

@@ -46,6 +46,12 @@ class Step:
     kind: StepKind
     measure: Measure
 
+    @property
+    def repeats(self) -> int:
+        """How often it is taken in a round: short ones cost less than to deploy a graph again."""
+        short = self.kind == "overload" and self.measure.overload is True
+        return self.measure.repeats if short or self.kind == "cost" else 1
+
     def expected_s(self, timing: Timing) -> float:
         """Seconds that the step is expected to take before any has been timed."""
         trial = timing.trial_s + timing.overhead_s

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from rich.console import Console
 from rich.table import Table
 
+from headrace.bench.narrow_tables import narrow_table
 from headrace.results import Case
 from headrace.results.direction import MARKS, judged
 from headrace.results.store import Store
@@ -13,9 +14,21 @@ from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ra
 from headrace.results.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
+WIDE = 120
+"""Columns that a table with a column for each subject needs; a narrower terminal gets lines."""
 WIDEST_PRINTED = 20.0
 """An interval whose ends differ by more shows nothing, and is marked so."""
-_SHOWN = (*RATE_METRICS, "latency_p50", "latency_p99", "cpu_percent")
+_SHOWN = (
+    *RATE_METRICS,
+    "loss_ratio",
+    "latency_p50",
+    "latency_p99",
+    "cpu_percent",
+    "burst_frames",
+    "buffer_time",
+    "recovery_time",
+    "outage_time",
+)
 
 Key = tuple[str, str, str]
 
@@ -42,6 +55,11 @@ def _point_order(point: str) -> float:
 def _metric(row: Row) -> str:
     unit = _SCALE.get(row.unit, (1.0, row.unit))[1]
     name = row.metric.removeprefix("latency_")
+    if row.metric == "loss_ratio":
+        at = row.point.replace("% pdr", " % PDR")
+        if row.point.endswith(" pps"):
+            at = f"{float(row.point.split()[0]) / 1e3:g} kpps"
+        return f"lost at {at}, %"
     if row.point.endswith(" pps"):
         return f"busy at {float(row.point.split()[0]) / 1e3:g} kpps, {unit}"
     if row.metric in RATE_METRICS and row.metric != "mrr" and row.point:
@@ -83,34 +101,30 @@ def _kept(rows: Iterable[Row]) -> list[Row]:
     found = [row for row in rows if row.metric in _SHOWN]
     loads = [_point_order(row.point) for row in found if row.metric == "cpu_percent"]
     ends = {min(loads), max(loads)} if loads else set()
-    return [r for r in found if r.metric != "cpu_percent" or _point_order(r.point) in ends]
+    return [r for r in found if not r.point.endswith(" pps") or _point_order(r.point) in ends]
 
 
-def scenario_tables(store: Store, campaign: int) -> list[Table]:
-    """One table for each scenario of the campaign, in the order of measuring."""
+def scenario_tables(store: Store, campaign: int, width: int = WIDE) -> list[Table]:
+    """One table for each scenario of the campaign, in the order of measuring; see `WIDE`."""
     rows = rows_of(store, campaign)
     ratios = {
         (entry.ours, entry.metric, entry.point): entry for entry in ratios_of(store, campaign)
     }
     return [
-        _scenario_table(name, [row for row in rows if row.case.scenario == name], ratios)
+        _scenario_table(name, [row for row in rows if row.case.scenario == name], ratios, width)
         for name in dict.fromkeys(row.case.scenario for row in rows)
     ]
 
 
 def _scenario_table(
-    name: str, rows: list[Row], ratios: dict[tuple[Case, str, str], RatioRow]
+    name: str,
+    rows: list[Row],
+    ratios: dict[tuple[Case, str, str], RatioRow],
+    width: int,
 ) -> Table:
     subjects = list(dict.fromkeys(row.case.subject for row in rows))
     compared = any(key[0].scenario == name for key in ratios)
     many_flows = len({row.case.flows for row in rows}) > 1
-    table = Table(title=name, title_justify="left", title_style="bold")
-    table.add_column("case", no_wrap=True)
-    table.add_column("metric", no_wrap=True)
-    for subject in subjects:
-        table.add_column(subject.replace("/", "\n"), justify="right")
-    if compared:
-        table.add_column(f"{OURS} /\n{PEER}", justify="right", no_wrap=True)
     cells: dict[Key, dict[str, Row]] = {}
     best: dict[Key, RatioRow] = {}
     for row in _kept(rows):
@@ -121,6 +135,16 @@ def _scenario_table(
             best[key] = ratio
     whats = list(dict.fromkeys(key[0] for key in cells))
     order = sorted(cells, key=lambda k: (whats.index(k[0]), _SHOWN.index(k[1]), _point_order(k[2])))
+    if width < WIDE:
+        beside = {key: (entry.ours.subject, _ratio(entry)) for key, entry in best.items()}
+        return narrow_table(name, order, cells, _metric, _cell, beside)
+    table = Table(title=name, title_justify="left", title_style="bold")
+    table.add_column("case", no_wrap=True)
+    table.add_column("metric", no_wrap=True)
+    for subject in subjects:
+        table.add_column(subject.replace("/", "\n"), justify="right")
+    if compared:
+        table.add_column(f"{OURS} /\n{PEER}", justify="right", no_wrap=True)
     previous = ""
     for key in order:
         if previous and key[0] != previous:
@@ -141,8 +165,8 @@ def skip_table(store: Store, campaign: int) -> Table | None:
     if not grouped:
         return None
     table = Table(title="skipped", title_justify="left", title_style="bold")
-    table.add_column("scenario", no_wrap=True)
-    table.add_column("subject", no_wrap=True)
+    table.add_column("scenario", overflow="fold")
+    table.add_column("subject", overflow="fold")
     table.add_column("cases", justify="right")
     table.add_column("reason", overflow="fold")
     for (scenario, switch, reason), whats in grouped.items():
@@ -158,7 +182,7 @@ LEGEND = (
 
 def print_tables(console: Console, store: Store, campaign: int) -> None:
     """Prints the tables of a campaign, the legend, and what was skipped."""
-    tables = scenario_tables(store, campaign)
+    tables = scenario_tables(store, campaign, console.width)
     for table in tables:
         console.print(table)
     if tables:

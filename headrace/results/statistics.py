@@ -165,6 +165,11 @@ def ratio_of_groups(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(math.exp(mean), math.exp(low), math.exp(high), count, method, float(found.pvalue))
 
 
+def geometric_mean(values: Sequence[float]) -> float:
+    """The geometric mean of positive values."""
+    return float(stats.gmean(np.asarray(values, dtype=float)))
+
+
 def proven(p_values: Sequence[float | None], share: float = 0.05) -> list[bool]:
     """Which of many tests show a difference, if at most `share` of those named may be wrong.
 

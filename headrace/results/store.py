@@ -202,6 +202,14 @@ class Store:
                 (campaign, *astuple(skip)),
             )
 
+    def reopen(self, campaign: int) -> None:
+        """Marks a campaign as running again; what it skipped may be measured now."""
+        with self._db:
+            self._db.execute("DELETE FROM skips WHERE campaign = ?", (campaign,))
+            self._db.execute(
+                "UPDATE campaigns SET ended = NULL, status = 'running' WHERE id = ?", (campaign,)
+            )
+
     def set_fits(self, campaign: int, fits: list[Fit]) -> None:
         """Replaces the cost functions of a campaign."""
         with self._db:

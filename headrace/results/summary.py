@@ -6,12 +6,19 @@ differ.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.results.censored import relation_of_median
 from headrace.results.records import UNITS, Case, Relation, Sample
-from headrace.results.statistics import Ratio, Summary, ratio_of_pairs, summarise
+from headrace.results.statistics import (
+    Ratio,
+    Summary,
+    geometric_mean,
+    ratio_of_pairs,
+    summarise,
+)
 from headrace.results.store import Store
 
 PEER = "ovs-dpdk"
@@ -112,19 +119,30 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
         if ours not in pair or theirs not in pair:
             continue
         (our_id, our_case), (their_id, their_case) = pair[ours], pair[theirs]
-        values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(
-            lambda: defaultdict(list)
-        )
-        for case_id in (our_id, their_id):
-            for sample in store.samples(case_id):
-                values[(sample.metric, sample.point)][sample.round].append(sample.value)
-        for (metric, point), rounds in values.items():
-            both = [pair for pair in rounds.values() if len(pair) == 2 and min(pair) > 0]
+        ours_by, theirs_by = (_by_round(store.samples(one)) for one in (our_id, their_id))
+        for (metric, point), rounds in ours_by.items():
+            other = theirs_by.get((metric, point), {})
+            both = [at for at in rounds if at in other]
             if metric == "loss_ratio" or not both:
                 continue
-            ratio = ratio_of_pairs([pair[0] for pair in both], [pair[1] for pair in both])
+            ratio = ratio_of_pairs([rounds[at] for at in both], [other[at] for at in both])
             found.append(RatioRow(our_case, their_case, metric, point, ratio))
     return found
+
+
+def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, float]]:
+    """The geometric mean of each metric's positive samples in each round.
+
+    Samples of one round share its deployment, so they are one value, not several.
+    """
+    drawn: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for sample in samples:
+        if sample.value > 0:
+            drawn[(sample.metric, sample.point)][sample.round].append(sample.value)
+    return {
+        key: {at: geometric_mean(values) for at, values in rounds.items()}
+        for key, rounds in drawn.items()
+    }
 
 
 RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")

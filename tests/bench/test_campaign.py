@@ -50,7 +50,7 @@ async def test_a_campaign_measures_skips_withdraws_and_fits(tmp_path: Path) -> N
     with Store(tmp_path / "results.sqlite") as store:
         number = store.begin({"simulated": True})
         campaign = Campaign(store, number, bed, Silent(), Timing())
-        assert await campaign.run(blocks_of(load_all()), Clock(600, Timing()), rounds=3) == 3
+        assert 3 <= await campaign.run(blocks_of(load_all()), Clock(600, Timing()), rounds=20) < 20
         assert not bed.deployed
         skips = store.skips(number)
         assert skips and all(skip.switch == "linux-bridge/veth" for skip in skips)
@@ -60,7 +60,7 @@ async def test_a_campaign_measures_skips_withdraws_and_fits(tmp_path: Path) -> N
         assert set(cases.values()) == {case for case in wanted if case.switch != "linux-bridge"}
         for case_id, case in cases.items():
             samples = store.samples(case_id)
-            assert {sample.round for sample in samples} == {0, 1, 2}, case.name
+            assert len({sample.round for sample in samples}) >= 3, case.name
         model = model_of(store, number)
         assert not model.failures
         found = {(entry.switch, entry.placement, entry.packet_bytes) for entry in model.fits}

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tables at the end of a campaign: whole at 80 columns, loss beside latency, ▲ for better."""
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+from typer.testing import CliRunner
+
+from headrace.bench.compare import compare
+from headrace.bench.compare_table import table_of
+from headrace.bench.tables import print_tables
+from headrace.cli import app
+from headrace.results import Case, Sample, Skip
+from headrace.results.direction import judged
+from headrace.results.store import Store
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("tables") / "r.sqlite"
+    for seed in ("1", "2"):
+        outcome = CliRunner().invoke(
+            app, ["bench", "run", "--simulate", "--rounds", "4", "--seed", seed,
+                  "--results", str(path)],
+        )  # fmt: skip
+        assert outcome.exit_code == 0, outcome.output
+    with Store(path) as store:
+        reason = "the node did not come up: " + "a long reason " * 10
+        store.add_skip(1, Skip("port-to-port", "64B-1000f-p2p", "headrace/vhost-user", reason))
+    return path
+
+
+def printed(results: Path, width: int) -> str:
+    stream = io.StringIO()
+    console = Console(file=stream, width=width)
+    with Store(results) as store:
+        print_tables(console, store, 1)
+        console.print(table_of(compare(store, 1, 2), 1, 2))
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("width", [80, 100, 132])
+def test_no_line_is_cut_and_none_is_longer_than_the_terminal(results: Path, width: int) -> None:
+    text = printed(results, width)
+    assert max(len(line) for line in text.splitlines()) <= width
+    assert "…" not in text
+    for word in ("port-to-port", "chain-cost", "flow-sweep", "headrace/vhost-user"[:8], "skipped"):
+        assert word in text
+
+
+def test_80_columns_hold_every_value_of_the_wide_form(results: Path) -> None:
+    values = [set(re.findall(r"\d+\.\d+", printed(results, width))) for width in (80, 132)]
+    assert values[0] == values[1]
+
+
+def test_loss_stands_beside_latency_and_cost(results: Path) -> None:
+    text = printed(results, 132)
+    assert "lost at 50 % PDR, %" in text and "p99 at 50 % PDR, µs" in text
+    assert "lost at 20 kpps, %" in text and "busy at 20 kpps, %" in text
+
+
+def test_marks_mean_better_and_worse(tmp_path: Path) -> None:
+    """Half the latency is better, half the rate is worse."""
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        for switch, factor in (("headrace", 0.5), ("ovs-dpdk", 1.0)):
+            case = Case("s", "p2p", 0, "none", switch, "memif", "", "", "", "64", 1)
+            samples = [
+                Sample(metric, point, at, factor * value * (1 + 0.01 * (at % 2)))
+                for at in range(4)
+                for metric, point, value in (
+                    ("mrr", "overload", 1e6),
+                    ("latency_p99", "50% pdr", 9e3),
+                )
+            ]
+            store.add_samples(store.case_id(number, case), samples)
+        stream = io.StringIO()
+        print_tables(Console(file=stream, width=132), store, number)
+    lines = {line.split("│")[2].strip(): line for line in stream.getvalue().splitlines()
+             if line.count("│") > 3}  # fmt: skip
+    assert "▼" in lines["MRR, Mpps"] and "▲" in lines["p99 at 50 % PDR, µs"]
+    assert judged("cycles_per_packet", "lower") == "better" == judged("pdr-quick", "higher")
+    assert judged("outage_time", "higher") == "worse"
