@@ -9,6 +9,7 @@ from collections import defaultdict
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
 from headrace.results.censored import relation_of_median
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import Ratio, Summary, ratio_of_pairs, summarise
@@ -29,6 +30,11 @@ class Row:
     samples: tuple[float, ...]
     generator_limited: bool
     relation: Relation = "="
+
+    @property
+    def bound(self) -> Bound:
+        """`≥` if the generator limited the rate, or may have; `<` if the search ended below."""
+        return rate_bound(self.generator_limited, self.relation)
 
     @property
     def name(self) -> str:
@@ -56,6 +62,17 @@ class RatioRow:
     metric: str
     point: str
     ratio: Ratio
+    bound: Bound = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the ratio reaches 1; None if its bound leaves that open."""
+        if self.bound == NOT_DETERMINED:
+            return None
+        reached = self.ratio.value >= 1.0
+        if self.bound == AT_MOST:
+            return None if reached else False
+        return reached if not self.bound or reached else None
 
     @property
     def name(self) -> str:
@@ -115,15 +132,20 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
         values: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(
             lambda: defaultdict(list)
         )
+        limited: dict[tuple[str, str], set[int]] = defaultdict(set)
         for case_id in (our_id, their_id):
             for sample in store.samples(case_id):
                 values[(sample.metric, sample.point)][sample.round].append(sample.value)
+                if sample.generator_limited or sample.relation == ">=":
+                    limited[(sample.metric, sample.point)].add(case_id)
         for (metric, point), rounds in values.items():
             both = [pair for pair in rounds.values() if len(pair) == 2 and min(pair) > 0]
             if metric == "loss_ratio" or not both:
                 continue
             ratio = ratio_of_pairs([pair[0] for pair in both], [pair[1] for pair in both])
-            found.append(RatioRow(our_case, their_case, metric, point, ratio))
+            lower = limited[(metric, point)]
+            bound = ratio_bound(our_id in lower, their_id in lower)
+            found.append(RatioRow(our_case, their_case, metric, point, ratio, bound))
     return found
 
 
@@ -133,7 +155,8 @@ RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")
 def json_rows(store: Store, campaign: int) -> dict[str, Any]:
     """The campaign as `{"rows": [...], "skipped": [...], "manifest": {...}}`.
 
-    A ratio of rates has the goal 1 (no slower than the peer); other rows have no goal.
+    A ratio of rates has the goal 1 (no slower than the peer), which is not met or missed where the
+    bound of the ratio leaves that open; other rows have no goal.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -148,6 +171,7 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
             "method": row.summary.method,
             "generator_limited": row.generator_limited,
             "relation": row.relation,
+            "bound": row.bound,
         }
         for row in rows_of(store, campaign)
     ]
@@ -159,12 +183,13 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
                     "value": entry.ratio.value,
                     "unit": "ratio",
                     "goal": 1.0,
-                    "met": entry.ratio.value >= 1.0,
+                    "met": entry.met,
                     "samples": entry.ratio.pairs,
                     "low": entry.ratio.low,
                     "high": entry.ratio.high,
                     "method": entry.ratio.method,
-                    "generator_limited": False,
+                    "generator_limited": entry.bound != "",
+                    "bound": entry.bound,
                 }
             )
     return {
