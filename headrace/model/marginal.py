@@ -12,9 +12,11 @@ costs besides. The equation is fitted in two parts, from counters that every swi
 * rounds that find nothing: their cycles / their number. That is fixed + ports x poll; readings with
   different numbers of ports tell these apart (`fit_polls`);
 * busy rounds: a regression (statsmodels' WLS) of their cycles on their number, on bursts, packets
-  and bytes. A busy round's own part is larger than an empty one's: it flushes, and its branches go
-  the other way. Where every busy round brings one burst the two can't be told apart, and the round
-  is taken at an empty one's cost. A coefficient below zero is no cost: it is left out, which makes
+  and bytes, and on the busy rounds that follow an idle one (`wakes`: busy rounds x the share of
+  idle rounds). These find caches and branch predictors as the idle rounds left them, which costs
+  hundreds of cycles at low load and nothing at saturation. A busy round's own part is larger than
+  an empty one's, as it flushes. Where every busy round brings one burst the two can't be told
+  apart, and the round is taken at an empty one's cost. A coefficient below zero is no cost: it is left out, which makes
   it 0. Errors are relative (a slow phase of the machine is a factor), so each point has the weight
   1 / cycles^2.
 
@@ -31,7 +33,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import statsmodels.api as sm
-from numpy.typing import NDArray
 
 from headrace.model.least_squares import FitError
 
@@ -57,6 +58,11 @@ class Observation:
     octets: float
 
     @property
+    def wakes(self) -> float:
+        """Busy rounds that follow an idle one, if idle rounds are spread evenly."""
+        return self.busy_rounds * (1 - self.busy_rounds / self.rounds) if self.rounds else 0.0
+
+    @property
     def busy_share(self) -> float:
         """What polling shows as utilisation."""
         return self.busy_cycles / (self.busy_cycles + self.idle_cycles)
@@ -69,6 +75,7 @@ class MarginalCost:
     Attributes:
         round_cycles: of a round that finds nothing.
         per_round: a busy round's own.
+        per_wake: of a busy round that follows an idle one, besides.
         per_burst, per_packet, per_byte: c1, c2, c3.
         r2: of the regression, weighted.
         held_out: median relative error of the busy cycles of loads left out of the fit.
@@ -77,10 +84,12 @@ class MarginalCost:
 
     round_cycles: float
     per_round: float
+    per_wake: float
     per_burst: float
     per_packet: float
     per_byte: float
     per_round_se: float
+    per_wake_se: float
     per_burst_se: float
     per_packet_se: float
     per_byte_se: float
@@ -113,7 +122,7 @@ class MarginalCost:
         return pps * self.cycles(size, bursts=bursts) / hz
 
 
-_NAMES = ("busy_rounds", "bursts", "packets", "octets")
+_NAMES = ("busy_rounds", "wakes", "bursts", "packets", "octets")
 
 
 def _ratio_varies(points: Sequence[Observation], one: str, other: str) -> bool:
@@ -134,16 +143,34 @@ def _round_cycles(points: Sequence[Observation]) -> float:
 
 def predicted_busy(cost: MarginalCost, one: Observation) -> float:
     """The busy cycles of a window by the fitted function of its counters."""
-    own = one.busy_rounds * cost.per_round + one.bursts * cost.per_burst
+    own = one.busy_rounds * cost.per_round + one.wakes * cost.per_wake + one.bursts * cost.per_burst
     return own + one.packets * cost.per_packet + one.octets * cost.per_byte
 
 
+def typical(points: Sequence[Observation]) -> list[Observation]:
+    """Of the repeats of each load the one with the median cycles per packet.
+
+    A slow phase of the machine makes all that it covers 1.5 times as dear: a regression over all
+    windows would follow it, the median does not.
+    """
+    groups: dict[str, list[Observation]] = {}
+    for one in points:
+        groups.setdefault(one.group, []).append(one)
+    return [
+        sorted(some, key=lambda one: one.busy_cycles / one.packets)[(len(some) - 1) // 2]
+        for some in groups.values()
+    ]
+
+
 def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
-    """Fits a poller's cost.
+    """Fits a poller's cost to one observation of each load (`typical`).
 
     Raises:
         FitError: too few points, or bursts are in proportion to packets, or no round was idle.
     """
+    if any(one.packets <= 0 or one.busy_cycles <= 0 or one.bursts <= 0 for one in points):
+        raise FitError("a window without packets or busy cycles is no point")
+    points = typical(points)
     cost = _fit(points)
     errors = []
     for held in sorted({one.group for one in points}):
@@ -162,8 +189,6 @@ def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
 
 
 def _fit(points: Sequence[Observation]) -> MarginalCost:
-    if any(one.packets <= 0 or one.busy_cycles <= 0 or one.bursts <= 0 for one in points):
-        raise FitError("a window without packets or busy cycles is no point")
     if len(points) <= len(_NAMES):
         raise FitError(f"{len(points)} points, the fit needs at least {len(_NAMES) + 1}")
     if not _ratio_varies(points, "bursts", "packets"):
@@ -193,10 +218,12 @@ def _fit(points: Sequence[Observation]) -> MarginalCost:
     return MarginalCost(
         round_cycles=round_cycles,
         per_round=values.get("busy_rounds", round_cycles),
+        per_wake=values.get("wakes", 0.0),
         per_burst=values.get("bursts", 0.0),
         per_packet=values.get("packets", 0.0),
         per_byte=values.get("octets", 0.0),
         per_round_se=errors.get("busy_rounds", 0.0),
+        per_wake_se=errors.get("wakes", 0.0),
         per_burst_se=errors.get("bursts", 0.0),
         per_packet_se=errors.get("packets", 0.0),
         per_byte_se=errors.get("octets", 0.0),
@@ -251,7 +278,7 @@ def fit_power_law(points: Sequence[tuple[Observation, float]]) -> PowerLaw:
     if len(points) < 4:
         raise FitError(f"{len(points)} points, the fit needs at least 4")
 
-    def fit(some: Sequence[tuple[Observation, float]]):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    def fit(some: Sequence[tuple[Observation, float]]):  # type: ignore[no-untyped-def]
         target = np.log([one.busy_share for one, _ in some])
         return sm.OLS(target, sm.add_constant(np.log([pps for _, pps in some]))).fit()
 

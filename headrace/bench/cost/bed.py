@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A switch with its source and sink in its own worker, and a VNF between them or none.
 
-    p2p   source -> switch -> sink
-    pvp   source -> switch -> VNF (vhost-user, on the other core) -> switch -> sink
+p2p   source -> switch -> sink
+pvp   source -> switch -> VNF (vhost-user, on the other core) -> switch -> sink
 """
 
 import asyncio

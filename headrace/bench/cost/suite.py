@@ -48,7 +48,7 @@ class Plan:
     ways: Sequence[Way] = ("p2p", "pvp")
     repeats: int = 3
     window_s: float = 0.15
-    loads: Sequence[float] = (0.03, 0.1, 0.3)
+    loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
     seed: int = 1
     switches: Sequence[str] = field(default=("headrace", "ovs-dpdk"))
 
