@@ -101,7 +101,7 @@ PY_MODULES: dict[str, set[str]] = {
     "switches": {"machine", "protocols"},
     "engines": {"machine", "protocols", "switches"},
     "node": {"machine", "switches", "engines"},
-    "bench": {"machine", "protocols", "results", "traffic"},
+    "bench": {"machine", "protocols", "results", "traffic", "model"},
     "model": {"results"},
     "report": {"results", "model"},
 }

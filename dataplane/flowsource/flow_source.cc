@@ -16,13 +16,21 @@
 // then on, so traffic can change while a device runs; a count of 0 closes the source. A device
 // without a file is left alone (a sink: `net_null_x,no-rx=1`). <device name>.<pid>.served counts,
 // per queue, the frames handed to the poller (8 octets each, host order), so that a loss between
-// source and sink can be told to the packet.
+// source and sink can be told to the packet; after these kMaxQueues counts it has the frames of the
+// schedule that were given up, per queue.
+//
+// Load. Without a rate every poll gets a full burst. With one, frames have times: `burst` at once,
+// the bursts evenly spaced or, with `poisson`, by exponential gaps (a table of kGaps, the same in
+// every run). A poll gets what is due by then. What the poller has left waiting for longer than
+// kLateS is given up and counted, as a generator's unsent frames are. `spin` makes each frame cost
+// its poller that many TSC cycles more: a fault of known size, to test a bench with.
 //
 // Threads. A detached thread looks for started devices and new files every 20 ms until the process
 // ends (nothing in ethdev says "started" to a plugin). The callback runs on the thread that polls
 // the queue; it reads its frames through one atomic pointer. Mapped files stay mapped: a poller may
 // read them.
 #include <fcntl.h>
+#include <rte_cycles.h>
 #include <rte_ethdev.h>
 #include <rte_mbuf.h>
 #include <rte_memcpy.h>
@@ -34,13 +42,16 @@
 #include <array>
 #include <atomic>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
+#include <random>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 namespace {
 
@@ -50,10 +61,25 @@ struct FramesHeader {
   uint32_t length;
   uint32_t stride;
   uint32_t lengths;
-  std::array<uint8_t, 40> reserved;
+  double pps;        ///< frames per second; 0: as many as are polled
+  uint32_t burst;    ///< frames with one time; 0 is 1
+  uint32_t poisson;  ///< not 0: exponential gaps between bursts
+  uint32_t spin;     ///< TSC cycles that each frame costs besides
+  std::array<uint8_t, 20> reserved;
 };
 static_assert(sizeof(FramesHeader) == 64);
 constexpr std::array<char, 8> kMagic = {'H', 'R', 'F', 'R', 'A', 'M', 'E', 'S'};
+
+constexpr size_t kGaps = 4096;
+constexpr double kLateS = 0.01;  ///< as late_bound_us of headrace-traffic
+
+/// When frames are due, in TSC cycles.
+struct Schedule {
+  double gap{0};  ///< mean, from one burst to the next; 0: no schedule
+  uint32_t burst{1};
+  double late{0};
+  std::vector<float> gaps;  ///< in mean gaps, used in turn; one if they are even
+};
 
 /// A mapped frames file; mapped for the life of the process.
 struct Frames {
@@ -62,6 +88,8 @@ struct Frames {
   uint32_t length{0};
   uint32_t stride{0};
   const uint16_t* lengths{nullptr};  ///< one per frame, or null: all have `length`
+  uint32_t spin{0};
+  Schedule schedule;
 };
 
 /// One RX queue's place in its frames; without frames its packets are left alone.
@@ -70,6 +98,12 @@ struct alignas(64) Cursor {
   uint64_t* served{nullptr};
   uint32_t next{0};
   bool hooked{false};
+  // The schedule's state; the poller's own.
+  const Frames* scheduled{nullptr};  ///< whose schedule it is
+  uint64_t begin{0};                 ///< TSC
+  double at{0};                      ///< of the next burst, cycles after `begin`
+  uint32_t gap{0};                   ///< index
+  uint32_t left{0};                  ///< of the burst at `at`
 };
 
 /// ethdev keeps a queue's callbacks when the device goes and its port number is used again, and
@@ -89,6 +123,27 @@ bool is_in_order(const FramesHeader& header, size_t size) {
   const auto* lengths = reinterpret_cast<const uint16_t*>(end);
   return std::all_of(lengths, lengths + header.count,
                      [&](uint16_t length) { return length <= header.stride; });
+}
+
+/// The times of a file's frames.
+Schedule schedule_of(const FramesHeader& header) {
+  Schedule schedule;
+  if (!(header.pps > 0)) return schedule;
+  const auto hz = static_cast<double>(rte_get_tsc_hz());
+  schedule.burst = std::max(header.burst, 1u);
+  schedule.gap = hz / header.pps * schedule.burst;
+  schedule.late = kLateS * hz;
+  schedule.gaps.assign(header.poisson != 0 ? kGaps : 1, 1);
+  if (header.poisson == 0) return schedule;
+  // One value of each of kGaps equal parts of the distribution, shuffled: their mean is 1.
+  double sum = 0;
+  for (size_t i = 0; i < kGaps; ++i) {
+    schedule.gaps[i] = static_cast<float>(-std::log((static_cast<double>(i) + 0.5) / kGaps));
+    sum += schedule.gaps[i];
+  }
+  for (float& gap : schedule.gaps) gap = static_cast<float>(gap * kGaps / sum);
+  std::shuffle(schedule.gaps.begin(), schedule.gaps.end(), std::mt19937(1));  // NOLINT(cert-msc51)
+  return schedule;
 }
 
 /// A file's content in memory of its own. Large ones lie on huge pages where there are any: else a
@@ -133,7 +188,8 @@ const Frames* map_frames(const std::string& path, const struct stat& status) {
       reinterpret_cast<const uint16_t*>(first + size_t{header->count} * header->stride);
   return &mapped
               .emplace(key, Frames{first, header->count, header->length, header->stride,
-                                   header->lengths != 0 ? lengths : nullptr})
+                                   header->lengths != 0 ? lengths : nullptr, header->spin,
+                                   schedule_of(*header)})
               .first->second;
 }
 
@@ -158,6 +214,38 @@ uint16_t copy_frames(const Frames& frames, Cursor& cursor, rte_mbuf** packets, u
   return count;
 }
 
+/// How many frames are due, `room` at most; the schedule goes on by them.
+uint16_t take_due(const Frames& frames, Cursor& cursor, uint16_t room) {
+  const Schedule& schedule = frames.schedule;
+  const uint64_t now = rte_rdtsc();
+  if (cursor.scheduled != &frames) {
+    cursor.scheduled = &frames;
+    cursor.begin = now;
+    cursor.at = 0;
+    cursor.gap = 0;
+    cursor.left = schedule.burst;
+  }
+  const auto elapsed = static_cast<double>(now - cursor.begin);
+  if (const double behind = elapsed - schedule.late - cursor.at; behind > 0) {
+    const double bursts = std::floor(behind / schedule.gap) + 1;
+    cursor.at += bursts * schedule.gap;
+    cursor.served[kMaxQueues] += cursor.left + static_cast<uint64_t>(bursts - 1) * schedule.burst;
+    cursor.left = schedule.burst;
+  }
+  uint16_t due = 0;
+  while (due < room && cursor.at <= elapsed) {
+    const auto taken =
+        static_cast<uint16_t>(std::min<uint32_t>(cursor.left, static_cast<uint32_t>(room - due)));
+    due = static_cast<uint16_t>(due + taken);
+    cursor.left -= taken;
+    if (cursor.left != 0) break;
+    cursor.left = schedule.burst;
+    cursor.at += schedule.gap * schedule.gaps[cursor.gap];
+    if (++cursor.gap == schedule.gaps.size()) cursor.gap = 0;
+  }
+  return due;
+}
+
 /// The callback: fills the mbufs that the device hands out.
 uint16_t fill(uint16_t /*port*/, uint16_t /*queue*/, rte_mbuf** packets, uint16_t count,
               uint16_t /*room*/, void* user) {
@@ -168,15 +256,27 @@ uint16_t fill(uint16_t /*port*/, uint16_t /*queue*/, rte_mbuf** packets, uint16_
     rte_pktmbuf_free_bulk(packets, count);
     return 0;
   }
-  if (frames->lengths != nullptr) return copy_frames<true>(*frames, cursor, packets, count);
-  return copy_frames<false>(*frames, cursor, packets, count);
+  if (frames->schedule.gap > 0) {
+    const uint16_t due = take_due(*frames, cursor, count);
+    rte_pktmbuf_free_bulk(packets + due, count - due);
+    count = due;
+    if (count == 0) return 0;
+  }
+  const uint16_t filled = frames->lengths != nullptr
+                              ? copy_frames<true>(*frames, cursor, packets, count)
+                              : copy_frames<false>(*frames, cursor, packets, count);
+  if (frames->spin != 0) {
+    const uint64_t until = rte_rdtsc() + uint64_t{frames->spin} * filled;
+    while (rte_rdtsc() < until) rte_pause();
+  }
+  return filled;
 }
 
 /// The page of counters that others can read; it stays mapped.
 uint64_t* map_served(const std::string& path) {
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
   if (fd < 0) return nullptr;
-  constexpr size_t size = kMaxQueues * sizeof(uint64_t);
+  constexpr size_t size = 2 * kMaxQueues * sizeof(uint64_t);
   void* base = ftruncate(fd, size) == 0
                    ? mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0)
                    : MAP_FAILED;

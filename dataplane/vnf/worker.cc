@@ -96,6 +96,8 @@ uint64_t Worker::round(uint64_t now) {
   for (uint16_t port = 0; port < devices_.size(); ++port) {
     const uint16_t count = devices_[port]->rx(packets);
     if (count == 0) continue;
+    bursts_.add(1);
+    if (count == kBurst) full_bursts_.add(1);
     current_->process(port, {packets.data(), count}, now, *output_);
     handled += count;
   }
@@ -128,6 +130,7 @@ void Worker::run() {
     const uint64_t done = rte_rdtsc();
     polls_.add(1);
     if (handled > 0) {
+      busy_polls_.add(1);
       packets_.add(handled);
       busy_cycles_.add(done - now);
       idle_rounds_ = 0;
@@ -149,6 +152,10 @@ Json Worker::cycles() const {
           {"yielded_cycles", yielded_cycles_.read()},
           {"packets", packets_.read()},
           {"polls", polls_.read()},
+          {"busy_polls", busy_polls_.read()},
+          {"bursts", bursts_.read()},
+          {"full_bursts", full_bursts_.read()},
+          {"refused", output_->drops(DropReason::tx_queue_full)},
           {"tsc_hz", rte_get_tsc_hz()},
           {"cpu_ns", thread->joinable() ? cpu_time(thread->native_handle()) : 0}};
 }

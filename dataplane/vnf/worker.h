@@ -47,9 +47,11 @@ class Worker {
   /// the state.
   void replace(std::unique_ptr<Function> function);
 
-  /// {"busy_cycles", "idle_cycles", "yielded_cycles", "packets", "polls", "tsc_hz", "cpu_ns"}.
-  /// Cycles are TSC cycles; cpu_ns is the CPU time of the thread, which excludes other threads on a
-  /// shared CPU.
+  /// {"busy_cycles", "idle_cycles", "yielded_cycles", "packets", "polls", "busy_polls", "bursts",
+  /// "full_bursts", "refused", "tsc_hz", "cpu_ns"}. Cycles are TSC cycles; a poll is a round over
+  /// all ports, a burst what one port brought in it; full ones have kBurst packets: more may have
+  /// waited. `refused` are packets that a port did not take. cpu_ns is the CPU time of the thread,
+  /// which excludes other threads on a shared CPU.
   [[nodiscard]] Json cycles() const;
   /// {"drops": {reason: packets}, "function": {...}}; reasons that never occurred are left out.
   [[nodiscard]] Json counters() const;
@@ -80,6 +82,9 @@ class Worker {
   Counter yielded_cycles_;
   Counter packets_;
   Counter polls_;
+  Counter busy_polls_;
+  Counter bursts_;
+  Counter full_bursts_;
 };
 
 }  // namespace headrace::vnf

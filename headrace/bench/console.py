@@ -14,6 +14,7 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from headrace.bench.plan import Block, Clock
 from headrace.results import Case, Sample, Skip
+from headrace.results.bounds import bounded, rate_bound
 from headrace.results.summary import RATE_METRICS
 from headrace.results.units import quantity, rate, seconds
 
@@ -86,8 +87,8 @@ def describe(samples: Sequence[Sample]) -> str:
     rates = [sample for sample in samples if sample.metric in RATE_METRICS]
     if rates:
         return "  ".join(
-            f"{sample.metric} {_bound(sample)}{rate(sample.value)}"
-            + ("*" if sample.generator_limited else "")
+            f"{sample.metric} "
+            + bounded(rate(sample.value), rate_bound(sample.generator_limited, sample.relation))
             for sample in rates
         )
     points: dict[str, list[str]] = {}
@@ -104,11 +105,6 @@ def describe(samples: Sequence[Sample]) -> str:
         f"{_point(point)}: {', '.join(texts)}"
         for point, texts in sorted(points.items(), key=lambda item: _order(item[0]))
     )
-
-
-def _bound(sample: Sample) -> str:
-    at = f"at {sample.point} " if sample.point.endswith("loss") else ""
-    return at + {"=": "", ">=": "≥ ", "<": "< "}[sample.relation]
 
 
 def _order(point: str) -> float:

@@ -27,10 +27,12 @@ DEFINITIONS: dict[str, str] = {
     "loss": "(lost + unsent) / (sent + unsent): packets that could not be sent count as lost",
     "mrr": "rate received while the generator sends as fast as it can (an overload, no search), in "
     "one short trial a round; with `overload: csit` the mean of 10 trials of 1 s",
-    ">=, <": "a search ended at the highest load that the generator can send, or below the lowest "
-    "that it tried: the value is that bound",
-    "generator-limited": "the generator could not send the load, or the switch's worker was "
-    "less than 90 % busy under overload: the switch may be faster than the figure",
+    "<": "a search ended below the lowest load that it tried: the value is that bound",
+    "limiter": "what bounded a rate: generator, switch, a VNF, or unknown; from idle cycles, "
+    "full bursts and refused transmissions at each (docs/bench.md)",
+    "≥": "the generator limited the rate, or may have, or the search ended at the highest load: "
+    "the switch may be faster; of a ratio ≥ and ≤ say which side may be, and a ratio of two such rates "
+    "is not determined",
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
     "a generator that falls behind does not hide waiting (no coordinated omission)",
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",

@@ -35,11 +35,16 @@ class NodePort(_Reply):
 
 
 class Worker(_Reply):
-    """Cycles of one worker since it started."""
+    """Cycles of one worker since it started; what it does not count is None."""
 
+    core: int = -1
     busy_cycles: int
     idle_cycles: int
     packets: int = 0
+    rounds: int | None = None
+    busy_rounds: int | None = None
+    bursts: int | None = None
+    full_bursts: int | None = None
 
 
 class Cycles(_Reply):
@@ -62,9 +67,32 @@ class Cycles(_Reply):
 
 
 class VnfCycles(_Reply):
-    """Cycles of one VNF since it started."""
+    """Cycles of one VNF since it started; what its engine does not count is None.
+
+    `polls` are rounds over its ports; `refused` are packets that a port did not take; `cpu_ns` is
+    the time on its core.
+    """
 
     busy_cycles: int
+    idle_cycles: int | None = None
+    yielded_cycles: int = 0
+    packets: int | None = None
+    polls: int | None = None
+    busy_polls: int | None = None
+    bursts: int | None = None
+    full_bursts: int | None = None
+    refused: int | None = None
+    cpu_ns: int = 0
+
+
+class PortCounters(_Reply):
+    """Counters of one port of the switch since it was made."""
+
+    lsi: str
+    port: str
+    rx_packets: int
+    tx_packets: int
+    tx_dropped: int
 
 
 class NodeClient:
@@ -154,6 +182,11 @@ class NodeClient:
     async def switch_cycles(self) -> Cycles:
         """Cycles of the switch's workers so far."""
         return Cycles.model_validate(await self._call("GET", "/node/switch/cycles"))
+
+    async def port_counters(self) -> list[PortCounters]:
+        """Counters of all ports of all LSIs."""
+        rows = await self._call("GET", "/node/switch/ports")
+        return [PortCounters.model_validate(row) for row in rows]
 
     async def vnf_cycles(self, graph: str, vnf: str) -> VnfCycles:
         """Cycles of one VNF so far."""

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.bench.device import EVENT_AFTER, TrialRequest
 from headrace.results import Case, Trial
+from headrace.results.limiter import Activity, decide
 
 TSC_HZ = 2.0e9
 
@@ -102,6 +103,14 @@ class SimulatedDevice:
         load = min(1.0, offered / capacity)
         idle_cost = self.cycles_per_packet * (max(load, 1e-6) ** (self.model.batching - 1))
         wait = self.model.latency_ns * (1 + load / max(0.02, 1 - load))
+        verdict = decide(
+            [
+                Activity("generator", "generator", 0.0, full_share=1.0,
+                         refused_share=1.0 - min(1.0, passed / offered)),
+                Activity("switch", self.case.switch, 1.0 - load, full_share=load),
+            ],
+            sent_all=request.load_pps is not None and received == sent and not unsent,
+        )  # fmt: skip
         return Trial(
             round=request.round,
             purpose=request.purpose,
@@ -118,7 +127,8 @@ class SimulatedDevice:
             busy_cycles=round(received * idle_cost),
             switch_packets=received * self.case.traversals,
             tsc_hz=TSC_HZ,
-            generator_limited=unsent > 0.01 * (sent + unsent),
+            generator_limited=verdict.lower_bound,
+            detail={"limiter": verdict.as_dict()},
             latency_ns={
                 "count": received,
                 "min": self.model.latency_ns,

@@ -90,10 +90,6 @@ def steps_of(measure: Measure) -> list[Step]:
     return [Step(kind, measure) for kind in kinds]
 
 
-SATURATED_PERCENT = 90.0
-"""A worker that is less busy than this under overload did not limit the rate."""
-
-
 @dataclass
 class CaseState:
     """Results of earlier steps of a case that later ones need (packets per second)."""
@@ -179,9 +175,7 @@ class StepRunner:
         ]
         state.overloads += [trial.rx_pps for trial in trials]
         trial = trials[-1]
-        busy = None if trial.approximate else trial.cpu_percent
-        idle = busy is not None and busy < SATURATED_PERCENT
-        state.overload_limited = trial.generator_limited or idle
+        state.overload_limited = any(trial.generator_limited for trial in trials)
         if not measure.overload:
             return []
         mrr = statistics.fmean(trial.rx_pps for trial in trials)

@@ -8,6 +8,7 @@ from rich.table import Table
 
 from headrace.bench.narrow_tables import narrow_table
 from headrace.results import Case
+from headrace.results.bounds import NOT_DETERMINED, bounded
 from headrace.results.direction import MARKS, judged
 from headrace.results.store import Store
 from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
@@ -74,8 +75,7 @@ def _cell(row: Row | None) -> str:
         return "–"
     factor = _SCALE.get(row.unit, (1.0, ""))[0]
     summary = row.summary
-    bound = {"=": "", ">=": "≥ ", "<": "< "}[row.relation]
-    text = bound + digits(factor * summary.median) + ("*" if row.generator_limited else "")
+    text = bounded(digits(factor * summary.median), row.bound)
     if summary.low is not None and summary.high is not None:
         return f"{text} [{digits(factor * summary.low)}..{digits(factor * summary.high)}]"
     if summary.count > 1:
@@ -88,12 +88,13 @@ def _ratio(entry: RatioRow | None) -> str:
     if entry is None:
         return ""
     ratio = entry.ratio
-    if ratio.low is None or ratio.high is None:
-        return digits(ratio.value)
+    value = bounded(digits(ratio.value), entry.bound)
+    if ratio.low is None or ratio.high is None or entry.bound == NOT_DETERMINED:
+        return value
     mark = MARKS[judged(entry.metric, ratio.verdict)]
     if ratio.high > WIDEST_PRINTED * ratio.low:
-        return f"{digits(ratio.value)} {mark}"
-    return f"{digits(ratio.value)} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
+        return f"{value} {mark}"
+    return f"{value} [{digits(ratio.low)}..{digits(ratio.high)}] {mark}"
 
 
 def _kept(rows: Iterable[Row]) -> list[Row]:
@@ -175,8 +176,8 @@ def skip_table(store: Store, campaign: int) -> Table | None:
 
 
 LEGEND = (
-    "median [95 % interval], (range) of fewer than 6 rounds; * the switch was not the limit, its "
-    "worker had time left; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
+    "median [95 % interval], (range) of fewer than 6 rounds; ≥ the generator limited the rate, or "
+    "may have: the switch may be faster; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
 )
 
 

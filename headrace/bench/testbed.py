@@ -22,8 +22,16 @@ from headrace.bench.core_plan import CorePlan
 from headrace.bench.device import EVENT_AFTER, Device, TrialRequest
 from headrace.bench.errors import DeviceError
 from headrace.bench.events import happen, wait_back
+from headrace.bench.evidence import (
+    Reading,
+    counters_of,
+    generator_activity,
+    share,
+    switch_activity,
+    vnf_activity,
+)
 from headrace.bench.graph import build, streams
-from headrace.bench.node_client import Cycles, NodePort
+from headrace.bench.node_client import NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.noise.probe import Probe
 from headrace.bench.noise.quiet import QuietDevice, Watch
@@ -33,6 +41,7 @@ from headrace.bench.scenario import Subject
 from headrace.bench.simulated import mean_bytes
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case, Trial
+from headrace.results.limiter import Verdict, decide
 from headrace.traffic import (
     Calibration,
     StreamSpec,
@@ -46,7 +55,6 @@ GRAPH = "bench"
 LINK_S = 20.0
 SETTLE_S = 0.03
 DRAIN_S = 0.05
-UNSENT_LIMIT = 0.01
 UNCOUNTED = ("search", "burst", "recovery", "event")
 """Purposes whose trials are too many, too close to each other or too disturbed to read cycles."""
 
@@ -81,8 +89,8 @@ def trial_of(
     request: TrialRequest,
     result: TrialResult,
     started: float,
-    cycles: tuple[Cycles, Cycles] | None,
-    vnf_busy: int | None,
+    readings: tuple[Reading, Reading] | None,
+    verdict: Verdict,
     waited: int = 0,
 ) -> Trial:
     """Combines the results of the generator and the node for one trial."""
@@ -92,7 +100,11 @@ def trial_of(
         for name, value in result.latency_ns.model_dump().items()
         if value is not None
     }
-    before, after = cycles if cycles else (None, None)
+    before, after = readings if readings else (None, None)
+    vnf_busy = None
+    if before and after and after.vnfs:
+        pairs = zip(before.vnfs, after.vnfs, strict=True)
+        vnf_busy = sum(last.busy_cycles - first.busy_cycles for first, last in pairs)
     return Trial(
         round=request.round,
         purpose=request.purpose,
@@ -106,13 +118,13 @@ def trial_of(
         tx_pps=result.tx_pps,
         rx_pps=result.rx_pps,
         started=started,
-        busy_cycles=after.busy - before.busy if before and after else None,
-        waited_cycles=round(waited * after.tsc_hz / 1e9) if after else 0,
-        switch_packets=after.packets - before.packets if before and after else None,
-        tsc_hz=after.tsc_hz if after else None,
+        busy_cycles=after.switch.busy - before.switch.busy if before and after else None,
+        waited_cycles=round(waited * after.switch.tsc_hz / 1e9) if after else 0,
+        switch_packets=after.switch.packets - before.switch.packets if before and after else None,
+        tsc_hz=after.switch.tsc_hz if after else None,
         vnf_busy_cycles=vnf_busy,
-        approximate=bool(after and after.approximate),
-        generator_limited=result.generator.limited or result.unsent > UNSENT_LIMIT * intended,
+        approximate=bool(after and after.switch.approximate),
+        generator_limited=verdict.lower_bound,
         latency_ns=latency,
         detail={
             "duplicated": result.duplicated,
@@ -120,6 +132,8 @@ def trial_of(
             "misdelivered": result.misdelivered,
             "generator_busy": result.generator.busy_share,
             "generator": generator_health(result),
+            "limiter": verdict.as_dict(),
+            "counters": counters_of(before, after) if before and after else {},
             "streams": [
                 {"name": stream.name, "sent": stream.sent, "received": stream.received}
                 for stream in result.streams
@@ -138,31 +152,65 @@ class AttachedDevice:
         traffic: TrafficClient,
         ceiling_pps: float,
         share_core: bool,
+        cores: CorePlan,
     ) -> None:
+        self._cores = cores
         self.case = case
         self.ceiling_pps = ceiling_pps
         self._stand = stand
         self._traffic = traffic
         self._share_core = share_core
 
-    async def _vnf_busy(self) -> int | None:
-        if not self.case.vnfs or self.case.engine == "native":
-            return None
+    async def _read(self) -> Reading:
         client = self._stand.node.client
-        rows = [await client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(self.case.vnfs)]
-        return sum(row.busy_cycles for row in rows)
+        polling = self.case.vnfs if self.case.engine != "native" else 0
+        vnfs = [await client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(polling)]
+        ports = await client.port_counters()
+        return Reading(await client.switch_cycles(), tuple(ports), tuple(vnfs))
+
+    def _verdict(
+        self,
+        result: TrialResult,
+        readings: tuple[Reading, Reading] | None,
+        waited: int,
+        paced: bool,
+    ) -> Verdict:
+        generator = generator_activity(result, self._cores.generator[0])
+        if readings is None:
+            reason = "the switch's counters are not read around the trials of a search"
+            return Verdict("unknown", reason, (generator,))
+        before, after = readings
+        waiting = share(waited / 1e9, result.duration_s)
+        path = [
+            generator,
+            switch_activity(
+                self.case.switch,
+                before,
+                after,
+                PORTS,
+                None if waiting is None else 1.0 - waiting,
+                self._cores.switch[0],
+            ),
+            *(
+                vnf_activity(f"vnf{number}", first, last, result.duration_s, self._vnf_core())
+                for number, (first, last) in enumerate(zip(before.vnfs, after.vnfs, strict=True))
+            ),
+        ]
+        return decide(path, sent_all=paced and result.lost + result.unsent == 0)
+
+    def _vnf_core(self) -> int | None:
+        """The core of every VNF, if they have only one."""
+        return self._cores.vnf[0] if len(self._cores.vnf) == 1 else None
 
     async def trial(self, request: TrialRequest) -> Trial:
-        """Runs one trial; reads cycles around it unless it is one of many of a search.
+        """Runs one trial; reads counters around it unless it is one of many of a search.
 
         A trial has no warm-up: all busy cycles between the two readings are for its packets, so
         they can be divided by its sending time. An event happens beside the sending; after a
         reset the switch counts from zero, so nothing is read around one.
         """
         counted = request.purpose not in UNCOUNTED
-        client = self._stand.node.client
-        before = await client.switch_cycles() if counted else None
-        vnf_before = await self._vnf_busy() if counted else None
+        before = await self._read() if counted else None
         waited_before = waited_ns(self._stand.workers) or 0
         started = time.time()
         try:
@@ -179,12 +227,9 @@ class AttachedDevice:
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
         waited = (waited_ns(self._stand.workers) or 0) - waited_before
-        cycles = (before, await client.switch_cycles()) if before else None
-        vnf_after = await self._vnf_busy() if counted else None
-        spent = None
-        if vnf_after is not None and vnf_before is not None:
-            spent = vnf_after - vnf_before
-        return trial_of(request, result, started, cycles, spent, waited)
+        readings = (before, await self._read()) if before else None
+        verdict = self._verdict(result, readings, waited, request.load_pps is not None)
+        return trial_of(request, result, started, readings, verdict, waited)
 
     async def _event(self, request: TrialRequest) -> None:
         """What the request wants to happen to the switch, at its time."""
@@ -343,7 +388,8 @@ class Testbed:
         # this core.
         shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
         ceiling = self.ceiling(case.size)
-        return QuietDevice(AttachedDevice(case, stand, self._traffic, ceiling, shared), self._watch)
+        device = AttachedDevice(case, stand, self._traffic, ceiling, shared, self._plan)
+        return QuietDevice(device, self._watch)
 
     def ceiling(self, size: str) -> float:
         """The generator's own ceiling at a frame size, between the sizes that were calibrated."""

@@ -2,8 +2,10 @@
 """The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
 from headrace.report.view import View
+from headrace.results.bounds import NOT_DETERMINED as NO_RATIO
+from headrace.results.bounds import bounded
 from headrace.results.statistics import NOT_DETERMINED
-from headrace.results.summary import RatioRow, kind_of
+from headrace.results.summary import RatioRow, Row, kind_of
 from headrace.results.units import nanoseconds, rate
 
 
@@ -14,13 +16,21 @@ def _span(entry: RatioRow) -> str:
 
 def _times(entry: RatioRow) -> str:
     verdict = entry.ratio.verdict
-    value = f"{entry.ratio.value:.2f} times"
+    if entry.bound == NO_RATIO:
+        measured = f"{entry.ratio.value:.2f} times"
+        return f"{measured} (not determined: the generator may have limited both)"
+    value = bounded(f"{entry.ratio.value:.2f}", entry.bound) + " times"
     if entry.ratio.low is None:
         times = "one round" if entry.ratio.pairs == 1 else f"{entry.ratio.pairs} rounds"
         return f"{value} (in {times}, too few to conclude)"
     if verdict == NOT_DETERMINED:
         return f"{value}, so which is faster is not determined ({_span(entry)})"
     return f"{value} ({_span(entry)})"
+
+
+def _limited_by(view: View, row: Row) -> str:
+    limiters = view.limiters(row)
+    return f" (limited by {limiters})" if limiters else ""
 
 
 def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow | None:
@@ -49,7 +59,8 @@ def findings(view: View) -> list[str]:
         if rows:
             row = next((r for r in rows if r.kind == "pdr"), rows[0])
             how = "" if row.kind == "pdr" else " under overload"
-            carried.append(f"{subject} {rate(row.summary.median)}{how}")
+            value = bounded(rate(row.summary.median), row.bound)
+            carried.append(f"{subject} {value}{how}{_limited_by(view, row)}")
     if carried:
         said.append(f"Port to port, 64 B, at most 0.5 % lost: {', '.join(carried)}.")
     entry = _best_ratio(view, False, "64")

@@ -16,6 +16,7 @@ from headrace.report.findings import findings
 from headrace.report.papers import comparisons
 from headrace.report.view import View, read
 from headrace.results import published
+from headrace.results.bounds import bounded
 from headrace.results.store import Store
 from headrace.results.summary import Row
 from headrace.results.units import nanoseconds, quantity, rate, seconds
@@ -166,10 +167,10 @@ def _table(view: View) -> list[dict[str, str]]:
             "scenario": row.case.scenario,
             "case": row.case.name,
             "metric": row.metric + (f" at {row.point}" if row.point else ""),
-            "median": quantity(row.summary.median, row.unit),
+            "median": bounded(quantity(row.summary.median, row.unit), row.bound),
             "interval": _interval(row),
             "count": str(row.summary.count),
-            "limited": "generator-limited" if row.generator_limited else "",
+            "limited": view.limiters(row),
         }
         for row in view.rows
     ]
@@ -212,6 +213,7 @@ def render(view: View) -> str:
         disturbed=_disturbed(view),
         ruler=_ruler(manifest),
         findings=findings(view),
+        bounded=bounded,
         sections=sections(view),
         reading=READING,
         fits=view.model.fits,

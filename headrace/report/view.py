@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A campaign's data, read once, in the forms that the report's sections need."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from headrace.model.campaign import CampaignModel, model_of
 from headrace.results import Campaign, Case, Skip, Trial
 from headrace.results.store import Store
-from headrace.results.summary import RatioRow, Row, ratios_of, rows_of
+from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
 
 SIZE_ORDER = {"imix-csit": 353.83, "imix-nfvbench": 361.83}
 
@@ -36,6 +36,17 @@ class View:
     skips: list[Skip]
     model: CampaignModel
     trials: dict[Case, list[Trial]] = field(default_factory=dict)
+
+    def limiters(self, row: Row) -> str:
+        """What limited a rate, by the verdicts of its overload trials: `switch 5 of 6`."""
+        if row.metric not in RATE_METRICS:
+            return ""
+        trials = [trial for trial in self.trials.get(row.case, []) if trial.purpose == "overload"]
+        counted = Counter(trial.limiter for trial in trials)
+        return ", ".join(
+            name if times == len(trials) else f"{name} {times} of {len(trials)}"
+            for name, times in counted.most_common()
+        )
 
     def select(self, *metrics: str) -> list[Row]:
         """Rows of some metrics; `pdr` stands for `pdr-quick`, too."""

@@ -131,9 +131,11 @@ class Trial:
         tsc_hz: rate of those cycles.
         vnf_busy_cycles: the same, summed over the VNFs.
         approximate: the cycles were derived (softirq time), not counted by the switch.
-        generator_limited: the generator could not send what was asked.
+        generator_limited: the generator limited the rate, or may have: the limiter is the
+            generator, or unknown.
         latency_ns: min, p50, p90, p99, p99_9, max, count.
-        detail: the generator's whole answer.
+        detail: the generator's whole answer; `limiter` the verdict with its evidence (limiter.py),
+            `counters` what the switch and the VNFs counted meanwhile.
     """
 
     round: int
@@ -157,6 +159,11 @@ class Trial:
     generator_limited: bool = False
     latency_ns: dict[str, float] = field(default_factory=dict)
     detail: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def limiter(self) -> str:
+        """What limited the rate: generator, switch, VNF or unknown."""
+        return str(self.detail.get("limiter", {}).get("limiter", "unknown"))
 
     @property
     def cpu_percent(self) -> float | None:

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
 from headrace.results.censored import relation_of_median
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
@@ -38,6 +39,11 @@ class Row:
     relation: Relation = "="
 
     @property
+    def bound(self) -> Bound:
+        """`≥` if the generator limited the rate, or may have; `<` if the search ended below."""
+        return rate_bound(self.generator_limited, self.relation)
+
+    @property
     def name(self) -> str:
         """`scenario/case metric@point`."""
         at = f" at {self.point}" if self.point else ""
@@ -63,6 +69,17 @@ class RatioRow:
     metric: str
     point: str
     ratio: Ratio
+    bound: Bound = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the ratio reaches 1; None if its bound leaves that open."""
+        if self.bound == NOT_DETERMINED:
+            return None
+        reached = self.ratio.value >= 1.0
+        if self.bound == AT_MOST:
+            return None if reached else False
+        return reached if not self.bound or reached else None
 
     @property
     def name(self) -> str:
@@ -119,15 +136,32 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
         if ours not in pair or theirs not in pair:
             continue
         (our_id, our_case), (their_id, their_case) = pair[ours], pair[theirs]
-        ours_by, theirs_by = (_by_round(store.samples(one)) for one in (our_id, their_id))
+        drawn = [store.samples(one) for one in (our_id, their_id)]
+        ours_by, theirs_by = (_by_round(samples) for samples in drawn)
+        our_bounds, their_bounds = (_bounds(samples) for samples in drawn)
         for (metric, point), rounds in ours_by.items():
             other = theirs_by.get((metric, point), {})
             both = [at for at in rounds if at in other]
             if metric == "loss_ratio" or not both:
                 continue
             ratio = ratio_of_pairs([rounds[at] for at in both], [other[at] for at in both])
-            found.append(RatioRow(our_case, their_case, metric, point, ratio))
+            bound = ratio_bound(our_bounds[metric, point], their_bounds[metric, point])
+            found.append(RatioRow(our_case, their_case, metric, point, ratio, bound))
     return found
+
+
+def _bounds(samples: Iterable[Sample]) -> dict[tuple[str, str], Bound]:
+    """How each metric's median is bounded."""
+    grouped: dict[tuple[str, str], list[Sample]] = defaultdict(list)
+    for sample in samples:
+        grouped[(sample.metric, sample.point)].append(sample)
+    return {
+        key: rate_bound(
+            any(sample.generator_limited for sample in drawn),
+            relation_of_median([(sample.value, sample.relation) for sample in drawn]),
+        )
+        for key, drawn in grouped.items()
+    }
 
 
 def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, float]]:
@@ -151,7 +185,8 @@ RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")
 def json_rows(store: Store, campaign: int) -> dict[str, Any]:
     """The campaign as `{"rows": [...], "skipped": [...], "manifest": {...}}`.
 
-    A ratio of rates has the goal 1 (no slower than the peer); other rows have no goal.
+    A ratio of rates has the goal 1 (no slower than the peer), which is not met or missed where the
+    bound of the ratio leaves that open; other rows have no goal.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -166,6 +201,7 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
             "method": row.summary.method,
             "generator_limited": row.generator_limited,
             "relation": row.relation,
+            "bound": row.bound,
         }
         for row in rows_of(store, campaign)
     ]
@@ -177,12 +213,13 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
                     "value": entry.ratio.value,
                     "unit": "ratio",
                     "goal": 1.0,
-                    "met": entry.ratio.value >= 1.0,
+                    "met": entry.met,
                     "samples": entry.ratio.pairs,
                     "low": entry.ratio.low,
                     "high": entry.ratio.high,
                     "method": entry.ratio.method,
-                    "generator_limited": False,
+                    "generator_limited": entry.bound != "",
+                    "bound": entry.bound,
                 }
             )
     return {

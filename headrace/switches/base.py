@@ -96,12 +96,21 @@ class RuleStatistics(_Frozen):
 
 
 class WorkerCycles(_Frozen):
-    """TSC cycles of one worker since it started: on packets, on empty polls; packets received."""
+    """TSC cycles of one worker since it started: on packets, on empty polls; packets received.
+
+    `rounds` over all its queues, of which `busy_rounds` brought packets, in `bursts`, `full_bursts`
+    of them as large as a burst can be: more may have waited. None where the switch does not count
+    it.
+    """
 
     core: int
     busy_cycles: int
     idle_cycles: int
     packets: int
+    rounds: int | None = None
+    busy_rounds: int | None = None
+    bursts: int | None = None
+    full_bursts: int | None = None
 
 
 class SwitchCycles(_Frozen):

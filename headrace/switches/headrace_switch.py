@@ -103,6 +103,10 @@ class HeadraceDriver(OvsFamilyDriver):
                 busy_cycles=worker["busy_cycles"],
                 idle_cycles=worker["idle_cycles"],
                 packets=worker["packets"],
+                rounds=worker["polls"],
+                busy_rounds=worker["busy_polls"],
+                bursts=sum(queue["bursts"] for queue in worker["queues"]),
+                full_bursts=sum(queue["full_bursts"] for queue in worker["queues"]),
             )
             for worker in answer["workers"]
         )

@@ -6,15 +6,15 @@ The daemon runs in a separate network namespace. Its datapath always creates ker
 and which would remain after the daemon exits; in a namespace neither happens. The ports used here
 need no kernel device.
 
-Busy and idle cycles come from the daemon's unixctl command `dpif-netdev/pmd-stats-show`; the
+Cycles and rounds come from the daemon's unixctl commands (headrace/protocols/pmd.py); the
 counters increase from the start of the daemon, so readings are subtracted and never reset.
 """
 
-import re
 import time
 
 from headrace.machine.processes import Supervisor
 from headrace.machine.tsc import tsc_hz
+from headrace.protocols.pmd import PERF, STATS, parse_pmd
 from headrace.switches.base import (
     Capabilities,
     PortKind,
@@ -108,35 +108,32 @@ class OvsDpdkDriver(OvsFamilyDriver):
 
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver."""
-        text = await self._unixctl("dpif-netdev/pmd-stats-show")
+        stats, perf = await self._unixctl(STATS), await self._unixctl(PERF)
         return SwitchCycles(
             switch=self.name,
             approximate=False,
-            source="dpif-netdev/pmd-stats-show",
+            source=f"{STATS}, {PERF}",
             tsc_hz=tsc_hz(),
             at_ns=time.monotonic_ns(),
-            workers=parse_pmd_stats(text),
+            workers=workers_of(stats, perf),
         )
 
 
-def parse_pmd_stats(text: str) -> tuple[WorkerCycles, ...]:
-    """The PMD threads in the output of `dpif-netdev/pmd-stats-show`, without the main thread."""
-    workers = []
-    for section in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
-        head = re.match(r"pmd thread numa_id \d+ core_id (\d+):", section)
-        if head is None:
-            continue
+def workers_of(stats: str, perf: str) -> tuple[WorkerCycles, ...]:
+    """The PMD threads in the output of both commands, without the main thread.
 
-        def counter(label: str, section: str = section) -> int:
-            found = re.search(rf"^\s*{label}: (\d+)", section, re.MULTILINE)
-            return int(found[1]) if found else 0
-
-        workers.append(
-            WorkerCycles(
-                core=int(head[1]),
-                busy_cycles=counter("processing cycles"),
-                idle_cycles=counter("idle cycles"),
-                packets=counter("packets received"),
-            )
+    A transmitted batch stands for a received burst, which is not counted: each burst leaves as a
+    batch for every port that its packets go to.
+    """
+    return tuple(
+        WorkerCycles(
+            core=thread.core,
+            busy_cycles=thread.busy_cycles,
+            idle_cycles=thread.idle_cycles,
+            packets=thread.packets,
+            rounds=thread.iterations,
+            busy_rounds=thread.busy_iterations,
+            bursts=thread.tx_batches,
         )
-    return tuple(workers)
+        for thread in parse_pmd(stats, perf)
+    )

@@ -228,6 +228,7 @@ class TrafficClient:
         yield_core: bool = False,
         late_bound_us: float | None = None,
         histograms: bool = False,
+        bare: bool = False,
     ) -> TrialResult:
         """Runs one trial and returns its result.
 
@@ -236,7 +237,9 @@ class TrafficClient:
         warm-up are not counted; those that come within `drain_s` after the last one sent
         are. `yield_core` yields the core between rounds. A packet that the port would
         not take within `late_bound_us` of its time counts as unsent. With `histograms` the result
-        has those of the latencies, which can be merged with other trials'.
+        has those of the latencies, which can be merged with other trials'. With `bare` packets have
+        no sequence number and no time stamp, which costs the generator less: arrivals are counted,
+        duplicates, order and latency are not.
         """
         return _parse(
             TrialResult,
@@ -244,6 +247,7 @@ class TrafficClient:
                 "trial",
                 **_load(duration_s, load, warmup_s, drain_s, yield_core, late_bound_us),
                 **({"histograms": True} if histograms else {}),
+                **({"bare": True} if bare else {}),
             ),
         )
 

@@ -125,6 +125,22 @@ class WorkerHealth(_Reply):
     cpu: int | None = None
 
 
+class GeneratorIo(_Reply):
+    """What the generator's bursts met while it sent, over all of its ports.
+
+    `tx_bursts` calls of transmit functions, of which `tx_full_bursts` had a full burst;
+    `tx_refused` packets were not taken by the device (and tried again). Of `rx_polls`,
+    `rx_empty_polls` brought nothing and `rx_full_polls` a full burst.
+    """
+
+    tx_bursts: int = 0
+    tx_full_bursts: int = 0
+    tx_refused: int = 0
+    rx_polls: int = 0
+    rx_empty_polls: int = 0
+    rx_full_polls: int = 0
+
+
 class GeneratorHealth(_Reply):
     """The load of the generator itself; check it before attributing loss to the device under test.
 
@@ -136,6 +152,7 @@ class GeneratorHealth(_Reply):
     timing_error_ns: LatencyNs | None = None
     foreign: int = 0
     stale: int = 0
+    io: GeneratorIo | None = None
     workers: list[WorkerHealth] = Field(default_factory=list)
 
 
@@ -253,7 +270,7 @@ class Load(BaseModel):
     `pps`, or `bps` on the line (layer 1: each frame counts 20 bytes more), or `percent` of
     `line_rate_bps` (default 10 Gbit/s). None of them: as fast as the ports take it; then `packets`
     ends the sending after that many per stream. `burst` packets share one time, at the same mean
-    rate.
+    rate; with `poisson` the gaps between packets, or bursts, are exponential.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -264,6 +281,7 @@ class Load(BaseModel):
     line_rate_bps: float | None = Field(default=None, gt=0)
     packets: int | None = Field(default=None, ge=1)
     burst: int | None = Field(default=None, ge=1)
+    poisson: bool | None = None
 
     def params(self) -> dict[str, float | int]:
         """The members of the control protocol."""

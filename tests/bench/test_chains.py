@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.bench.chains import figures
-from headrace.bench.chains.bed import parse_pmd
 from headrace.bench.chains.figures import DIRECT, OVS, SUBJECTS, THROUGH, Sample
 from headrace.bench.chains.rules import ENTRY, EXIT, hops, parse_lengths, port_in, port_out, rules
 from headrace.bench.chains.suite import DIRECT_CROSSINGS
 from headrace.bench.rows import Row
+from headrace.protocols.pmd import parse_pmd
 
 HEADRACE = (str(Path(sys.executable).parent / "headrace"), "bench", "chains")
 
@@ -62,8 +62,8 @@ main thread:
   packets received: 7
   processing cycles: 99 (1.00%)
 """
-    cycles = parse_pmd(text)
-    assert (cycles.busy, cycles.packets) == (6000, 120)
+    (thread,) = parse_pmd(text)
+    assert (thread.busy_cycles, thread.packets) == (6000, 120)
 
 
 LENGTHS = (1, 2, 5)

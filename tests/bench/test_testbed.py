@@ -17,6 +17,7 @@ import pytest
 from headrace.bench.core_plan import plan_cores
 from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError
+from headrace.bench.evidence import Reading
 from headrace.bench.node_client import Cycles, NodeClient
 from headrace.bench.node_process import free_port, node_config, run_folder
 from headrace.bench.owned import end_owned
@@ -25,9 +26,11 @@ from headrace.bench.scenario import Subject
 from headrace.bench.testbed import AttachedDevice, Stand, trial_of
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case
+from headrace.results.limiter import Verdict
 from headrace.traffic import TrafficError, TrialResult
 
 SUBJECT = Subject(switch="headrace", ports="memif")
+PLAN = plan_cores([0, 1])
 CASE = Case("s", "chain", 2, "gather", "headrace", "memif", "memif", "pass", "process", "64", 9)
 
 
@@ -47,6 +50,9 @@ class FakeNode:
             self.cycles += 1000
             worker = {"core": 1, "busy_cycles": self.cycles, "idle_cycles": 5, "packets": 7}
             return httpx.Response(200, json={"tsc_hz": 2e9, "workers": [worker], "source": "x"})
+        if path == "/node/switch/ports":
+            row = {"lsi": "LSI-0", "port": "in0", "rx_packets": 5, "tx_packets": 5}
+            return httpx.Response(200, json=[{**row, "tx_dropped": 0}])
         if path.startswith("/node/vnfs/"):
             self.vnf_refusals -= 1
             if self.vnf_refusals >= 0:
@@ -144,7 +150,7 @@ class FakeProcess:
 def device_of(fake: FakeNode, traffic: FakeTraffic) -> AttachedDevice:
     fake.vnf_refusals = 0
     stand = Stand(SUBJECT, FakeProcess(client_of(fake)))  # type: ignore[arg-type]
-    return AttachedDevice(CASE, stand, traffic, 1e6, share_core=True)  # type: ignore[arg-type]
+    return AttachedDevice(CASE, stand, traffic, 1e6, share_core=True, cores=PLAN)  # type: ignore[arg-type]
 
 
 async def test_cycles_are_read_around_a_cost_trial_and_not_in_a_search(fake: FakeNode) -> None:
@@ -166,16 +172,19 @@ async def test_a_lost_generator_is_a_device_error(fake: FakeNode) -> None:
 
 def test_unsent_frames_count_as_lost_and_mark_the_generator() -> None:
     request = TrialRequest(2, "overload", 0.1, 1e4)
-    trial = trial_of(request, answer(unsent=250), 0.0, None, None)
+    trial = trial_of(request, answer(unsent=250), 0.0, None, Verdict("generator", "it was slow"))
     assert trial.loss_ratio == pytest.approx(260 / 1250)
-    assert trial.generator_limited and trial.round == 2
-    assert not trial_of(request, answer(unsent=5), 0.0, None, None).generator_limited
+    assert trial.generator_limited and trial.round == 2 and trial.limiter == "generator"
+    by_switch = Verdict("switch", "it was saturated")
+    assert not trial_of(request, answer(unsent=5), 0.0, None, by_switch).generator_limited
 
 
 def test_approximate_cycles_stay_marked() -> None:
     reading = {"tsc_hz": 1e9, "workers": [], "approximate": True}
-    cycles = Cycles.model_validate(reading)
-    trial = trial_of(TrialRequest(0, "cost", 0.1, 1e4), answer(), 0.0, (cycles, cycles), None)
+    counters = Reading(Cycles.model_validate(reading))
+    unknown = Verdict("unknown", "nothing counted")
+    request = TrialRequest(0, "cost", 0.1, 1e4)
+    trial = trial_of(request, answer(), 0.0, (counters, counters), unknown)
     assert trial.approximate
 
 
@@ -242,11 +251,12 @@ def test_waiting_for_a_core_is_known_and_marks_the_trial(tmp_path: Path) -> None
     cycles = [Cycles.model_validate({"tsc_hz": 1e9, "workers": [
         {"busy_cycles": busy, "idle_cycles": 0, "packets": 0}]}) for busy in (0, 4000)]  # fmt: skip
     request = TrialRequest(0, "cost", 0.1, 1e4)
-    pair = (cycles[0], cycles[1])
-    trial = trial_of(request, answer(), 0.0, pair, None, waited=1000)
+    pair = (Reading(cycles[0]), Reading(cycles[1]))
+    by_switch = Verdict("switch", "it was saturated")
+    trial = trial_of(request, answer(), 0.0, pair, by_switch, waited=1000)
     assert (trial.busy_cycles, trial.waited_cycles, trial.disturbed) == (4000, 1000, False)
     waiting = int(0.011e9)
-    assert trial_of(request, answer(), 0.0, pair, None, waited=waiting).disturbed
+    assert trial_of(request, answer(), 0.0, pair, by_switch, waited=waiting).disturbed
 
 
 def test_what_a_failed_node_left_is_ended_even_if_it_is_stopped(tmp_path: Path) -> None:

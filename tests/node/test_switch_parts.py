@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from headrace.switches.base import LinkSpec, PortKind, PortSpec, SwitchError, vdev_devargs
 from headrace.switches.jsonrpc import MessageSplitter
 from headrace.switches.linux_bridge import _State, pairs_of, softirq_cycles
-from headrace.switches.ovs_dpdk import parse_pmd_stats
+from headrace.switches.ovs_dpdk import workers_of
 from headrace.switches.rules import FieldMatch, Output, Rule
 
 objects = st.dictionaries(
@@ -57,9 +57,37 @@ main thread:
 """
 
 
+PMD_PERF = """
+Time: 21:33:24.304
+Measurement duration: 1.117 s
+
+pmd thread numa_id 0 core_id 1:
+
+  Iterations:              4672447  (0.23 us/it)
+  - Used TSC cycles:    2840764888  ( 97.8 % of total cycles)
+  - idle iterations:       4122371  ( 79.6 % of used cycles)
+  - busy iterations:        550076  ( 20.4 % of used cycles)
+  Rx packets:              2674476  (2394 Kpps, 217 cycles/pkt)
+  Tx packets:              2035412  (1822 Kpps)
+  Tx batches:               505354  (4.03 pkts/batch)
+
+Time: 21:33:24.304
+Measurement duration: 1.117 s
+
+pmd thread numa_id 0 core_id 3:
+
+  Iterations:                   12  (0.23 us/it)
+  - busy iterations:             0  (  0.0 % of used cycles)
+  Tx batches:                    0
+"""
+
+
 def test_pmd_stats() -> None:
-    first, second = parse_pmd_stats(PMD_STATS)
+    first, second = workers_of(PMD_STATS, PMD_PERF)
     assert (first.core, first.busy_cycles, first.idle_cycles, first.packets) == (1, 400, 600, 1000)
+    assert (first.rounds, first.busy_rounds, first.bursts) == (4672447, 550076, 505354)
+    assert (second.rounds, second.busy_rounds, second.bursts) == (12, 0, 0)
+    assert workers_of(PMD_STATS, "")[0].rounds is None
     assert (second.core, second.busy_cycles, second.idle_cycles, second.packets) == (3, 0, 7, 0)
 
 

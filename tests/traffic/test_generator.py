@@ -467,3 +467,28 @@ async def test_shutdown_and_kill_end_a_run(tmp_path: Path) -> None:
     assert pid is not None
     with pytest.raises(ProcessLookupError):
         os.kill(pid, 0)
+
+
+async def test_bare_packets_are_counted_without_a_signature(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r", flows=9)])
+    result = await ring.trial(0.2, 20_000, warmup_s=0.05, late_bound_us=LATE_US, bare=True)
+    assert result.intended == result.sent == 4000
+    assert result.latency_ns.count == 0 and result.generator.timing_error_ns is not None
+    assert result.generator.timing_error_ns.count == 0
+    # What is under way when the warm-up ends is not told from the trial's own.
+    assert result.sent <= result.received <= result.sent + 32
+    signed = await ring.trial(0.2, 20_000, late_bound_us=LATE_US)
+    assert signed.received == signed.latency_ns.count == 4000
+
+
+async def test_poisson_arrivals_keep_the_mean_rate(ring: TrafficProcess) -> None:
+    await ring.configure([StreamSpec(name="loop", tx_port="r", rx_port="r")])
+    load = Load(pps=81_920, poisson=True)  # 16384 gaps in 0.2 s: two periods
+    result = await ring.trial(0.4, load, late_bound_us=LATE_US)
+    assert_adds_up(result)
+    assert result.intended == result.received == 32_768
+    io = result.generator.io
+    assert io is not None and io.tx_bursts > 0
+    assert io.rx_polls >= io.rx_empty_polls + io.rx_full_polls
+    with pytest.raises(TrafficError, match="/poisson: needs a load"):
+        await ring.trial(0.1, Load(packets=5, poisson=True))

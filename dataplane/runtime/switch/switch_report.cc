@@ -177,7 +177,9 @@ json report_links(Switch& the_switch) {
 
 json report_cycles(const Switch& the_switch) {
   json workers = json::array();
-  for (const auto& worker : the_switch.workers().workers()) {
+  const WorkerPool& pool = the_switch.workers();
+  for (size_t i = 0; i < pool.workers().size(); ++i) {
+    const auto& worker = pool.workers()[i];
     const WorkerCounters& counters = worker->counters();
     json entry{{"number", worker->number()},
                {"cpu", worker->cpu()},
@@ -195,6 +197,7 @@ json report_cycles(const Switch& the_switch) {
                          {"pipeline", counters.pipeline_cycles.read()},
                          {"transmit", counters.transmit_cycles.read()}};
     }
+    entry["queues"] = queues_json(pool, i);
     workers.push_back(std::move(entry));
   }
   json lsis = json::array();

@@ -13,9 +13,10 @@ Receiver::Receiver(std::span<const std::unique_ptr<Arrivals>> streams,
   for (const auto& stream : streams) streams_.push_back(stream.get());
 }
 
-void Receiver::start(uint8_t run, uint8_t warmup) {
+void Receiver::start(uint8_t run, uint8_t warmup, bool bare) {
   run_ = run;
   warmup_ = warmup;
+  bare_ = bare;
   for (Counter& counter : misdelivered_) counter.set(0);
   for (Arrivals* stream : streams_) {
     if (std::ranges::find(ports_, stream->rx_port) == ports_.end()) continue;
@@ -30,7 +31,19 @@ void Receiver::start(uint8_t run, uint8_t warmup) {
   stale_.set(0);
 }
 
+void Receiver::count_bare(uint16_t port, size_t packets) noexcept {
+  for (Arrivals* stream : streams_) {
+    if (stream->rx_port == port) return stream->received.add(packets);
+  }
+  foreign_.add(packets);
+}
+
 void Receiver::process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept {
+  if (bare_) {
+    count_bare(port, packets.size());
+    rte_pktmbuf_free_bulk(packets.data(), static_cast<unsigned>(packets.size()));
+    return;
+  }
   for (const rte_mbuf* packet : packets) {
     rte_prefetch0(rte_pktmbuf_mtod_offset(packet, const uint8_t*, packet->data_len) -
                   Signature::kBytes);

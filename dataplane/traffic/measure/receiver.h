@@ -49,8 +49,9 @@ class Receiver {
   Receiver(std::span<const std::unique_ptr<Arrivals>> streams, std::span<const uint16_t> ports);
 
   /// Resets the counters of the streams expected at its ports and counts `run` from now on; packets
-  /// of `warmup` are freed without being counted.
-  void start(uint8_t run, uint8_t warmup);
+  /// of `warmup` are freed without being counted. With `bare` packets have no signature: whatever
+  /// comes to a port is received of the stream that is expected there (one stream a port).
+  void start(uint8_t run, uint8_t warmup, bool bare = false);
 
   /// Counts and frees a burst received on `port` at `now` (TSC).
   void process(uint16_t port, std::span<rte_mbuf*> packets, uint64_t now) noexcept;
@@ -61,6 +62,7 @@ class Receiver {
   [[nodiscard]] uint64_t stale() const { return stale_.read(); }
 
  private:
+  void count_bare(uint16_t port, size_t packets) noexcept;
   void process_one(uint16_t port, const rte_mbuf* packet, uint64_t now) noexcept;
 
   std::vector<Arrivals*> streams_;
@@ -68,6 +70,7 @@ class Receiver {
   std::vector<Counter> misdelivered_;  ///< by stream
   uint8_t run_{0};
   uint8_t warmup_{0};
+  bool bare_{false};
   Counter foreign_;
   Counter stale_;
 };

@@ -67,6 +67,16 @@ json generator_json(const Trial& trial) {
   double busy = 0;
   uint64_t foreign = 0;
   uint64_t stale = 0;
+  json io{{"tx_bursts", 0}, {"tx_full_bursts", 0}, {"tx_refused", 0},
+          {"rx_polls", 0},  {"rx_empty_polls", 0}, {"rx_full_polls", 0}};
+  const auto count = [&io](const char* name, uint64_t more) {
+    io[name] = io[name].get<uint64_t>() + more;
+  };
+  for (size_t i = 0; i < trial.streams(); ++i) {
+    count("tx_bursts", trial.sender(i).bursts());
+    count("tx_full_bursts", trial.sender(i).full_bursts());
+    count("tx_refused", trial.sender(i).refused());
+  }
   for (const auto& part : trial.parts()) {
     const double on_core = part->on_core_share();
     workers.push_back({{"busy_share", part->busy_share()},
@@ -75,10 +85,14 @@ json generator_json(const Trial& trial) {
     busy = std::max(busy, part->busy_share());
     foreign += part->receiver().foreign();
     stale += part->receiver().stale();
+    count("rx_polls", part->polls());
+    count("rx_empty_polls", part->empty_polls());
+    count("rx_full_polls", part->full_polls());
   }
   return {{"busy_share", busy},
           {"foreign", foreign},
           {"stale", stale},
+          {"io", std::move(io)},
           {"workers", std::move(workers)}};
 }
 

@@ -13,7 +13,7 @@ void Sender::reset(uint8_t run) {
   run_ = run;
   cursor_ = {};
   sent_.set(0);
-  unsent_.set(0);
+  for (Counter* counter : {&unsent_, &bursts_, &full_bursts_, &refused_}) counter->set(0);
   lateness_.clear();
 }
 
@@ -54,6 +54,7 @@ inline uint16_t Sender::make(uint8_t* frame, const Cursor& cursor, uint64_t mean
       .stream = number_, .sequence = cursor.sequence, .time = meant, .run = run_};
   if (replay_ != nullptr) {
     const uint16_t length = replay_->write(frame, cursor.position);
+    if (bare_) return length;
     signature.write(frame + length - Signature::kBytes);
     replay_->finish(frame, cursor.position);
     return length;
@@ -62,7 +63,7 @@ inline uint16_t Sender::make(uint8_t* frame, const Cursor& cursor, uint64_t mean
   const uint32_t flow = order_.empty() ? cursor.position : order_[cursor.position];
   const uint16_t length = frames_.write(frame, size, flow);
   if (frames_.needs_finish()) frames_.clear_payload(frame, size);
-  signature.write(frame + length - Signature::kBytes);
+  if (!bare_) signature.write(frame + length - Signature::kBytes);
   if (frames_.needs_finish()) frames_.finish(frame, size);
   return length;
 }
@@ -87,7 +88,10 @@ unsigned Sender::send(uint64_t now, unsigned count) noexcept {
   }
   const uint64_t handed = rte_rdtsc();
   const uint16_t sent = port_.send(std::span(packets.data(), count));
-  for (unsigned i = 0; i < sent; ++i) lateness_.record(handed - meant[i]);
+  bursts_.add(1);
+  if (count == kBurst) full_bursts_.add(1);
+  refused_.add(count - sent);
+  for (unsigned i = 0; i < sent && !bare_; ++i) lateness_.record(handed - meant[i]);
   if (sent == count) {
     cursor_ = cursor;
     pacer_ = pacer;

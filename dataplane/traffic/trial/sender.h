@@ -44,6 +44,8 @@ class Sender {
   void start(uint8_t run, const Pacer& schedule, uint64_t late_bound);
   /// Begins an unpaced run of at most `packets`.
   void start_unpaced(uint8_t run, uint64_t packets);
+  /// Whether packets have no signature from now on, and lateness is not recorded.
+  void set_bare(bool bare) { bare_ = bare; }
   /// Ends the schedule at `now`.
   void stop(uint64_t now) {
     pacer_.stop(now);
@@ -57,6 +59,11 @@ class Sender {
 
   [[nodiscard]] uint64_t sent() const { return sent_.read(); }
   [[nodiscard]] uint64_t unsent() const { return unsent_.read(); }
+  /// Calls of the device's transmit function, those with kBurst packets, and the packets that it
+  /// did not take (which are tried again).
+  [[nodiscard]] uint64_t bursts() const { return bursts_.read(); }
+  [[nodiscard]] uint64_t full_bursts() const { return full_bursts_.read(); }
+  [[nodiscard]] uint64_t refused() const { return refused_.read(); }
   /// How long after their intended time packets were passed to the device, in cycles.
   [[nodiscard]] const Histogram& lateness() const { return lateness_; }
 
@@ -92,10 +99,14 @@ class Sender {
   uint8_t run_{0};
   uint64_t unpaced_left_{0};  ///< packets still to send without a schedule
   uint64_t late_bound_{0};
+  bool bare_{false};
   Pacer pacer_;
   Cursor cursor_{};
   Counter sent_;
   Counter unsent_;
+  Counter bursts_;
+  Counter full_bursts_;
+  Counter refused_;
   Histogram lateness_;
 };
 

@@ -79,6 +79,20 @@ Result<TrialOptions> read_trial_options(const nlohmann::json& params,
     if (options.burst == 0) reader.reject("burst", "must be at least 1");
     if (!options.load_pps) reader.reject("burst", "needs a load; write packets for one burst");
   }
+  if (reader.optional("poisson", options.poisson) && options.poisson && !options.load_pps) {
+    reader.reject("poisson", "needs a load");
+  }
+  if (reader.optional("bare", options.bare) && options.bare) {
+    for (size_t i = 0; i < streams.size(); ++i) {
+      for (size_t j = 0; j < i; ++j) {
+        if (streams[j].rx_port != streams[i].rx_port) continue;
+        reader.reject("bare",
+                      "streams {} and {} arrive at one port, and only a signature tells "
+                      "them apart",
+                      streams[j].name, streams[i].name);
+      }
+    }
+  }
   const auto bounded = [&reader](const char* key, double largest, double& out) {
     if (reader.optional(key, out) && !(out >= 0 && out <= largest)) {
       reader.reject(key, "must be from 0 to {}", largest);

@@ -17,6 +17,8 @@ struct TrialOptions {
   std::optional<double> duration_s;  ///< none: until stop() or `packets` are sent
   std::optional<uint64_t> packets;   ///< without a load: this many of each stream, back to back
   uint32_t burst{1};                 ///< with a load: packets sent back to back
+  bool poisson{false};               ///< with a load: exponential gaps between packets or bursts
+  bool bare{false};                  ///< packets without signature, arrivals only counted
   double warmup_s{0};
   double drain_s{0.1};
   double late_bound_us{10'000};  ///< packets later than this are unsent

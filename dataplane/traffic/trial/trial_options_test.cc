@@ -53,6 +53,8 @@ TEST(TrialOptions, RefusalsNameTheMember) {
            {R"({"packets": 0})", "/packets"},
            {R"({"packets": 5, "load_pps": 1})", "/packets"},
            {R"({"duration_s": 1, "burst": 5})", "/burst"},
+           {R"({"duration_s": 1, "poisson": true})", "/poisson"},
+           {R"({"duration_s": 1, "bare": true})", "/bare: streams s and l"},
            {R"({"duration_s": 1, "load_pps": 1, "burst": 0})", "/burst"},
            {R"({"duration_s": 1, "drain_s": 61})", "/drain_s"},
            {R"({"duration_s": 1, "yield": 1})", "/yield"}}) {

@@ -49,14 +49,18 @@ TrialPart::TrialPart(TrialState& state, Assignment assigned)
 void TrialPart::run() {
   const bool warm = state_.options.warmup_s > 0;
   discard_leftovers();
-  receiver_.start(state_.run, warm ? static_cast<uint8_t>(state_.run - 1) : state_.run);
+  receiver_.start(state_.run, warm ? static_cast<uint8_t>(state_.run - 1) : state_.run,
+                  state_.options.bare);
   state_.barrier.wait(state_.options.yield, [this] {
     state_.planned = rte_rdtsc() + state_.cycles(kStartAheadS);
     if (state_.options.warmup_s <= 0) state_.begin.set(state_.planned);
   });
   const uint64_t begin = warm ? warm_up(state_.planned) : state_.planned;
-  busy_cycles_.set(0);
-  total_cycles_.set(0);
+  for (Counter* counter : {&busy_cycles_, &total_cycles_, &polls_, &empty_polls_, &full_polls_}) {
+    counter->set(0);
+  }
+  // Packets without a signature do not tell that they are the warm-up's.
+  if (warm && state_.options.bare) receiver_.start(state_.run, state_.run, true);
   send_phase(begin);
   drain_phase();
 }
@@ -77,6 +81,7 @@ void TrialPart::start_senders(uint8_t run, uint64_t begin, uint64_t end) {
   const TrialOptions& options = state_.options;
   for (const size_t i : assigned_.streams) {
     Sender& sender = *state_.senders[i];
+    sender.set_bare(options.bare);
     if (state_.scheduled(i)) {
       sender.start(run, state_.schedule(i, begin, end),
                    state_.cycles(options.late_bound_us * 1e-6));
@@ -149,6 +154,11 @@ bool TrialPart::round(bool send) noexcept {
   std::array<rte_mbuf*, Sender::kBurst> packets;
   for (const TrafficPort* port : assigned_.polled) {
     const uint16_t count = port->receive(packets);
+    if (send) {
+      polls_.add(1);
+      if (count == 0) empty_polls_.add(1);
+      if (count == packets.size()) full_polls_.add(1);
+    }
     if (count == 0) continue;
     receiver_.process(port->number(), std::span(packets.data(), count), rte_rdtsc());
     moved += count;

@@ -37,6 +37,11 @@ class TrialPart {
   /// Share of the sending time in which the kernel ran this worker. Negative while it still sends.
   /// (Time taken by a hypervisor is not included.)
   [[nodiscard]] double on_core_share() const;
+  /// Polls of its ports while it sent, those that brought nothing and those that brought a full
+  /// burst (more may have waited).
+  [[nodiscard]] uint64_t polls() const { return polls_.read(); }
+  [[nodiscard]] uint64_t empty_polls() const { return empty_polls_.read(); }
+  [[nodiscard]] uint64_t full_polls() const { return full_polls_.read(); }
   /// How often the kernel preempted the worker while it sent.
   [[nodiscard]] uint64_t preemptions() const { return preemptions_.read(); }
 
@@ -58,6 +63,9 @@ class TrialPart {
   Counter sending_ns_;  ///< wall-clock time; 0: it still sends
   Counter running_ns_;  ///< of these, on the core
   Counter preemptions_;
+  Counter polls_;
+  Counter empty_polls_;
+  Counter full_polls_;
 };
 
 }  // namespace headrace::traffic

@@ -4,6 +4,8 @@
 #include <rte_cycles.h>
 
 #include <algorithm>
+#include <cmath>
+#include <random>
 
 namespace headrace::traffic {
 
@@ -30,6 +32,34 @@ TrialState::TrialState(std::span<const TrialStream> all, const TrialOptions& wan
     arrivals.push_back(std::make_unique<Arrivals>());
     arrivals.back()->rx_port = entry.rx->number();
   }
+  if (options.poisson) make_poisson();
+}
+
+void TrialState::make_poisson() {
+  // One value of each of kGaps equal parts of the exponential distribution, shuffled: the mean is
+  // the load's, and a period is long beside any queue.
+  constexpr size_t kGaps = 1 << 14;
+  std::vector<double> gaps(kGaps);
+  double sum = 0;
+  for (size_t i = 0; i < kGaps; ++i) {
+    gaps[i] = -std::log((static_cast<double>(i) + 0.5) / kGaps);
+    sum += gaps[i];
+  }
+  poisson_cycles.resize(streams.size());
+  poisson_period.resize(streams.size());
+  for (size_t stream = 0; stream < streams.size(); ++stream) {
+    if (streams[stream].stream->replay_speed > 0) continue;
+    std::shuffle(gaps.begin(), gaps.end(), std::mt19937(static_cast<unsigned>(stream) + 1));
+    const double pps = *options.load_pps * streams[stream].stream->share / total_share;
+    const double scale = tsc_hz / pps * options.burst * kGaps / sum;
+    double at = 0;
+    for (const double gap : gaps) {
+      poisson_cycles[stream].insert(poisson_cycles[stream].end(), options.burst,
+                                    static_cast<uint64_t>(at));
+      at += gap * scale;
+    }
+    poisson_period[stream] = std::max<uint64_t>(static_cast<uint64_t>(at), 1);
+  }
 }
 
 Pacer TrialState::schedule(size_t i, uint64_t from, uint64_t until) const {
@@ -39,6 +69,8 @@ Pacer TrialState::schedule(size_t i, uint64_t from, uint64_t until) const {
     const double period_s =
         static_cast<double>(stream.replay->period_ns()) * 1e-9 / stream.replay_speed;
     pacer.start(from, until, replay_cycles[i], std::max<uint64_t>(cycles(period_s), 1));
+  } else if (options.poisson) {
+    pacer.start(from, until, poisson_cycles[i], poisson_period[i]);
   } else {
     // Streams of the same rate are interleaved instead of being due together.
     const double phase = static_cast<double>(i) / static_cast<double>(senders.size());

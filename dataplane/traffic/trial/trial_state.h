@@ -40,6 +40,8 @@ struct TrialState {
   [[nodiscard]] bool scheduled(size_t i) const {
     return options.load_pps || streams[i].stream->replay_speed > 0;
   }
+  /// Makes the times of Poisson arrivals of every stream that has a share of the load.
+  void make_poisson();
   /// The schedule of stream `i`, from `from` until before `until` (TSC).
   [[nodiscard]] Pacer schedule(size_t i, uint64_t from, uint64_t until) const;
   /// Whether every packet sent has come back.
@@ -51,8 +53,11 @@ struct TrialState {
   const double tsc_hz;
   double total_share{0};                             ///< of the streams that share the load
   std::vector<std::vector<uint64_t>> replay_cycles;  ///< times of replays at their own timing
-  std::vector<std::unique_ptr<Sender>> senders;      ///< by stream
-  std::vector<std::unique_ptr<Arrivals>> arrivals;   ///< by stream
+  /// Times of Poisson arrivals, one period of them, by stream; and the period's length in cycles.
+  std::vector<std::vector<uint64_t>> poisson_cycles;
+  std::vector<uint64_t> poisson_period;
+  std::vector<std::unique_ptr<Sender>> senders;     ///< by stream
+  std::vector<std::unique_ptr<Arrivals>> arrivals;  ///< by stream
   std::atomic<bool> stop{false};
   Barrier barrier;
   uint64_t planned{0};            ///< TSC of the next phase's begin, set at the last barrier

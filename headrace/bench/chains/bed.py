@@ -5,7 +5,6 @@ All are started once. For each chain only the rules change; VNFs outside it are 
 """
 
 import asyncio
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from headrace.bench.chains.vnf import Vnf, shm_port, vhost_port
 from headrace.bench.peers.switches import Headrace, OpenVSwitchLike, OvsDpdk
 from headrace.bench.peers.systems import run
 from headrace.protocols.control import call
+from headrace.protocols.pmd import STATS, parse_pmd
 
 VNF_CORE = 0
 VNF_MEMORY_MB = 48
@@ -43,17 +43,10 @@ async def cycles_of(system: OpenVSwitchLike) -> Cycles:
             sum(worker["packets"] for worker in workers),
         )
     control = str(system.rundir / "ovs.ctl")
-    return parse_pmd(run("ovs-appctl", "-t", control, "dpif-netdev/pmd-stats-show"))
-
-
-def parse_pmd(text: str) -> Cycles:
-    """The PMD threads in the output of `dpif-netdev/pmd-stats-show`, without the main thread."""
-    busy = packets = 0
-    for section in re.split(r"^(?=\S)", text, flags=re.MULTILINE):
-        if section.startswith("pmd thread"):
-            busy += sum(map(int, re.findall(r"^\s*processing cycles: (\d+)", section, re.M)))
-            packets += sum(map(int, re.findall(r"^\s*packets received: (\d+)", section, re.M)))
-    return Cycles(busy, packets)
+    threads = parse_pmd(run("ovs-appctl", "-t", control, STATS))
+    return Cycles(
+        sum(thread.busy_cycles for thread in threads), sum(thread.packets for thread in threads)
+    )
 
 
 class Bed:

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Prepared frames for the flow source plugin (dataplane/flowsource/flow_source.cc).
 
-A frames file is a 64-byte header (magic, count, length, stride, whether lengths follow) and `count`
+A frames file is a 64-byte header (magic, count, length, stride, whether lengths follow, and the
+`Pace`: rate, burst, whether Poisson, spin) and `count`
 slots of `stride` bytes with one frame each, without FCS; then, if the frames differ in length, the
 length of each as 16 bits.
 """
 
 import struct
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -18,8 +20,28 @@ ETHERNET_IPV6_UDP = 62
 ETHERNET_IPV6_TCP = 74
 MINIMUM = 60  # octets of a minimum frame, without FCS
 
+QUEUES = 16
+"""Queues of a device that are counted: the file of counts has frames served, then frames missed."""
+
 Bytes = npt.NDArray[np.uint8]
 Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """When a source's frames are due.
+
+    Attributes:
+        pps: frames per second; None for a full burst at every poll.
+        burst: frames that are due at one time.
+        poisson: exponential gaps between these times, instead of even ones.
+        spin: TSC cycles that each frame costs its poller besides (a fault, to test a bench with).
+    """
+
+    pps: float | None = None
+    burst: int = 1
+    poisson: bool = False
+    spin: int = 0
 
 
 def mac(text: str) -> bytes:
@@ -175,7 +197,12 @@ def vxlan_frames(
     return outer
 
 
-def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = None) -> None:
+def write(
+    path: Path,
+    frames: Bytes,
+    lengths: npt.NDArray[np.uint16] | None = None,
+    pace: Pace = Pace(),
+) -> None:
     """Writes or atomically replaces a frames file; a device that uses it switches to the new one.
 
     With `lengths`, only that many octets of each frame are used.
@@ -185,6 +212,7 @@ def write(path: Path, frames: Bytes, lengths: npt.NDArray[np.uint16] | None = No
     slots = np.zeros((count, stride), dtype=np.uint8)
     slots[:, :length] = frames
     header = MAGIC + struct.pack("<IIII", count, length, stride, lengths is not None)
+    header += struct.pack("<dIII", pace.pps or 0.0, pace.burst, pace.poisson, pace.spin)
     tail = b"" if lengths is None else lengths.astype("=u2").tobytes()
     new = path.with_suffix(".new")
     new.write_bytes(header.ljust(64, b"\0") + slots.tobytes() + tail)
@@ -207,5 +235,13 @@ def close(path: Path) -> None:
 
 def served(flow_dir: Path, device: str, pid: int) -> int:
     """Frames that a device of a process has generated so far."""
-    counts = np.fromfile(flow_dir / f"{device}.{pid}.served", dtype=np.uint64)
-    return int(counts.sum())
+    return int(_counts(flow_dir, device, pid)[:QUEUES].sum())
+
+
+def missed(flow_dir: Path, device: str, pid: int) -> int:
+    """Frames that a device of a process has given up so far: they waited longer than 10 ms."""
+    return int(_counts(flow_dir, device, pid)[QUEUES:].sum())
+
+
+def _counts(flow_dir: Path, device: str, pid: int) -> npt.NDArray[np.uint64]:
+    return np.fromfile(flow_dir / f"{device}.{pid}.served", dtype=np.uint64)

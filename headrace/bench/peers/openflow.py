@@ -79,6 +79,12 @@ class Session:
         received, sent = struct.unpack_from("!QQ", self.wait(MULTIPART_REPLY), 8 + 8)
         return int(received), int(sent)
 
+    def dropped(self, port: int) -> int:
+        """Packets that a port did not take so far."""
+        self.send(message(MULTIPART_REQUEST, struct.pack("!HH4xI4x", PORT_STATS, 0, port)))
+        # ofp_port_stats has rx_packets, tx_packets, rx_bytes, tx_bytes, rx_dropped, tx_dropped.
+        return int(struct.unpack_from("!Q", self.wait(MULTIPART_REPLY), 8 + 8 + 40)[0])
+
     def wait(self, awaited: int) -> bytes:
         """The body of the next message of this type; echo requests are answered meanwhile."""
         while True:

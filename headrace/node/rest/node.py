@@ -10,7 +10,7 @@ from headrace.node.node import Node
 from headrace.node.rest import pci
 from headrace.node.rest.access import node_of
 from headrace.node.rest.metrics import exposition
-from headrace.switches.base import SwitchCycles
+from headrace.switches.base import PortStatistics, SwitchCycles
 
 router = APIRouter(tags=["node"])
 
@@ -50,6 +50,12 @@ async def get_ports(node: NodeDep) -> list[dict[str, Any]]:
 async def get_switch_cycles(node: NodeDep) -> SwitchCycles:
     """Busy and idle cycles of the switch's workers since they started; subtract two readings."""
     return await node.driver.cycles()
+
+
+@router.get("/node/switch/ports")
+async def get_switch_ports(node: NodeDep) -> list[PortStatistics]:
+    """Counters of every port of every LSI since it was made; `tx_dropped` is what it refused."""
+    return await node.driver.port_statistics()
 
 
 @router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")

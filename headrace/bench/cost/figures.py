@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From windows to rows: fitted costs by role, predicted and measured saturation, both models."""
+
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from headrace.bench.cost.bed import QUEUES, ROUND_PACKETS, Way, Window
+from headrace.bench.cost.counters import WorkerCounters
+from headrace.bench.rows import Row, row, skipped
+from headrace.model.least_squares import FitError
+from headrace.model.marginal import (
+    BURST,
+    MarginalCost,
+    Observation,
+    fit_marginal,
+    fit_polls,
+    fit_power_law,
+)
+from headrace.results.bounds import bounded, rate_bound
+
+PREDICTED_GOAL = 0.10
+"""Largest relative error of the predicted saturation."""
+MAX_LOSS = 0.10
+"""Windows with more loss are no points: what is lost before a hop costs nothing there."""
+MIN_ON_CORE = 0.9
+
+
+@dataclass(frozen=True)
+class Saturation:
+    """The highest rate at one size: mean bytes with FCS, packets per second, who limited it."""
+
+    mix: str
+    size: float
+    pps: float
+    overload_pps: float
+    limiter: str
+    reason: str
+
+
+@dataclass
+class Taken:
+    """All windows of one switch on one way; with their intended load, by which they are grouped."""
+
+    switch: str
+    way: Way
+    windows: list[tuple[str, Window]] = field(default_factory=list)
+    saturations: list[Saturation] = field(default_factory=list)
+    polls: list[tuple[int, float]] = field(default_factory=list)
+
+
+def observation(group: str, window: Window, worker: WorkerCounters, packets: int) -> Observation:
+    """A window as a point of the fit, of the switch's worker or the VNF's."""
+    return Observation(
+        group=f"{window.mix.name} {group}",
+        busy_cycles=worker.busy_cycles,
+        idle_cycles=worker.idle_cycles,
+        rounds=worker.rounds,
+        busy_rounds=worker.busy_rounds,
+        bursts=worker.bursts,
+        packets=packets,
+        octets=packets * window.mix.mean,
+    )
+
+
+def usable(window: Window) -> bool:
+    """Whether a window can be a point: undisturbed, and little lost."""
+    return window.on_core >= MIN_ON_CORE and window.loss <= MAX_LOSS and window.delivered > 0
+
+
+def switch_points(taken: Taken) -> list[tuple[Observation, float]]:
+    """The switch's points with their packets per second."""
+    return [
+        (observation(group, window, window.switch, window.delivered), window.pps)
+        for group, window in taken.windows
+        if usable(window)
+    ]
+
+
+def vnf_points(taken: Taken) -> list[Observation]:
+    """The VNF's points."""
+    return [
+        observation(group, window, window.vnf, window.vnf.packets)
+        for group, window in taken.windows
+        if window.vnf is not None and window.vnf.packets > 0 and usable(window)
+    ]
+
+
+def predicted(cost: MarginalCost, taken: Taken, size: float, hz: float) -> float:
+    """Packets per second at which this switch has no cycle left on this way."""
+    queues = QUEUES[taken.way]
+    return cost.saturation_pps(
+        size, hz, bursts=queues / BURST, rounds=1 / ROUND_PACKETS[taken.switch]
+    )
+
+
+def _cost_rows(prefix: str, cost: MarginalCost) -> Iterator[Row]:
+    note = f"{cost.points} points, R2 {cost.r2:.4f}"
+    yield row(f"{prefix} per packet", [cost.per_packet], "cycles", note=note)
+    yield row(f"{prefix} per byte", [cost.per_byte], "cycles")
+    yield row(f"{prefix} per burst", [cost.per_burst], "cycles")
+    yield row(f"{prefix} per busy round", [cost.per_round], "cycles")
+    yield row(f"{prefix} per idle round", [cost.round_cycles], "cycles")
+    yield row(f"{prefix} held out", [100 * cost.held_out], "% error")
+
+
+def rows_of(
+    way: Way, all_taken: Sequence[Taken], failed: Mapping[str, str], hz: float
+) -> Iterator[Row]:
+    """All rows of one way; a switch that is missing has its reason in `failed`."""
+    for name, reason in failed.items():
+        yield skipped(f"{way} {name} cost", "cycles", reason)
+    for taken in all_taken:
+        prefix = f"{way} {taken.switch}"
+        points = switch_points(taken)
+        try:
+            cost = fit_marginal([point for point, _ in points])
+        except FitError as error:
+            yield skipped(f"{prefix} cost", "cycles", str(error))
+            continue
+        yield from _cost_rows(f"{prefix} switch", cost)
+        if taken.polls:
+            polls = fit_polls(taken.polls)
+            yield row(f"{prefix} idle round fixed", [polls.fixed], "cycles")
+            yield row(f"{prefix} idle round each port", [polls.poll], "cycles")
+        yield from _power_rows(prefix, points)
+        if vnf := vnf_points(taken):
+            try:
+                yield from _cost_rows(f"{prefix} vnf", fit_marginal(vnf))
+            except FitError as error:
+                yield skipped(f"{prefix} vnf cost", "cycles", str(error))
+        yield from _saturation_rows(prefix, taken, cost, hz)
+
+
+def _power_rows(prefix: str, points: Sequence[tuple[Observation, float]]) -> Iterator[Row]:
+    """Luizelli's form on the same points."""
+    name = f"{prefix} Luizelli held out"
+    try:
+        law = fit_power_law(points)
+    except FitError as error:
+        yield skipped(name, "% error", str(error))
+        return
+    note = f"busy share = exp({law.gamma:.2f}) pps^{law.alpha:.2f}, R2 {law.r2:.3f}"
+    yield row(name, [100 * law.held_out], "% error", note=note)
+
+
+def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -> Iterator[Row]:
+    for mix in dict.fromkeys(one.mix for one in taken.saturations):
+        found = [one for one in taken.saturations if one.mix == mix]
+        rates = [one.pps / 1e6 for one in found]
+        foretold = predicted(cost, taken, found[0].size, hz) / 1e6
+        limiters = dict.fromkeys(one.limiter for one in found)
+        measured = statistics.median(rates)
+        lower = any(one.limiter in ("generator", "unknown") for one in found)
+        value = bounded(f"{measured:.2f} Mpps", rate_bound(lower))
+        note = f"{value}, limited by {', '.join(limiters)}: {found[-1].reason}"
+        yield row(f"{prefix} {mix} measured saturation", rates, "Mpps", note=note)
+        yield row(f"{prefix} {mix} predicted saturation", [foretold], "Mpps")
+        error = abs(foretold / measured - 1)
+        name = f"{prefix} {mix} prediction error"
+        if set(limiters) != {"switch"}:
+            reason = f"the switch was not the limit ({', '.join(limiters)})"
+            yield skipped(name, "%", reason, goal=100 * PREDICTED_GOAL)
+            continue
+        yield row(name, [100 * error], "%", goal=100 * PREDICTED_GOAL, better="lower")

@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench cost`: what a packet costs a switch at the margin, and when it is saturated."""
+
+import asyncio
+from typing import Annotated, get_args
+
+import typer
+from rich.console import Console
+
+from headrace.commands import family
+
+JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of a table.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `headrace bench`."""
+    group = family(app, "bench")
+
+    @group.command("cost")
+    def cost_command(
+        ways: Annotated[str, typer.Option(help="p2p, pvp, by comma.")] = "p2p,pvp",
+        repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 3,
+        seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05)] = 0.15,
+        as_json: JsonOption = False,
+    ) -> None:
+        """Marginal cost of Headrace, OVS-DPDK and a VNF; predicted and measured saturation."""
+        from headrace.bench.chains.vnf import ChainError
+        from headrace.bench.cost import suite
+        from headrace.bench.cost.bed import Way
+        from headrace.bench.peers.systems import PeerError
+        from headrace.bench.rows import emit
+        from headrace.protocols.control import ControlError
+
+        console = Console(stderr=True)
+        known: tuple[Way, ...] = get_args(Way)
+        chosen = [way for way in known if way in {word.strip() for word in ways.split(",")}]
+        try:
+            if not chosen:
+                raise ValueError(f"--ways: give at least one of {', '.join(known)}")
+            plan = suite.Plan(chosen, repeats, seconds)
+            rows, _, manifest = asyncio.run(
+                suite.run(plan, lambda line: console.print(line, highlight=False, markup=False))
+            )
+        except (ChainError, PeerError, ControlError, ValueError, OSError) as error:
+            console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        emit(rows, manifest, as_json=as_json)
