@@ -21,7 +21,6 @@ struct EthdevRequest {
   bool tx_queue_per_worker{true};  ///< false: as many as receive queues
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  bool poll_is_expensive{false};  ///< for Port::is_poll_expensive()
   std::string kernel_interface;   ///< for ifindex(); "" = none
   StringMap status;               ///< the kind's own facts
 };
@@ -71,7 +70,6 @@ class EthdevPort final : public Port {
   [[nodiscard]] pipeline::PortIo& io() override { return io_; }
   [[nodiscard]] uint16_t n_rx_queues() const override { return device_->options().rx_queues; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return device_->options().tx_queues; }
-  [[nodiscard]] bool is_poll_expensive() const override { return request_.poll_is_expensive; }
   [[nodiscard]] int numa_node() const override;
   LinkState link() override;
   [[nodiscard]] MacAddress mac() const override;

@@ -83,9 +83,6 @@ class Port {
   [[nodiscard]] virtual pipeline::PortIo& io() = 0;
   [[nodiscard]] virtual uint16_t n_rx_queues() const = 0;
   [[nodiscard]] virtual uint16_t n_tx_queues() const = 0;
-  /// True if every rx() is a system call, even one that finds nothing: not to be polled all the
-  /// time.
-  [[nodiscard]] virtual bool is_poll_expensive() const { return false; }
 
   /// What it shares with other ports, if that is for one thread at a time: rx() and tx() of all
   /// ports that return the same are called by one worker only. Null: nothing.

@@ -52,7 +52,6 @@ class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
   [[nodiscard]] pipeline::PortIo& io() override { return *this; }
   [[nodiscard]] uint16_t n_rx_queues() const override { return 1; }
   [[nodiscard]] uint16_t n_tx_queues() const override { return 1; }
-  [[nodiscard]] bool is_poll_expensive() const override { return false; }
   [[nodiscard]] bool io_knows_link() const override { return true; }
   [[nodiscard]] const void* owner_group() const override { return group_.get(); }
   [[nodiscard]] DirectEnd* direct_end() override { return this; }

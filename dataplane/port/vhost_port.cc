@@ -103,6 +103,10 @@ Result<std::unique_ptr<Port>> open_vhost_port(const PortConfig& config, Options&
   if (!retries) return tl::unexpected(retries.error());
   const Result<bool> offloads = options.flag("offloads", true);
   if (!offloads) return tl::unexpected(offloads.error());
+  const Result<bool> iommu = options.flag("iommu", false);
+  if (!iommu) return tl::unexpected(iommu.error());
+  const Result<bool> postcopy = options.flag("postcopy", false);
+  if (!postcopy) return tl::unexpected(postcopy.error());
   for (const char* key : {"n_rxq_desc", "n_txq_desc"}) {
     if (options.text(key)) {
       return fail(
@@ -125,6 +129,8 @@ Result<std::unique_ptr<Port>> open_vhost_port(const PortConfig& config, Options&
                                       .socket = *socket,
                                       .client = client,
                                       .offloads = *offloads,
+                                      .iommu = *iommu,
+                                      .postcopy = *postcopy,
                                       .on_link_event = config.on_link_event,
                                       .wait_for_workers = config.wait_for_workers});
   if (!connected) return tl::unexpected(connected.error());

@@ -86,7 +86,9 @@ class Guest:
         memory_mb: int = 128,
         command_line: str = "",
         inherit: Sequence[int] = (),
+        incoming: Path | None = None,
     ) -> None:
+        """Starts it; with `incoming` it waits for another one's state at this socket."""
         self.console = rundir / "guest.console"
         archive = rundir / "guest.cpio"
         archive.write_bytes(image.archive())
@@ -102,7 +104,11 @@ class Guest:
             command_line=f"{COMMAND_LINE} {command_line}",
             agent=self._agent_path,
         )
-        self.process = Daemon(machine.arguments(), rundir / "guest.log", inherit=inherit)
+        self.qmp = machine.qmp
+        words = machine.arguments()
+        if incoming is not None:
+            words += ["-incoming", f"unix:{incoming}"]
+        self.process = Daemon(words, rundir / "guest.log", inherit=inherit)
         self._agent: socket.socket | None = None
         self._received = b""
 
@@ -110,6 +116,10 @@ class Guest:
         """Waits until the guest obeys."""
         self.process.wait_until(self._connected, timeout_s)
         self._reply(timeout_s)
+
+    def attach(self, timeout_s: float = 20.0) -> None:
+        """Instead of boot(), for one that got the state of a guest that obeyed already."""
+        self.process.wait_until(self._connected, timeout_s)
 
     def _connected(self) -> bool:
         agent = socket.socket(socket.AF_UNIX)

@@ -20,11 +20,15 @@ from tests.support.switch import Switch, running_switch
 from tests.support.vhost_guest import (
     DESC_INDIRECT,
     DESC_NEXT,
+    F_ACCESS_PLATFORM,
     F_MQ,
     F_MRG_RXBUF,
     F_PROTOCOL_FEATURES,
     F_VERSION_1,
+    GET_FEATURES,
+    GET_PROTOCOL_FEATURES,
     PAGE,
+    PROTOCOL_F_PAGEFAULT,
     USER_BASE,
     Guest,
     Vring,
@@ -216,6 +220,15 @@ def test_what_a_guest_is_offered_and_said_to_have(switch: Switch) -> None:
         assert status["num_of_vrings"] == "4"
         assert status["vring_0_size"] == status["vring_3_size"] == "256"
         assert int(status["features"], 16) == F_MQ | F_PROTOCOL_FEATURES | F_VERSION_1
+
+
+def test_iommu_and_postcopy_are_offered_where_they_are_asked_for(switch: Switch) -> None:
+    add_guest_ports(switch, "plain")
+    add_guest_ports(switch, "both", columns=("options:iommu=true", "options:postcopy=true"))
+    for name, asked in (("plain", False), ("both", True)):
+        with Guest(switch.rundir / name) as asking:
+            assert bool(asking.ask(GET_FEATURES) & F_ACCESS_PLATFORM) is asked
+            assert bool(asking.ask(GET_PROTOCOL_FEATURES) & PROTOCOL_F_PAGEFAULT) is asked
 
 
 def test_options_that_are_refused(switch: Switch) -> None:

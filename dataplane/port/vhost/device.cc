@@ -29,7 +29,8 @@ struct Registry {
 };
 
 Registry& registry() {
-  static Registry the_registry;
+  // Not destroyed: librte_vhost's thread may call back until the process has ended.
+  static auto& the_registry = *new Registry;
   return the_registry;
 }
 
@@ -152,8 +153,10 @@ Result<> Device::start() {
   }
   is_registered_ = true;
   if (!config_.client) remove_dead_socket(socket);
-  const uint64_t flags =
-      RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS | (config_.client ? RTE_VHOST_USER_CLIENT : 0);
+  const uint64_t flags = RTE_VHOST_USER_NET_COMPLIANT_OL_FLAGS |
+                         (config_.client ? RTE_VHOST_USER_CLIENT : 0) |
+                         (config_.iommu ? RTE_VHOST_USER_IOMMU_SUPPORT : 0) |
+                         (config_.postcopy ? RTE_VHOST_USER_POSTCOPY_SUPPORT : 0);
   if (rte_vhost_driver_register(path, flags) != 0) {
     return fail(
         "{}: {}: cannot be made; if no other process listens there, the process has no "

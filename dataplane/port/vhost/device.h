@@ -19,9 +19,10 @@
 // buffers, packed rings, in-order use, any number of queue pairs, dirty logging for live migration
 // and MTU are librte_vhost's and offered by default.
 //
-// Not offered: IOMMU, since the look-up of an address that is not cached sends a message to the
+// Offered only where the port is told to (options:iommu, options:postcopy; OVS has both off by
+// default, too): IOMMU, since the look-up of an address that is not cached sends a message to the
 // guest's side from the worker, which could make it wait; and postcopy, which makes a worker wait
-// for pages. OVS has both off by default, too.
+// for pages that come from another machine. Either makes a guest's side something to be trusted.
 //
 // Threads: constructed and destroyed by the control thread; the callbacks are called by threads of
 // librte_vhost, and by the destructor. All methods may be called from any thread.
@@ -40,10 +41,12 @@
 namespace headrace::port::vhost {
 
 struct DeviceConfig {
-  std::string name;     ///< of the port, for messages
-  std::string socket;   ///< path, at most 107 octets
-  bool client{false};   ///< we connect; else we listen
-  bool offloads{true};  ///< checksums and segmentation are offered
+  std::string name;      ///< of the port, for messages
+  std::string socket;    ///< path, at most 107 octets
+  bool client{false};    ///< we connect; else we listen
+  bool offloads{true};   ///< checksums and segmentation are offered
+  bool iommu{false};     ///< VIRTIO_F_ACCESS_PLATFORM is offered
+  bool postcopy{false};  ///< migration after the switch-over is offered
   std::function<void()> on_link_event{};
   /// Returns when every worker has ended the round that it was in; not called by workers.
   std::function<void()> wait_for_workers{};

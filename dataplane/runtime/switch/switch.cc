@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "runtime/switch/switch.h"
 
-#include <rte_cycles.h>
 #include <rte_version.h>
 
 #include <algorithm>
@@ -23,10 +22,6 @@ constexpr std::chrono::milliseconds kHousekeeping{200};
 constexpr std::chrono::milliseconds kReclaim{1};
 /// Packets for controllers that are read before other control work has its turn, per worker.
 constexpr unsigned kPuntsPerTurn = 64;
-
-/// Of a queue where each poll is a system call: 50 us apart while nothing comes, under 1 % of a
-/// core.
-constexpr uint64_t kExpensivePollsPerSecond = 20'000;
 
 }  // namespace
 
@@ -283,21 +278,17 @@ void Switch::publish_queues() {
       if (port->tx_queues) queues.scheduled.push_back({port->tx_queues.get(), group, node});
       for (uint16_t queue = 0; queue < port->queues.size(); ++queue) {
         const auto affinity = port->spec.rxq_affinity.find(queue);
-        queues.rx.push_back(
-            {.entry = {.io = &port->device->io(),
-                       .queue = queue,
-                       .in_port = port->spec.number,
-                       .lsi = &lsi->lsi(),
-                       .counters = port->queues[queue].get(),
-                       .idle_interval = port->device->is_poll_expensive()
-                                            ? rte_get_tsc_hz() / kExpensivePollsPerSecond
-                                            : 0},
-             .port = name,
-             .affinity = affinity == port->spec.rxq_affinity.end()
-                             ? std::nullopt
-                             : std::optional<unsigned>(affinity->second),
-             .group = group,
-             .node = node});
+        queues.rx.push_back({.entry = {.io = &port->device->io(),
+                                       .queue = queue,
+                                       .in_port = port->spec.number,
+                                       .lsi = &lsi->lsi(),
+                                       .counters = port->queues[queue].get()},
+                             .port = name,
+                             .affinity = affinity == port->spec.rxq_affinity.end()
+                                             ? std::nullopt
+                                             : std::optional<unsigned>(affinity->second),
+                             .group = group,
+                             .node = node});
       }
     }
   }

@@ -38,7 +38,6 @@ struct alignas(RTE_CACHE_LINE_SIZE) QueueCounters {
   Counter bursts;       ///< polls that brought something
   Counter full_bursts;  ///< of those, with kBurst packets: more was waiting
   Counter cycles;  ///< TSC, of polls that brought something with all that became of it; sampled
-  uint64_t next_poll{0};  ///< not before this TSC; the owner's own note, handed over with the queue
 };
 
 }  // namespace headrace::runtime

@@ -54,7 +54,7 @@ Worker::Worker(unsigned number, unsigned cpu, Qsbr& qsbr, std::unique_ptr<PuntRi
       punts_(std::move(punts)),
       packet_outs_(std::move(packet_outs)),
       executor_(number, *punts_),
-      plan_(new PollPlan) {}
+      plan_(new Published({})) {}
 
 Worker::~Worker() {
   stop_.store(true);
@@ -63,50 +63,56 @@ Worker::~Worker() {
 }
 
 void Worker::set_plan(PollPlan plan) {
-  const PollPlan* old = plan_.exchange(new PollPlan(std::move(plan)), std::memory_order_acq_rel);
+  const Published* old = plan_.exchange(new Published(std::move(plan)), std::memory_order_acq_rel);
   qsbr_.defer([old] { delete old; });
 }
 
+Worker::Published::Published(PollPlan made)
+    : plan(std::move(made)), order(static_cast<uint32_t>(plan.queues.size()), rte_get_tsc_hz()) {}
+
 template <Worker::Timing kTiming>
-unsigned Worker::poll(const PollPlan& plan, uint64_t now) noexcept {
+unsigned Worker::poll(Published& published, uint64_t now) noexcept {
+  unsigned received = 0;
+  published.order.run(now, [&](uint32_t queue) {
+    const unsigned packets = poll_queue<kTiming>(published.plan.queues[queue]);
+    received += packets;
+    return packets != 0;
+  });
+  return received;
+}
+
+template <Worker::Timing kTiming>
+unsigned Worker::poll_queue(const PollEntry& entry) noexcept {
   constexpr bool kStages = kTiming == Timing::stages;
   rte_mbuf* burst[pipeline::kBurst];
-  unsigned received = 0;
-  for (const PollEntry& entry : plan.queues) {
-    if (now < entry.counters->next_poll) continue;
-    const uint64_t polled = kTiming == Timing::none ? 0 : rte_rdtsc();
-    unsigned packets = 0;
-    unsigned bursts = 0;
-    unsigned full_bursts = 0;
-    uint16_t count = 0;
-    do {
-      const uint64_t begin = kStages ? rte_rdtsc() : 0;
-      count = entry.io->rx(entry.queue, burst);
-      if (count == 0) break;
-      const uint64_t arrived = kStages ? rte_rdtsc() : 0;
-      executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
-      if constexpr (kStages) {
-        counters_.receive_cycles.add(arrived - begin);
-        counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
-        counters_.staged_packets.add(count);
-      }
-      packets += count;
-      ++bursts;
-      full_bursts += count == pipeline::kBurst ? 1 : 0;
-    } while (count == pipeline::kBurst && bursts < kBurstsPerPoll);
-    if (packets == 0) {
-      if (entry.idle_interval != 0) entry.counters->next_poll = now + entry.idle_interval;
-      continue;
+  const uint64_t polled = kTiming == Timing::none ? 0 : rte_rdtsc();
+  unsigned packets = 0;
+  unsigned bursts = 0;
+  unsigned full_bursts = 0;
+  uint16_t count = 0;
+  do {
+    const uint64_t begin = kStages ? rte_rdtsc() : 0;
+    count = entry.io->rx(entry.queue, burst);
+    if (count == 0) break;
+    const uint64_t arrived = kStages ? rte_rdtsc() : 0;
+    executor_.run(entry.lsi->program(), entry.in_port, {burst, count});
+    if constexpr (kStages) {
+      counters_.receive_cycles.add(arrived - begin);
+      counters_.pipeline_cycles.add(rte_rdtsc() - arrived);
+      counters_.staged_packets.add(count);
     }
-    entry.counters->packets.add(packets);
-    entry.counters->bursts.add(bursts);
-    entry.counters->full_bursts.add(full_bursts);
-    if constexpr (kTiming != Timing::none) {
-      entry.counters->cycles.add((rte_rdtsc() - polled) * (kStages ? 1 : kSampledRounds));
-    }
-    received += packets;
+    packets += count;
+    ++bursts;
+    full_bursts += count == pipeline::kBurst ? 1 : 0;
+  } while (count == pipeline::kBurst && bursts < kBurstsPerPoll);
+  if (packets == 0) return 0;
+  entry.counters->packets.add(packets);
+  entry.counters->bursts.add(bursts);
+  entry.counters->full_bursts.add(full_bursts);
+  if constexpr (kTiming != Timing::none) {
+    entry.counters->cycles.add((rte_rdtsc() - polled) * (kStages ? 1 : kSampledRounds));
   }
-  return received;
+  return packets;
 }
 
 template <typename Drained>
@@ -141,20 +147,20 @@ void Worker::loop() noexcept {
   uint64_t begin = rte_rdtsc();
   while (!stop_.load(std::memory_order_relaxed)) {
     executor_.set_time(begin);
-    const PollPlan& plan = *plan_.load(std::memory_order_acquire);
+    Published& published = *plan_.load(std::memory_order_acquire);
     const bool timed = stage_timing_.load(std::memory_order_relaxed);
     executor_.set_timing(timed);
     executor_.set_alone(alone_.load(std::memory_order_relaxed));
     const bool sampled = counters_.rounds.read() % kSampledRounds == 0;
     const Timing timing = timed ? Timing::stages : sampled ? Timing::queues : Timing::none;
-    const unsigned received = timed     ? poll<Timing::stages>(plan, begin)
-                              : sampled ? poll<Timing::queues>(plan, begin)
-                                        : poll<Timing::none>(plan, begin);
+    const unsigned received = timed     ? poll<Timing::stages>(published, begin)
+                              : sampled ? poll<Timing::queues>(published, begin)
+                                        : poll<Timing::none>(published, begin);
     const unsigned sent_out = packet_outs_->run(executor_);
     const uint64_t flush_begin = timed ? rte_rdtsc() : 0;
     executor_.flush();
-    drain(plan.scheduled, timing);
-    drain(plan.handed, timing);
+    drain(published.plan.scheduled, timing);
+    drain(published.plan.handed, timing);
     if (timed && received > 0) counters_.transmit_cycles.add(rte_rdtsc() - flush_begin);
     packet_outs_->give_back();
     qsbr_.quiescent(number());

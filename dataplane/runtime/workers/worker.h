@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // A worker: a pinned thread that polls receive queues and runs what they bring through the LSIs.
 //
-// One round: poll every queue of the plan and run each burst to its end, kBurstsPerPoll of a queue
-// at most, and after a burst that was not full the next queue; run packet-outs; flush the transmit
-// buffers; report a quiescent state. What to poll is a PollPlan that the control thread replaces at
-// any time: the next round uses the new one. Neither thread blocks on the other. What is in a plan
-// is this worker's alone (ownership.h).
+// One round: poll the queues of the plan that are due (poll_order.h) and run each burst to its end,
+// kBurstsPerPoll of a queue at most, and after a burst that was not full the next queue; run
+// packet-outs; flush the transmit buffers; report a quiescent state. What to poll is a PollPlan
+// that the control thread replaces at any time: the next round uses the new one. Neither thread
+// blocks on the other. What is in a plan is this worker's alone (ownership.h).
 //
 // Cycles: a round in which something arrived is busy, any other is idle; one time stamp per round
 // divides them, so that busy + idle is all of the worker's time.
@@ -26,6 +26,7 @@
 #include "runtime/workers/counters.h"
 #include "runtime/workers/owner_tx.h"
 #include "runtime/workers/packet_out_ring.h"
+#include "runtime/workers/poll_order.h"
 #include "runtime/workers/port_queues.h"
 #include "runtime/workers/punt_ring.h"
 #include "runtime/workers/qsbr.h"
@@ -43,8 +44,6 @@ struct PollEntry {
   pipeline::PortNo in_port;
   const pipeline::Lsi* lsi;
   QueueCounters* counters;
-  /// TSC cycles to leave between polls that find nothing; 0: poll in every round.
-  uint64_t idle_interval{0};
   bool operator==(const PollEntry&) const = default;
 };
 
@@ -82,18 +81,26 @@ class Worker {
   [[nodiscard]] unsigned number() const { return executor_.worker(); }
   [[nodiscard]] unsigned cpu() const { return cpu_; }
   [[nodiscard]] const WorkerCounters& counters() const { return counters_; }
-  [[nodiscard]] const PollPlan& plan() const { return *plan_.load(); }
+  [[nodiscard]] const PollPlan& plan() const { return plan_.load()->plan; }
   [[nodiscard]] PuntRing& punts() { return *punts_; }
   [[nodiscard]] PacketOutRing& packet_outs() { return *packet_outs_; }
 
  private:
   Worker(unsigned number, unsigned cpu, Qsbr& qsbr, std::unique_ptr<PuntRing> punts,
          std::unique_ptr<PacketOutRing> packet_outs);
+  /// A plan, and the worker's own notes on it.
+  struct Published {
+    explicit Published(PollPlan made);
+    PollPlan plan;
+    PollOrder order;
+  };
   void loop() noexcept;
   /// What is timed in a round.
   enum class Timing : uint8_t { none, queues, stages };
   template <Timing kTiming>
-  unsigned poll(const PollPlan& plan, uint64_t now) noexcept;
+  unsigned poll(Published& published, uint64_t now) noexcept;
+  template <Timing kTiming>
+  unsigned poll_queue(const PollEntry& entry) noexcept;
   template <typename Drained>
   void drain(const std::vector<Drained*>& ports, Timing timing) noexcept;
   void nap(uint32_t microseconds) noexcept;
@@ -103,7 +110,7 @@ class Worker {
   std::unique_ptr<PuntRing> punts_;
   std::unique_ptr<PacketOutRing> packet_outs_;
   pipeline::Executor executor_;
-  std::atomic<const PollPlan*> plan_;
+  std::atomic<Published*> plan_;
   std::atomic<uint32_t> max_sleep_us_{0};
   std::atomic<bool> stage_timing_{false};
   std::atomic<bool> alone_{false};

@@ -64,23 +64,6 @@ class RingPort final : public pipeline::PortIo {
   Ring out_;
 };
 
-/// Counts the polls of another port.
-class CountingPort final : public pipeline::PortIo {
- public:
-  explicit CountingPort(pipeline::PortIo& port) : port_(port) {}
-  uint16_t rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
-    ++polls;
-    return port_.rx(queue, packets);
-  }
-  uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
-    return port_.tx(queue, packets);
-  }
-  std::atomic<unsigned> polls{0};
-
- private:
-  pipeline::PortIo& port_;
-};
-
 class WorkerTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
@@ -202,23 +185,6 @@ TEST_F(WorkerTest, ForwardsInOrderAndCounts) {
   EXPECT_GT(counters.busy_cycles.read(), 0u);
   EXPECT_GT(counters.idle_cycles.read(), 0u);
   EXPECT_LE(counters.busy_rounds.read(), 200u);
-}
-
-TEST_F(WorkerTest, AnExpensiveQueueIsPolledSeldomWhileIdle) {
-  rule(1, {pipeline::OutputAction{.port = 2}});
-  start({0});
-  std::vector<RxQueue> queues = pool_of_workers_->queues();
-  queues[0].entry.idle_interval = rte_get_tsc_hz() / 100;  // 10 ms
-  CountingPort counted(ports_[0]);
-  queues[0].entry.io = &counted;
-  pool_of_workers_->set_queues({.rx = queues});
-  std::this_thread::sleep_for(std::chrono::milliseconds(100));
-  EXPECT_LE(counted.polls.load(), 30u) << "at most one poll per 10 ms, and some for a slow machine";
-  EXPECT_GE(counted.polls.load(), 2u);
-  for (uint8_t i = 0; i < 200; ++i) ports_[0].put(frame(i));
-  EXPECT_EQ(marks(ports_[1], 200), sequence(200)) << "once something is there, all of it comes";
-  pool_of_workers_->set_queues({});
-  qsbr_->drain();
 }
 
 TEST_F(WorkerTest, AQueueThatIsAlwaysFullLeavesTheOthersTheirTurn) {
