@@ -52,25 +52,18 @@ FlowTables::Table& FlowTables::table(uint8_t table_id) {
 // --- rules -------------------------------------------------------------------------------------
 
 std::optional<RuleIndex> FlowTables::new_rule(CompiledRule compiled, CounterIndex counter) {
-  RuleIndex index;
-  if (!free_rules_.empty()) {
-    index = free_rules_.back();
-    free_rules_.pop_back();
-  } else if (used_rules_ < kMaxRules) {
-    index = used_rules_++;
-    bodies_.emplace_back();
-  } else {
-    return std::nullopt;
-  }
+  const std::optional<RuleIndex> index = rule_indices_.take();
+  if (!index) return index;
+  if (*index >= bodies_.size()) bodies_.resize(*index + 1);
   compiled.rule.counter = counter;
-  rules_[index] = compiled.rule;
-  bodies_[index] = std::move(compiled.body);
+  rules_[*index] = compiled.rule;
+  bodies_[*index] = std::move(compiled.body);
   return index;
 }
 
 void FlowTables::release_rule(RuleIndex rule) {
   bodies_[rule].reset();
-  free_rules_.push_back(rule);
+  rule_indices_.give(rule);
 }
 
 // --- primitives --------------------------------------------------------------------------------

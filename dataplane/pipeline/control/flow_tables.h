@@ -14,6 +14,9 @@
 // thread, from the flow tables' records, while workers run the old classifiers. Until that is done
 // (building()) the records must not change: the owner keeps further commands back.
 //
+// When very many flows have gone, the memory of their rules, counters and records goes back to the
+// kernel.
+//
 // Retired flows give up their rule slot and counter, and are reported to observers, after a grace
 // period: then their counts are final.
 #pragma once
@@ -144,6 +147,7 @@ class FlowTables {
 
   [[nodiscard]] std::optional<RuleIndex> new_rule(CompiledRule compiled, CounterIndex counter);
   void release_rule(RuleIndex rule);
+  void trim_if_worth_it();
   Table& table(uint8_t table_id);
   void mark_dirty(Table& table);
   /// Makes the tables dirty that a change of `flows` flows is better built anew for.
@@ -169,8 +173,8 @@ class FlowTables {
 
   VirtualArray<Rule> rules_{kMaxRules};
   std::vector<std::unique_ptr<RuleBody>> bodies_;  ///< by rule
-  std::vector<RuleIndex> free_rules_;
-  RuleIndex used_rules_{1};  ///< rule 0 is no flow
+  IndexPool rule_indices_{1, kMaxRules};           ///< rule 0 is no flow
+  size_t given_up_{0};                             ///< flows since the last trim()
 
   std::array<std::unique_ptr<Table>, kTableCount> tables_;
   std::set<std::pair<uint64_t, Flow*>> deadlines_;

@@ -1,13 +1,25 @@
 // SPDX-License-Identifier: Apache-2.0
 // The second half of every change of the flow tables: building, publishing, retiring; timeouts;
 // and reading.
+#include <malloc.h>
+
 #include <algorithm>
+#include <utility>
 
 #include "pipeline/control/flow_tables.h"
 #include "pipeline/control/port_table.h"
 #include "pipeline/terms/of_errors.h"
 
 namespace headrace::pipeline {
+namespace {
+
+/// Empties a vector that may have been very long, and gives up its memory.
+template <typename T>
+void give_up(std::vector<T>& vector) {
+  std::vector<T>().swap(vector);
+}
+
+}  // namespace
 
 void FlowTables::finish() {
   if (in_bundle_ || !any_dirty_) return;
@@ -80,7 +92,7 @@ void FlowTables::retire() {
   in_grace_.swap(retired_);
   reclaimer_.defer([this, alive = std::weak_ptr<bool>(alive_)] {
     if (alive.expired()) return;
-    const std::vector<Retired> done = std::move(in_grace_);
+    std::vector<Retired> done = std::move(in_grace_);
     in_grace_.clear();
     const uint64_t now = config_.clock.now();
     for (const Retired& retired : done) {
@@ -89,37 +101,58 @@ void FlowTables::retire() {
           removed_(stats(*retired.flow, now), retired.reason);
         }
         counters_.release(retired.flow->counter);
+        ++given_up_;
       }
       release_rule(retired.rule);
     }
+    give_up(done);
+    trim_if_worth_it();
     retire();
   });
+}
+
+/// Gives memory back when more flows have gone than there are left, and very many.
+void FlowTables::trim_if_worth_it() {
+  constexpr size_t kWorthIt = 50'000;
+  if (given_up_ < kWorthIt || given_up_ < size()) return;
+  given_up_ = 0;
+  counters_.trim();
+  rule_indices_.trim([this](RuleIndex first, uint32_t count) { rules_.give_back(first, count); });
+  bodies_.resize(rule_indices_.limit());
+  bodies_.shrink_to_fit();
+  // The allocator keeps what is not at the end of its heap, and takes long to look through all.
+  const auto trim_heap = [] { malloc_trim(0); };
+  if (config_.builder == nullptr) {
+    trim_heap();
+  } else {
+    config_.builder->build(trim_heap, [] {});
+  }
 }
 
 void FlowTables::begin_bundle(size_t commands) {
   in_bundle_ = true;
   bundle_commands_ = commands;
-  undo_.clear();
   words_before_bundle_ = words_;
 }
 
 void FlowTables::commit_bundle() {
   in_bundle_ = false;
-  undo_.clear();
+  give_up(undo_);
   finish();
   if (!building_) adopt();  // copies alone
-  for (const Noted& noted : noted_) note(noted.flow, noted.change, noted.reason);
-  noted_.clear();
+  for (const Noted& noted : std::exchange(noted_, {})) {
+    note(noted.flow, noted.change, noted.reason);
+  }
 }
 
 void FlowTables::abort_bundle() {
   // No published classifier was touched: with the flow tables' records as they were, all is as it
   // was.
   for (auto step = undo_.rbegin(); step != undo_.rend(); ++step) (*step)();
-  undo_.clear();
+  give_up(undo_);
   std::move(undone_.begin(), undone_.end(), std::back_inserter(retired_));
-  undone_.clear();
-  noted_.clear();
+  give_up(undone_);
+  give_up(noted_);
   in_bundle_ = false;
   words_ = words_before_bundle_;
   any_dirty_ = false;

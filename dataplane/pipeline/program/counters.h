@@ -24,6 +24,7 @@
 #include <optional>
 #include <vector>
 
+#include "pipeline/program/index_pool.h"
 #include "pipeline/program/virtual_array.h"
 #include "pipeline/terms/drop_reason.h"
 #include "pipeline/terms/flow_types.h"
@@ -101,28 +102,37 @@ class CounterSpace {
   /// Room for `capacity` indexed counters per worker; only those used take memory.
   explicit CounterSpace(uint32_t capacity)
       : capacity_(capacity),
+        indices_(0, capacity),
         counts_(size_t{capacity} * kMaxWorkers),
         last_used_(capacity),
         workers_(kMaxWorkers) {}
 
   /// A zeroed counter, or nothing if all are in use.
   [[nodiscard]] std::optional<CounterIndex> allocate() {
-    if (!free_.empty()) {
-      const CounterIndex index = free_.back();
-      free_.pop_back();
-      const uint64_t seen = workers_seen_.load(std::memory_order_relaxed);
-      for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
-        if ((seen >> worker & 1u) != 0) counts_[size_t{worker} * capacity_ + index] = Count{0, 0};
-      }
-      last_used_[index] = 0;
-      return index;
+    const std::optional<CounterIndex> index = indices_.take();
+    if (!index) return index;
+    const uint64_t seen = workers_seen_.load(std::memory_order_relaxed);
+    for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
+      if ((seen >> worker & 1u) != 0) counts_[size_t{worker} * capacity_ + *index] = Count{0, 0};
     }
-    if (used_ == capacity_) return std::nullopt;
-    return used_++;
+    last_used_[*index] = 0;
+    return index;
   }
 
   /// Gives an index back. Only after a grace period since workers could last see it.
-  void release(CounterIndex index) { free_.push_back(index); }
+  void release(CounterIndex index) { indices_.give(index); }
+
+  /// Gives the memory of counters that are not in use back to the kernel.
+  void trim() {
+    indices_.trim([this](CounterIndex first, uint32_t count) {
+      last_used_.give_back(first, count);
+      const uint64_t seen = workers_seen_.load(std::memory_order_relaxed);
+      for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
+        if ((seen >> worker & 1u) == 0) continue;
+        counts_.give_back(size_t{worker} * capacity_ + first, count);
+      }
+    });
+  }
 
   /// The sum over the workers that have ever run.
   [[nodiscard]] Count sum(CounterIndex index) const {
@@ -163,12 +173,11 @@ class CounterSpace {
 
  private:
   uint32_t capacity_;
-  uint32_t used_{0};
+  IndexPool indices_;
   mutable std::atomic<uint64_t> workers_seen_{0};
   VirtualArray<Count> counts_;
   VirtualArray<uint32_t> last_used_;
   VirtualArray<WorkerCounts> workers_;
-  std::vector<CounterIndex> free_;
 };
 
 /// TSC cycles per last-used tick, as a power of two: a third of a millisecond at 3 GHz; 32 bits of

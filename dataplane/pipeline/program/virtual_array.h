@@ -10,6 +10,7 @@
 #include <sys/mman.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <new>
 #include <type_traits>
 
@@ -37,6 +38,14 @@ class VirtualArray {
   const T* data() const { return elements_; }
   T& operator[](size_t index) { return elements_[index]; }
   const T& operator[](size_t index) const { return elements_[index]; }
+  /// Gives the memory of elements that nobody uses back to the kernel, as far as it is whole pages;
+  /// they may be zero afterwards.
+  void give_back(size_t first, size_t count) {
+    constexpr uintptr_t kPage = 4096;
+    const auto begin = (reinterpret_cast<uintptr_t>(elements_ + first) + kPage - 1) & ~(kPage - 1);
+    const auto end = reinterpret_cast<uintptr_t>(elements_ + first + count) & ~(kPage - 1);
+    if (begin < end) madvise(reinterpret_cast<void*>(begin), end - begin, MADV_DONTNEED);
+  }
   [[nodiscard]] size_t capacity() const { return bytes_ / sizeof(T); }
 
  private:
