@@ -25,7 +25,7 @@ Mac = Annotated[str | None, typer.Option(help="The destination address of the fr
 traffic = typer.Typer(no_args_is_help=True, help="Packets into and out of the node's ports.")
 
 _LINK_S = 10.0
-_AFTER_S = 0.5
+_AFTER_S = 5.0
 
 
 def register(app: typer.Typer) -> None:

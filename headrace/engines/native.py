@@ -6,7 +6,6 @@ there by a Linux bridge that learns. Nothing polls; what it costs is part of the
 """
 
 import asyncio
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.switches.base import PortKind
-from headrace.switches.linux_bridge import FAR_END, device_name
+from headrace.switches.veth import FAR_END, device_name, inside
 
 _BRIDGE = "br0"
 FUNCTIONS = ("bridge",)
@@ -52,20 +51,20 @@ class NativeEngine:
     def _make(self, vnf: VnfSpec) -> None:
         if vnf.name not in netns.listnetns():
             netns.create(vnf.name)
-        _inside(vnf.name, _disable_ipv6)
-        with NetNS(vnf.name) as inside:
-            if not inside.link_lookup(ifname=_BRIDGE):
-                inside.link("add", ifname=_BRIDGE, kind="bridge", br_mcast_snooping=0)
-            bridge = inside.link_lookup(ifname=_BRIDGE)[0]
+        inside(vnf.name, _disable_ipv6)
+        with NetNS(vnf.name) as kernel:
+            if not kernel.link_lookup(ifname=_BRIDGE):
+                kernel.link("add", ifname=_BRIDGE, kind="bridge", br_mcast_snooping=0)
+            bridge = kernel.link_lookup(ifname=_BRIDGE)[0]
             for number, port in enumerate(vnf.ports):
                 device = f"eth{number}"
-                if not inside.link_lookup(ifname=device):
+                if not kernel.link_lookup(ifname=device):
                     self._move_in(vnf, port.switch_port.name, device)
-                index = inside.link_lookup(ifname=device)[0]
+                index = kernel.link_lookup(ifname=device)[0]
                 if port.mac:
-                    inside.link("set", index=index, address=port.mac)
-                inside.link("set", index=index, master=bridge, state="up")
-            inside.link("set", index=bridge, state="up")
+                    kernel.link("set", index=index, address=port.mac)
+                kernel.link("set", index=index, master=bridge, state="up")
+            kernel.link("set", index=bridge, state="up")
 
     def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
         peer = device_name(self._prefix, FAR_END, port)
@@ -73,13 +72,13 @@ class NativeEngine:
             # Not there if an earlier node was killed between the two steps.
             for index in outside.link_lookup(ifname=peer):
                 outside.link("set", index=index, net_ns_fd=vnf.name)
-        with NetNS(vnf.name) as inside:
-            found = inside.link_lookup(ifname=peer)
+        with NetNS(vnf.name) as kernel:
+            found = kernel.link_lookup(ifname=peer)
             if not found:
                 raise EngineError(
                     f"VNF {vnf.vnf}: device {peer} is gone; delete the graph and deploy it again"
                 )
-            inside.link("set", index=found[0], ifname=device)
+            kernel.link("set", index=found[0], ifname=device)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. The namespace takes the far ends of the pairs with it."""
@@ -103,9 +102,9 @@ class NativeEngine:
 
         def read() -> dict[str, Any]:
             ports = []
-            with NetNS(vnf.name) as inside:
+            with NetNS(vnf.name) as kernel:
                 for number, port in enumerate(vnf.ports):
-                    found = inside.get_links(ifname=f"eth{number}")
+                    found = kernel.get_links(ifname=f"eth{number}")
                     values = next(iter(found)).get_attr("IFLA_STATS64")
                     ports.append(
                         {
@@ -138,11 +137,11 @@ class NativeEngine:
 def _is_joined(vnf: VnfSpec) -> bool:
     """Whether all ports of the VNF are members of its bridge."""
     try:
-        with NetNS(vnf.name) as inside:
-            bridges = inside.link_lookup(ifname=_BRIDGE)
+        with NetNS(vnf.name) as kernel:
+            bridges = kernel.link_lookup(ifname=_BRIDGE)
             members = {
                 link.get_attr("IFLA_IFNAME")
-                for link in inside.get_links()
+                for link in kernel.get_links()
                 if bridges and link.get_attr("IFLA_MASTER") == bridges[0]
             }
     except (NetlinkError, OSError):
@@ -156,17 +155,6 @@ def _disable_ipv6() -> None:
         setting = Path("/proc/sys/net/ipv6/conf") / scope / "disable_ipv6"
         if setting.exists():
             setting.write_text("1")
-
-
-def _inside(namespace: str, work: Callable[[], None]) -> None:
-    """Runs `work` in a thread that has entered the namespace for good, and ends with it."""
-
-    def run() -> None:
-        netns.setns(namespace)
-        work()
-
-    with ThreadPoolExecutor(max_workers=1) as thread:
-        thread.submit(run).result()
 
 
 def remove_namespaces(prefix: str) -> None:

@@ -39,7 +39,7 @@ class _Frozen(BaseModel):
 
 
 class PortSpec(_Frozen):
-    """A port to be made. `name` is unique in the node and at most 12 characters long.
+    """A port to be made. `name` is unique in the node; a VNF's veth port's on the whole machine.
 
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both

@@ -36,7 +36,7 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.SYSTEM,
             PortKind.SHM,
         ),
-        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM),
+        vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
         control_socket=True,
     )
 
@@ -88,6 +88,9 @@ class HeadraceDriver(OvsFamilyDriver):
                 return "dpdk", dpdk_options(port)
             case PortKind.TAP:
                 return "tap", {}
+            case PortKind.VETH:
+                # The peer leaves checksums to the device, which only packet sockets can tell.
+                return "system", {"mode": "af_packet"}
             case _:
                 return "system", {}
 

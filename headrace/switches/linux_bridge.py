@@ -12,7 +12,6 @@ a pair too; its engine moves the far end into a network namespace.
 """
 
 import asyncio
-import base64
 import time
 from collections.abc import Collection, Sequence
 from pathlib import Path
@@ -22,7 +21,6 @@ from pydantic import BaseModel
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from headrace.machine.names import digest_of
 from headrace.machine.processes import Supervisor, write_atomically
 from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
@@ -40,9 +38,18 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.rules import Rule
+from headrace.switches.veth import (
+    BRIDGE_END,
+    FAR_END,
+    NEAR_END,
+    device_name,
+    device_names,
+    make_pair,
+    remove_device,
+    remove_devices,
+    silence,
+)
 
-_IFNAME_MAX = 15
-NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
 _CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat
 
 
@@ -52,20 +59,6 @@ class _State(BaseModel):
     lsi_of: dict[str, str] = {}
     links: list[LinkSpec] = []
     rules: dict[str, Rule] = {}
-
-
-def device_name(prefix: str, end: str, *names: str) -> str:
-    """The kernel's name, of at most 15 characters, for the device of these names.
-
-    `end` is one letter that tells the devices of a port apart. It comes first, so that no name can
-    contain it; `+` and `~` occur in no port's name. What is too long is a digest, marked by `~`.
-    """
-    plain = f"{prefix}{end}{'+'.join(names)}"
-    if len(plain) <= _IFNAME_MAX:
-        return plain
-    room = _IFNAME_MAX - len(prefix) - len(end) - 1
-    octets = bytes.fromhex(digest_of(*names))
-    return f"{prefix}{end}~{base64.b32encode(octets).decode().lower()[:room]}"
 
 
 def pairs_of(state: _State) -> list[tuple[str, str]]:
@@ -115,12 +108,12 @@ class LinuxBridgeDriver:
             self._state = _State.model_validate_json(self._file.read_text())
         except FileNotFoundError:
             return False
-        present = await asyncio.to_thread(_device_names)
+        present = await asyncio.to_thread(device_names)
         return all(self._device(port) in present for port in self._state.ports.values())
 
     async def stop(self) -> None:
         """See SwitchDriver: removes every device whose name begins with the node's prefix."""
-        await asyncio.to_thread(_remove_devices, self.settings.prefix)
+        await asyncio.to_thread(remove_devices, self.settings.prefix)
         self._file.unlink(missing_ok=True)
         self._state = _State()
 
@@ -137,7 +130,7 @@ class LinuxBridgeDriver:
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a device, as when a namespace took its far end with it."""
-        present = await asyncio.to_thread(_device_names)
+        present = await asyncio.to_thread(device_names)
         held = self._state.ports
         return {name for name in ports if name in held and self._device(held[name]) not in present}
 
@@ -175,7 +168,7 @@ class LinuxBridgeDriver:
             for bridge, members in wanted.items():
                 if not kernel.link_lookup(ifname=bridge):
                     kernel.link("add", ifname=bridge, kind="bridge", br_mcast_snooping=0)
-                    _quiet(bridge)
+                    silence(bridge)
                 index = kernel.link_lookup(ifname=bridge)[0]
                 for member in members:
                     device = self._device(self._state.ports[member])
@@ -221,27 +214,22 @@ class LinuxBridgeDriver:
 
     def _make_device(self, port: PortSpec) -> None:
         device = self._device(port)
+        if port.kind is PortKind.VETH:
+            try:
+                make_pair(device, self._peer(port))
+            except FileExistsError as error:
+                raise SwitchError(f"{error}; choose another peer name") from error
+            return
         with IPRoute() as kernel:
-            if port.kind is PortKind.SYSTEM:
-                if not kernel.link_lookup(ifname=device):
-                    raise SwitchError(f"this machine has no interface {device}")
-                kernel.link("set", ifname=device, state="up")
-                return
             if not kernel.link_lookup(ifname=device):
-                peer = self._peer(port)
-                if kernel.link_lookup(ifname=peer):
-                    raise SwitchError(f"interface {peer} already exists; choose another peer name")
-                kernel.link("add", ifname=device, kind="veth", peer={"ifname": peer})
-                _quiet(peer)
-                kernel.link("set", ifname=peer, state="up")
-            _quiet(device)
+                raise SwitchError(f"this machine has no interface {device}")
             kernel.link("set", ifname=device, state="up")
 
     async def _drop_port(self, port: PortSpec) -> None:
         self._state.ports.pop(port.name, None)
         self._state.lsi_of.pop(port.name, None)
         if port.kind is PortKind.VETH:
-            await asyncio.to_thread(_remove_device, self._device(port))
+            await asyncio.to_thread(remove_device, self._device(port))
 
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
@@ -345,27 +333,3 @@ def _read(path: str) -> str:
 def _kind(link: Any) -> str:
     information = link.get_attr("IFLA_LINKINFO")
     return str(information.get_attr("IFLA_INFO_KIND")) if information else ""
-
-
-def _quiet(device: str) -> None:
-    """Keeps the kernel from sending IPv6 packets on the device."""
-    setting = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
-    if setting.exists():
-        setting.write_text("1")
-
-
-def _device_names() -> set[str]:
-    with IPRoute() as kernel:
-        return {link.get_attr("IFLA_IFNAME") for link in kernel.get_links()}
-
-
-def _remove_device(name: str) -> None:
-    with IPRoute() as kernel:
-        for index in kernel.link_lookup(ifname=name):
-            kernel.link("del", index=index)
-
-
-def _remove_devices(prefix: str) -> None:
-    for name in sorted(_device_names()):
-        if name.startswith(prefix):
-            _remove_device(name)

@@ -9,9 +9,12 @@ Rows created here carry `external_ids:headrace`, and names come from the node, s
 can check whether its work is already done, and can be repeated after a crash.
 """
 
+import asyncio
 import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
+
+from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.switches.base import (
     COUNTERS,
@@ -28,6 +31,7 @@ from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
 from headrace.switches.rules import Rule
+from headrace.switches.veth import FAR_END, device_name, device_names, make_pair, remove_device
 
 _LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
 
@@ -96,12 +100,15 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
-        if port.kind not in self.capabilities.port_kinds:
-            kinds = ", ".join(self.capabilities.port_kinds)
+        offered = {*self.capabilities.port_kinds, *self.capabilities.vnf_kinds}
+        if port.kind not in offered:
+            kinds = ", ".join(sorted(offered))
             raise SwitchError(
                 f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
             )
         kind, options = self._interface(port)
+        if port.kind is PortKind.VETH:
+            await self._make_pair(lsi, port)
         if not await self._select("Port", ["_uuid"], [["name", "==", port.name]]):
             _clear_listening_socket(port)
             attached = _mutate("Bridge", [["name", "==", lsi]], "ports", "insert", named("port"))
@@ -129,9 +136,29 @@ class OvsFamilyDriver(OvsProcesses):
             removed = _mutate("Bridge", [["name", "==", lsi]], "ports", "delete", row["_uuid"])
             await self._configure(f"port {name}", removed)
 
+    def _far_end(self, port: str) -> str:
+        return device_name(self.settings.prefix, FAR_END, port)
+
+    async def _make_pair(self, lsi: str, port: PortSpec) -> None:
+        """Makes the pair of a port to the kernel; the row of one that has gone goes, too.
+
+        The switch knows an interface by its own name, so that is the port's.
+        """
+        place = self._namespace()
+        try:
+            if port.name not in await asyncio.to_thread(device_names, place):
+                await self._remove_port_row(lsi, port.name)
+            await asyncio.to_thread(make_pair, port.name, self._far_end(port.name), place)
+        except (OSError, NetlinkError) as error:
+            raise SwitchError(f"port {port.name}: {error}") from error
+
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
         await self._remove_port_row(lsi, port.name)
+        if port.kind is PortKind.VETH:
+            # By either end: where the far one is depends on how far its VNF had come.
+            await asyncio.to_thread(remove_device, port.name)
+            await asyncio.to_thread(remove_device, self._far_end(port.name))
         _remove_own_folder(port)
 
     async def connect_lsis(self, link: LinkSpec) -> None:
@@ -176,8 +203,15 @@ class OvsFamilyDriver(OvsProcesses):
         return found
 
     async def missing(self, ports: Collection[str]) -> set[str]:
-        """See SwitchDriver: without a row of the database, or without a number."""
-        return set(ports) - set(await self._ofports())
+        """See SwitchDriver: without a row of the database, a number, or the veth pair."""
+        gone = set(ports) - set(await self._ofports())
+        pairs = {name for name in ports if name.startswith(self.settings.prefix)}
+        if not pairs:
+            return gone
+        try:
+            return gone | (pairs - await asyncio.to_thread(device_names, self._namespace()))
+        except OSError as error:  # the daemon has ended, and its namespace with it
+            raise SwitchError(f"{self.name}: {error}") from error
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
@@ -229,6 +263,8 @@ class OvsFamilyDriver(OvsProcesses):
             return Attach(devargs=vdev_devargs(port))
         if port.kind in (PortKind.TAP, PortKind.SYSTEM):
             return Attach(iface=port.name)
+        if port.kind is PortKind.VETH:
+            return Attach(iface=self._far_end(port.name))
         return Attach()
 
 

@@ -27,6 +27,7 @@ from headrace.switches.base import (
 )
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
+from headrace.switches.ovs_processes import DAEMON_PROCESS
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
@@ -40,7 +41,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             PortKind.VHOST_USER,
             PortKind.DPDK,
         ),
-        vnf_kinds=(PortKind.VHOST_USER,),
+        vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH),
     )
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
@@ -84,8 +85,16 @@ class OvsDpdkDriver(OvsFamilyDriver):
         match port.kind:
             case PortKind.VHOST_USER:
                 return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+            case PortKind.VETH:
+                return "system", {}
             case _:
                 return "dpdk", dpdk_options(port)
+
+    def _namespace(self) -> str | None:
+        process = self.supervisor.find(DAEMON_PROCESS)
+        if process is None:
+            raise SwitchError(f"{self.name} has ended; the node will start it again")
+        return f"/proc/{process.pid}/ns/net"
 
     def _programs(self) -> list[str]:
         return [PROGRAM]

@@ -16,6 +16,7 @@ from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make
 from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchError, SwitchSettings
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovsdb import Ovsdb, OvsdbError, Row, as_map
+from headrace.switches.veth import FAR_END, remove_devices
 
 OVSDB_SERVER = "/usr/sbin/ovsdb-server"
 OVSDB_TOOL = "/usr/bin/ovsdb-tool"
@@ -59,6 +60,10 @@ class OvsProcesses:
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver."""
         raise NotImplementedError
+
+    def _namespace(self) -> str | None:
+        """The path of the daemon's network namespace, if it is another than ours."""
+        return None
 
     # Lifecycle.
 
@@ -166,6 +171,8 @@ class OvsProcesses:
         await self.supervisor.end(DAEMON_PROCESS)
         await self.supervisor.end(DATABASE_PROCESS)
         remove_remains(self.settings.prefix)
+        for end in ("g", FAR_END):  # of veth pairs, whose near ends are named after graphs
+            await asyncio.to_thread(remove_devices, f"{self.settings.prefix}{end}")
 
     async def close(self) -> None:
         """Closes this driver's connections; the switch keeps running."""

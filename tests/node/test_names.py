@@ -10,7 +10,7 @@ from headrace.node.errors import ConfigError
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.placement import vnf_name
 from headrace.node.planning.plan import make_plan
-from headrace.switches.linux_bridge import BRIDGE_END, FAR_END, NEAR_END, device_name
+from headrace.switches.veth import BRIDGE_END, FAR_END, NEAR_END, device_name
 from tests.node import graphs
 from tests.node.surroundings import surroundings
 

@@ -11,7 +11,7 @@ from pyroute2 import IPRoute, NetNS, netns
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.native import NativeEngine
 from headrace.switches.base import PortKind, PortSpec
-from headrace.switches.linux_bridge import FAR_END, device_name
+from headrace.switches.veth import FAR_END, device_name
 
 pytestmark = pytest.mark.root
 

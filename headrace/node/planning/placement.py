@@ -167,6 +167,6 @@ def _vnf_port(
     reference = f"vnf:{vnf.id}:{port.id}"
     name = names.name(reference, kind)
     labels = {"graph": graph_id, "port": reference}
-    options = shm_group(names.lsi(node.prefix)) if kind is PortKind.SHM else {}
+    options = shm_group(names.lsi()) if kind is PortKind.SHM else {}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)

@@ -52,10 +52,10 @@ def make_plan(
     check_claims(claims, node)
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)
-    names = PortNames(number, previous)
+    names = PortNames(node.prefix, number, previous)
     vnfs = place_vnfs(graph, graph_id, number, node, names, previous)
     links = assign_links(graph, previous.links)
-    lsi = names.lsi(node.prefix)
+    lsi = names.lsi()
     specs = {
         use.number: LinkSpec(
             first=node.lsi0,

@@ -15,16 +15,17 @@ _SHM_BUFFERS = 16384
 class PortNames:
     """Gives VNF ports the names that the switch knows them by; equal ports keep theirs."""
 
-    def __init__(self, number: int, previous: Plan) -> None:
+    def __init__(self, prefix: str, number: int, previous: Plan) -> None:
+        self._prefix = prefix
         self._number = number
         self._previous = previous.port_names
         self.next = previous.next_port
         self.kept: dict[str, str] = {}
         self.references: dict[str, str] = {}
 
-    def lsi(self, prefix: str) -> str:
+    def lsi(self) -> str:
         """The name of the graph's LSI."""
-        return f"{prefix}-{self._number}"
+        return f"{self._prefix}-{self._number}"
 
     def name(self, reference: str, kind: PortKind) -> str:
         """The name of the port `vnf:<id>:<label>:<n>` of this kind."""
@@ -32,7 +33,9 @@ class PortNames:
         if identity in self._previous:
             name = self._previous[identity]
         else:
-            name, self.next = f"g{self._number}p{self.next}", self.next + 1
+            # An interface of the kernel is that of all nodes of the machine.
+            node = self._prefix if kind is PortKind.VETH else ""
+            name, self.next = f"{node}g{self._number}p{self.next}", self.next + 1
         self.kept[identity] = name
         self.references[reference] = name
         return name

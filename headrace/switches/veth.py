@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""veth pairs: what joins a switch to functions of the kernel.
+
+The near end of a port's pair is the switch's, the far end is its peer's; an engine moves it into
+the network namespace of a VNF, with which the whole pair goes. The calls are netlink's and block:
+callers are in threads.
+"""
+
+import base64
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from pyroute2 import IPRoute, netns
+
+from headrace.machine.names import digest_of
+
+NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
+
+_IFNAME_MAX = 15
+T = TypeVar("T")
+
+
+def device_name(prefix: str, end: str, *names: str) -> str:
+    """The kernel's name, of at most 15 characters, for the device of these names.
+
+    `end` is one letter that tells the devices of a port apart. It comes first, so that no name can
+    contain it; `+` and `~` occur in no port's name. What is too long is a digest, marked by `~`.
+    """
+    plain = f"{prefix}{end}{'+'.join(names)}"
+    if len(plain) <= _IFNAME_MAX:
+        return plain
+    room = _IFNAME_MAX - len(prefix) - len(end) - 1
+    octets = bytes.fromhex(digest_of(*names))
+    return f"{prefix}{end}~{base64.b32encode(octets).decode().lower()[:room]}"
+
+
+def make_pair(near: str, far: str, namespace: str | None = None) -> None:
+    """Makes a pair that is up, without IPv6; one that is there already is kept.
+
+    `namespace` is the path of the network namespace of the near end, if it is another than ours.
+
+    Raises:
+        FileExistsError: `far` is another interface's name.
+        NetlinkError, OSError: the kernel refuses.
+    """
+    if near not in device_names(namespace):
+        with IPRoute() as kernel:
+            if kernel.link_lookup(ifname=far):
+                raise FileExistsError(f"interface {far} already exists")
+            kernel.link("add", ifname=near, kind="veth", peer={"ifname": far})
+            silence(far)
+            kernel.link("set", ifname=far, state="up")
+            if namespace is not None:
+                kernel.link("set", ifname=near, net_ns_fd=namespace)
+    inside(namespace, lambda: _bring_up(near))
+
+
+def _bring_up(device: str) -> None:
+    silence(device)
+    with IPRoute() as kernel:
+        kernel.link("set", ifname=device, state="up")
+
+
+def inside(namespace: str | None, work: Callable[[], T]) -> T:
+    """What `work` returns, done in a thread that has entered the network namespace for good."""
+    if namespace is None:
+        return work()
+
+    def run() -> T:
+        netns.setns(namespace)
+        return work()
+
+    with ThreadPoolExecutor(max_workers=1) as thread:
+        return thread.submit(run).result()
+
+
+def silence(device: str) -> None:
+    """Keeps the kernel from sending IPv6 packets on the device."""
+    setting = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
+    if setting.exists():
+        setting.write_text("1")
+
+
+def device_names(namespace: str | None = None) -> set[str]:
+    """All interfaces of a network namespace, this one if none is named."""
+
+    def read() -> set[str]:
+        with IPRoute() as kernel:
+            return {link.get_attr("IFLA_IFNAME") for link in kernel.get_links()}
+
+    return inside(namespace, read)
+
+
+def remove_device(name: str) -> None:
+    """Removes an interface, if it is there; of a pair both ends go."""
+    with IPRoute() as kernel:
+        for index in kernel.link_lookup(ifname=name):
+            kernel.link("del", index=index)
+
+
+def remove_devices(prefix: str) -> None:
+    """Removes all interfaces whose names begin so."""
+    for name in sorted(device_names()):
+        if name.startswith(prefix):
+            remove_device(name)
