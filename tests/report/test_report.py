@@ -205,3 +205,14 @@ def test_labels_stay_readable_on_a_narrow_page(view: View) -> None:
         sizes = [float(size) for size in re.findall(r"font(?:-size)?: (?:\w+ )*?([\d.]+)px", drawn)]
         assert box is not None and sizes, part.title
         assert min(sizes) * width / float(box[1]) >= 9, part.title
+
+
+def test_figures_are_files_of_their_own_on_request(results: Path, tmp_path: Path) -> None:
+    outcome = runner.invoke(
+        app, ["report", "--results", str(results), "--to", str(tmp_path), "--figures"]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    drawn = sorted(path.stem for path in tmp_path.glob("*.svg"))
+    assert drawn == sorted(part.anchor for part in PARTS)
+    for path in tmp_path.glob("*.svg"):
+        assert ElementTree.fromstring(path.read_text()).get("viewBox")
