@@ -22,17 +22,22 @@ def register(app: typer.Typer) -> None:
         campaign: Annotated[
             int | None, typer.Option("--campaign", help="Number; the newest by default.")
         ] = None,
+        figures: Annotated[
+            bool, typer.Option("--figures", help="Each figure as an SVG file, too.")
+        ] = False,
     ) -> None:
         """Write the report of a campaign: one self-contained HTML file."""
         # Imported late: matplotlib takes half a second to load.
-        from headrace.report.html import write
+        from headrace.report.html import write, write_figures
 
         try:
             if not results.exists():
                 raise StoreError(f"{results} does not exist; `headrace run` writes it")
             with Store(results) as store:
                 path = write(store, folder, campaign)
+                drawn = write_figures(store, folder, campaign) if figures else []
         except StoreError as error:
             Console(stderr=True).print(f"headrace: {error}", markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
-        Console().print(str(path), soft_wrap=True, highlight=False)
+        for one in (path, *drawn):
+            Console().print(str(one), soft_wrap=True, highlight=False)

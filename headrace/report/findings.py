@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The findings of a campaign in sentences: computed from rows, with their uncertainty."""
 
+from headrace.report.answers import answers
 from headrace.report.view import View
 from headrace.results.bounds import NOT_DETERMINED as NO_RATIO
 from headrace.results.bounds import bounded
@@ -48,8 +49,8 @@ def _best_ratio(view: View, shape_prefixes: bool, size: str | None) -> RatioRow 
 
 
 def findings(view: View) -> list[str]:
-    """Up to six sentences, the most relevant first."""
-    said: list[str] = []
+    """The answers to the three questions, then up to six sentences more."""
+    said = answers(view)
     if not view.rows:
         said.append("Nothing was measured; the reasons are below.")
     carried = []

@@ -232,6 +232,21 @@ def render(view: View) -> str:
     )
 
 
+def write_figures(store: Store, folder: Path, campaign: int | None = None) -> list[Path]:
+    """Writes each figure of a campaign's report as an SVG file of its own; returns their paths.
+
+    Raises:
+        StoreError: there is no such campaign.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    written = []
+    for section in sections(read(store, campaign)):
+        path = folder / f"{section.anchor}.svg"
+        path.write_text(section.figure)
+        written.append(path)
+    return written
+
+
 def write(store: Store, folder: Path, campaign: int | None = None) -> Path:
     """Writes `folder`/index.html for a campaign (the newest if none is named); returns its path.
 

@@ -26,14 +26,3 @@ def relation_of_median(samples: Sequence[tuple[float, Relation]]) -> Relation:
     bounds = middle - {"="}
     # Between a bound from below and one from above nothing is known but the upper one.
     return "<" if "<" in bounds else bounds.pop() if bounds else "="
-
-
-def relation_of_ratio(above: Relation, below: Relation) -> Relation | None:
-    """Whether the ratio of two values is a value or a bound; None if nothing is known of it."""
-    if above == below == "=":
-        return "="
-    if above in ("=", ">=") and below in ("=", "<"):
-        return ">="
-    if above in ("=", "<") and below in ("=", ">="):
-        return "<"
-    return None

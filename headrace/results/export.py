@@ -14,10 +14,11 @@ from pathlib import Path
 import pyarrow
 from pyarrow import parquet
 
+from headrace.results.direction import judged
 from headrace.results.flat import COLUMNS, FlatError, flat_rows
 from headrace.results.store import Store
-from headrace.results.summary import Row, rows_of
-from headrace.results.units import quantity
+from headrace.results.summary import RatioRow, Row, ratios_of, rows_of
+from headrace.results.units import digits, quantity
 
 VERSION = 1
 """Of the JSON document and the flat table."""
@@ -76,11 +77,36 @@ def _interval(row: Row) -> str:
     return f"[{quantity(summary.low, row.unit)} .. {quantity(summary.high, row.unit)}]"
 
 
+RATIOS = ("mrr", "ndr", "pdr", "ndr-quick", "pdr-quick", "cycles_per_packet")
+
+
+def _graph(entry: RatioRow) -> str:
+    case = entry.ours
+    at = f", {entry.point}" if entry.point.endswith(" pps") else ""
+    return f"{case.graph}, {case.frames}, {case.flows:,}{at}"
+
+
+def _ratio(entry: RatioRow) -> str:
+    """The ratio with its interval, and what that says; two cells."""
+    ratio = entry.ratio
+    said = judged(entry.metric, ratio.verdict)
+    if ratio.low is None or ratio.high is None:
+        return f"{digits(ratio.value)} | {said}"
+    return f"{digits(ratio.value)} [{digits(ratio.low)} .. {digits(ratio.high)}] | {said}"
+
+
 def _markdown(store: Store, campaign: int, path: Path) -> None:
     signs = {"=": "", ">=": "≥ ", "<": "< "}
-    lines = [
-        f"# Campaign {campaign}",
-        "",
+    lines = [f"# Campaign {campaign}", ""]
+    ratios = [entry for entry in ratios_of(store, campaign) if entry.metric in RATIOS]
+    if ratios:
+        lines += [
+            "| graph, frames, flows | metric | headrace / ovs-dpdk [95 % interval] | |",
+            "|---|---|---|---|",
+            *(f"| {_graph(entry)} | {entry.metric} | {_ratio(entry)} |" for entry in ratios),
+            "",
+        ]
+    lines += [
         "Median [95 % interval], or (range) of fewer than six samples.",
         "",
         "| scenario | case | metric | median | interval | samples |",

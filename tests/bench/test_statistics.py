@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.results.censored import relation_of_median, relation_of_ratio
+from headrace.results.censored import relation_of_median
 from headrace.results.statistics import (
     Ratio,
     proven,
@@ -130,6 +130,3 @@ def test_bounds_keep_their_rank_in_a_median() -> None:
     # A bound from below at 4 stands above the values that were reached.
     assert relation_of_median([(5, "="), (4, ">="), (4, ">=")]) == ">="
     assert relation_of_median([(5, "<"), (4, ">=")]) == "<"
-    assert relation_of_ratio(">=", "=") == relation_of_ratio("=", "<") == ">="
-    assert relation_of_ratio("<", "=") == relation_of_ratio("=", ">=") == "<"
-    assert relation_of_ratio(">=", ">=") is None and relation_of_ratio("=", "=") == "="

@@ -13,9 +13,10 @@ from headrace.bench.compare import compare
 from headrace.bench.compare_table import table_of
 from headrace.bench.tables import print_tables
 from headrace.cli import app
-from headrace.results import Case, Sample, Skip
+from headrace.results import Case, Relation, Sample, Skip
 from headrace.results.direction import judged
 from headrace.results.store import Store
+from headrace.results.summary import json_rows
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +85,27 @@ def test_marks_mean_better_and_worse(tmp_path: Path) -> None:
     assert "▼" in lines["MRR, Mpps"] and "▲" in lines["p99 at 50 % PDR, µs"]
     assert judged("cycles_per_packet", "lower") == "better" == judged("pdr-quick", "higher")
     assert judged("outage_time", "higher") == "worse"
+
+
+@pytest.mark.parametrize(
+    ("ours", "theirs", "said", "met"),
+    [
+        ("=", "=", "▲", True), (">=", "=", "≥ 2.00", True), ("=", "<", "≥ 2.00", True),
+        ("<", "=", "≤ 2.00", None), ("=", ">=", "≤ 2.00", None),
+        (">=", ">=", "not determined (2.00)", None),
+    ],
+)  # fmt: skip
+def test_a_search_that_ended_at_a_bound_makes_the_ratio_one(
+    tmp_path: Path, ours: Relation, theirs: Relation, said: str, met: bool | None
+) -> None:
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        for switch, relation, value in (("headrace", ours, 2e6), ("ovs-dpdk", theirs, 1e6)):
+            case = Case("s", "p2p", 0, "none", switch, "memif", "", "", "", "64", 1)
+            samples = [Sample("ndr", "", at, value, relation=relation) for at in range(4)]
+            store.add_samples(store.case_id(number, case), samples)
+        stream = io.StringIO()
+        print_tables(Console(file=stream, width=132), store, number)
+        (row,) = [one for one in json_rows(store, number)["rows"] if one["unit"] == "ratio"]
+    line = next(line for line in stream.getvalue().splitlines() if "NDR, Mpps" in line)
+    assert said in line.rsplit("│", 2)[1] and row["met"] is met

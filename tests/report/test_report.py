@@ -167,3 +167,52 @@ def test_disturbed_trials_are_said(view: View) -> None:
     for case, trials in view.trials.items():
         view.trials[case] = [replace(t, waited_cycles=round(t.duration_s * 1e9)) for t in trials]
     assert "In 100 % of the trials" in render(view)
+
+
+def test_the_first_sentences_answer_the_three_questions(view: View) -> None:
+    """The simulated laws: 130 and 260 cycles a traversal, flows cost nothing."""
+    fast, chain, flows = findings(view)[:3]
+    assert fast.startswith("Which is faster? Headrace: Headrace carries 1.9")
+    assert "95 % interval" in fast and "vhost-user ports" in fast
+    costs = re.findall(r"(Headrace|OVS-DPDK) ([\d.]+) cycles for a packet", chain)
+    assert [name for name, _ in costs] == ["Headrace", "OVS-DPDK"]
+    assert float(costs[1][1]) == pytest.approx(2 * float(costs[0][1]), rel=0.15)
+    kept = [float(share) for share in re.findall(r"keeps (\d+) %", flows)]
+    assert len(kept) == 2 and all(85 <= share <= 115 for share in kept)
+
+
+def test_an_open_question_is_called_open(view: View) -> None:
+    doubtful = [
+        replace(entry, ratio=replace(entry.ratio, low=0.7, high=1.4)) for entry in view.ratios
+    ]
+    assert "Which is faster? Not determined" in findings(replace(view, ratios=doubtful))[0]
+    same = [
+        replace(entry, ratio=replace(entry.ratio, low=0.97, high=1.02)) for entry in view.ratios
+    ]
+    assert "Neither by more than 5 %" in findings(replace(view, ratios=same))[0]
+
+
+def test_labels_stay_readable_on_a_narrow_page(view: View) -> None:
+    """Figures keep a width at which their smallest label has 9 pixels, and scroll below it."""
+    page = render(view)
+    rule = re.search(r"figure svg \{[^}]*min-width:([\d.]+)rem", page)
+    assert rule is not None and re.search(r"figure \{[^}]*overflow-x:auto", page)
+    width = 16 * float(rule[1])
+    for part in PARTS:
+        drawn = part.draw(view)
+        assert drawn is not None
+        box = re.search(r'viewBox="0 0 ([\d.]+)', drawn)
+        sizes = [float(size) for size in re.findall(r"font(?:-size)?: (?:\w+ )*?([\d.]+)px", drawn)]
+        assert box is not None and sizes, part.title
+        assert min(sizes) * width / float(box[1]) >= 9, part.title
+
+
+def test_figures_are_files_of_their_own_on_request(results: Path, tmp_path: Path) -> None:
+    outcome = runner.invoke(
+        app, ["report", "--results", str(results), "--to", str(tmp_path), "--figures"]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    drawn = sorted(path.stem for path in tmp_path.glob("*.svg"))
+    assert drawn == sorted(part.anchor for part in PARTS)
+    for path in tmp_path.glob("*.svg"):
+        assert ElementTree.fromstring(path.read_text()).get("viewBox")
