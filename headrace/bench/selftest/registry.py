@@ -3,18 +3,25 @@
 
 import contextlib
 import dataclasses
+import tempfile
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
+from headrace.bench.campaign import Silent
 from headrace.bench.peers.bed import place
 from headrace.bench.peers.systems import PeerError
 from headrace.bench.priority import raise_priority
-from headrace.bench.rows import Row, skipped
+from headrace.bench.rows import Row, row, skipped
+from headrace.bench.same_build import GOAL_SHARE
+from headrace.bench.scenario import find
 from headrace.bench.searching.comparison import compare_all
 from headrace.bench.selftest import faults
 from headrace.bench.selftest.faults import Fault
+from headrace.bench.session import Options, measure_twice
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.machine.tsc import tsc_hz
+from headrace.results.store import Store
 
 Run = Callable[["Settings"], Awaitable[list[Row]]]
 
@@ -63,12 +70,29 @@ async def _searches(_: Settings) -> list[Row]:
     return await compare_all()
 
 
+SAME_BUILD_ROUNDS = 6
+
+
+async def _same_build(settings: Settings) -> list[Row]:
+    """A/A on simulated devices; `bench same-build` does it with real nodes."""
+    with tempfile.TemporaryDirectory(prefix="headrace-selftest-") as folder:
+        options = Options(quick=True, rounds=SAME_BUILD_ROUNDS, simulate=True)
+        with Store(Path(folder) / "results.sqlite") as store:
+            found = await measure_twice(find([]), store, options, Silent())
+    name = "A/A on simulated devices: rows that differ"
+    note = f"{len(found.changes)} rows, {found.rounds} rounds each"
+    goal = 100 * GOAL_SHARE
+    made = row(name, [100 * found.share], "%", goal=goal, better="lower", note=note)
+    return [made.model_copy(update={"met": found.met})]
+
+
 PARTS: tuple[Part, ...] = (
     Part("slowed-switch", _fault(faults.slowed_switch)),
     Part("throttled-generator", _fault(faults.throttled_generator)),
     Part("slowed-vnf", _fault(faults.slowed_vnf)),
     Part("stolen-core", _fault(faults.stolen_core)),
     Part("searches", _searches),
+    Part("same-build", _same_build),
 )
 
 
