@@ -161,3 +161,28 @@ def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -
             yield skipped(name, "%", reason, goal=100 * PREDICTED_GOAL)
             continue
         yield row(name, [100 * error], "%", goal=100 * PREDICTED_GOAL, better="lower")
+
+
+def parts_of(cost: MarginalCost, taken: Taken, size: float) -> dict[str, float]:
+    """The cycles of a packet at full bursts by what they are for; they add up to `predicted`."""
+    return {
+        "packet": cost.per_packet,
+        "bytes": cost.per_byte * size,
+        "bursts": cost.per_burst * QUEUES[taken.way] / BURST,
+        "rounds": cost.per_round / ROUND_PACKETS[taken.switch],
+    }
+
+
+def bars(
+    all_taken: Sequence[Taken], sizes: Sequence[int] = (64, 1518)
+) -> dict[str, dict[str, float]]:
+    """Parts by size, way and switch; those that can't be fitted are left out."""
+    found = {}
+    for size in sizes:
+        for taken in all_taken:
+            try:
+                cost = fit_marginal(switch_points(taken))
+            except FitError:
+                continue
+            found[f"{size} B {taken.way} {taken.switch}"] = parts_of(cost, taken, size)
+    return found
