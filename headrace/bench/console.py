@@ -88,6 +88,7 @@ def describe(samples: Sequence[Sample]) -> str:
     if rates:
         return "  ".join(
             f"{sample.metric} "
+            + (f"at {sample.point} " if sample.point.endswith("loss") else "")
             + bounded(rate(sample.value), rate_bound(sample.generator_limited, sample.relation))
             for sample in rates
         )

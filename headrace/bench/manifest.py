@@ -30,9 +30,9 @@ DEFINITIONS: dict[str, str] = {
     "<": "a search ended below the lowest load that it tried: the value is that bound",
     "limiter": "what bounded a rate: generator, switch, a VNF, or unknown; from idle cycles, "
     "full bursts and refused transmissions at each (docs/bench.md)",
-    "≥": "the generator limited the rate, or may have, or the search ended at the highest load: "
-    "the switch may be faster; of a ratio ≥ and ≤ say which side may be, and a ratio of two such rates "
-    "is not determined",
+    "≥": "the generator limited the rate, or may have, or a search ended at its highest load: "
+    "the switch may be faster; of a ratio ≥ and ≤ say which side may be, and a ratio of two such "
+    "rates is not determined",
     "latency": "one way, from the moment at which a frame was meant to be sent to its arrival, so "
     "a generator that falls behind does not hide waiting (no coordinated omission)",
     "pdv": "RFC 8219: 99.9th percentile minus minimum of the one-way latency",

@@ -2,6 +2,7 @@
 """`headrace bench cost`: what a packet costs a switch at the margin, and when it is saturated."""
 
 import asyncio
+from pathlib import Path
 from typing import Annotated, get_args
 
 import typer
@@ -21,15 +22,19 @@ def register(app: typer.Typer) -> None:
         ways: Annotated[str, typer.Option(help="p2p, pvp, by comma.")] = "p2p,pvp",
         repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 3,
         seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05)] = 0.15,
+        plot: Annotated[
+            Path | None, typer.Option(help="Draw where a packet's cycles go, as SVG.")
+        ] = None,
         as_json: JsonOption = False,
     ) -> None:
         """Marginal cost of Headrace, OVS-DPDK and a VNF; predicted and measured saturation."""
         from headrace.bench.chains.vnf import ChainError
-        from headrace.bench.cost import suite
+        from headrace.bench.cost import figures, suite
         from headrace.bench.cost.bed import Way
         from headrace.bench.peers.systems import PeerError
         from headrace.bench.rows import emit
         from headrace.protocols.control import ControlError
+        from headrace.report.packet_cost import Stack, draw
 
         console = Console(stderr=True)
         known: tuple[Way, ...] = get_args(Way)
@@ -38,9 +43,12 @@ def register(app: typer.Typer) -> None:
             if not chosen:
                 raise ValueError(f"--ways: give at least one of {', '.join(known)}")
             plan = suite.Plan(chosen, repeats, seconds)
-            rows, _, manifest = asyncio.run(
+            rows, taken, manifest = asyncio.run(
                 suite.run(plan, lambda line: console.print(line, highlight=False, markup=False))
             )
+            if plot is not None:
+                stacks = [Stack(name, parts) for name, parts in figures.bars(taken).items()]
+                plot.write_text(draw(stacks))
         except (ChainError, PeerError, ControlError, ValueError, OSError) as error:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error

@@ -16,9 +16,9 @@ costs besides. The equation is fitted in two parts, from counters that every swi
   idle rounds). These find caches and branch predictors as the idle rounds left them, which costs
   hundreds of cycles at low load and nothing at saturation. A busy round's own part is larger than
   an empty one's, as it flushes. Where every busy round brings one burst the two can't be told
-  apart, and the round is taken at an empty one's cost. A coefficient below zero is no cost: it is left out, which makes
-  it 0. Errors are relative (a slow phase of the machine is a factor), so each point has the weight
-  1 / cycles^2.
+  apart, and the round is taken at an empty one's cost. A coefficient below zero is no cost: it is
+  left out, which makes it 0. Errors are relative (a slow phase of the machine is a factor), so each
+  point has the weight 1 / cycles^2.
 
 `saturation_pps` is where the cycles of full bursts, with the share of a round that each packet then
 bears, are all that there are. It is a prediction: no reading at saturation is in the fit. Capacity
@@ -256,7 +256,7 @@ def fit_polls(rounds: Sequence[tuple[int, float]]) -> Polls:
 
 @dataclass(frozen=True)
 class PowerLaw:
-    """Luizelli's form with one chain length, `busy = exp(gamma) x pps ^ alpha`, on the same data."""
+    """Luizelli's form for one chain length, `busy = exp(gamma) pps^alpha`, on the same data."""
 
     alpha: float
     gamma: float
@@ -264,37 +264,34 @@ class PowerLaw:
     held_out: float
 
 
-def fit_power_law(points: Sequence[tuple[Observation, float]]) -> PowerLaw:
+def fit_power_law(points: Sequence[Observation], hz: float) -> PowerLaw:
     """Fits busy shares (what the paper measures) over packets per second, by OLS on logarithms.
 
-    The form can't hold where busy saturates: a share has no value above 1, the power has.
+    The form can't hold where busy saturates: a share has no value above 1, the power has. It is
+    fitted to the same observations as `fit_marginal`'s.
 
     Args:
-        points: each observation with its packets per second.
+        points: observations of one poller.
+        hz: its TSC cycles per second.
 
     Raises:
-        FitError: fewer than four points.
+        FitError: fewer than four loads.
     """
-    if len(points) < 4:
-        raise FitError(f"{len(points)} points, the fit needs at least 4")
-
-    def fit(some: Sequence[tuple[Observation, float]]):  # type: ignore[no-untyped-def]
-        target = np.log([one.busy_share for one, _ in some])
-        return sm.OLS(target, sm.add_constant(np.log([pps for _, pps in some]))).fit()
-
+    chosen = typical(points)
+    if len(chosen) < 4:
+        raise FitError(f"{len(chosen)} loads, the fit needs at least 4")
+    shares = np.log([one.busy_share for one in chosen])
+    rates = np.log([hz * one.packets / (one.busy_cycles + one.idle_cycles) for one in chosen])
+    design = sm.add_constant(rates)
     errors = []
-    for held in sorted({one.group for one, _ in points}):
-        rest = [pair for pair in points if pair[0].group != held]
-        if len(rest) < 4:
-            continue
-        gamma, alpha = fit(rest).params
-        errors += [
-            abs(float(np.exp(gamma + alpha * np.log(pps))) / one.busy_share - 1)
-            for one, pps in points
-            if one.group == held
-        ]
-    fitted = fit(points)
-    held_out = float(np.median(errors)) if errors else float("nan")
+    for held in range(len(chosen)):
+        rest = np.arange(len(chosen)) != held
+        without = sm.OLS(shares[rest], design[rest]).fit()
+        errors.append(abs(float(np.exp(design[held] @ without.params - shares[held])) - 1))
+    fitted = sm.OLS(shares, design).fit()
     return PowerLaw(
-        float(fitted.params[1]), float(fitted.params[0]), float(fitted.rsquared), held_out
+        alpha=float(fitted.params[1]),
+        gamma=float(fitted.params[0]),
+        r2=float(fitted.rsquared),
+        held_out=float(np.median(errors)),
     )

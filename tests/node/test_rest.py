@@ -309,7 +309,11 @@ async def test_node(api: Api) -> None:
     assert ports["p0"]["attach"] == {"devargs": "net_fake{n},port=p0"}
     assert ports["p0"]["users"] == ["1"]
     cycles = (await api("GET", "/node/switch/cycles")).json()
-    assert cycles["workers"] == [{"core": 1, "busy_cycles": 1, "idle_cycles": 2, "packets": 3}]
+    counted = {"core": 1, "busy_cycles": 1, "idle_cycles": 2, "packets": 3}
+    not_counted = dict.fromkeys(("rounds", "busy_rounds", "bursts", "full_bursts"))
+    assert cycles["workers"] == [{**counted, **not_counted}]
+    ports = (await api("GET", "/node/switch/ports")).json()
+    assert {"lsi", "port", "tx_packets", "tx_dropped"} <= set(ports[0])
     assert (await api("GET", "/node/vnfs/1/v0/cycles")).json()["packets"] == 3
     assert (await api("PUT", "/node/paused", {"paused": True})).json() == {"paused": True}
     assert (await api("GET", "/node")).json()["paused"] is True

@@ -24,7 +24,7 @@ from headrace.bench.peers import frames
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
 from headrace.bench.vnfs.mixes import Mix, frames_of
-from headrace.results.limiter import Activity, Verdict, decide
+from headrace.results.limiter import ON_CORE, Activity, Verdict, decide
 
 Way = Literal["p2p", "pvp"]
 
@@ -91,6 +91,12 @@ class Window:
     def on_core(self) -> float:
         """Share of the window in which the switch's worker ran."""
         return min(1.0, self.switch.ran_ns / 1e9 / self.wall_s)
+
+    @property
+    def undisturbed(self) -> bool:
+        """Whether the switch's worker and the VNF had their cores."""
+        vnf = 1.0 if self.vnf is None else self.vnf.ran_ns / 1e9 / self.wall_s
+        return min(self.on_core, vnf) >= ON_CORE
 
     def verdict(self, name: str) -> Verdict:
         """Who limited the rate; a rate that the source sets is the generator's limit."""

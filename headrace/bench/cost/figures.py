@@ -23,7 +23,6 @@ PREDICTED_GOAL = 0.10
 """Largest relative error of the predicted saturation."""
 MAX_LOSS = 0.10
 """Windows with more loss are no points: what is lost before a hop costs nothing there."""
-MIN_ON_CORE = 0.9
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,6 @@ class Saturation:
     mix: str
     size: float
     pps: float
-    overload_pps: float
     limiter: str
     reason: str
 
@@ -65,13 +63,13 @@ def observation(group: str, window: Window, worker: WorkerCounters, packets: int
 
 def usable(window: Window) -> bool:
     """Whether a window can be a point: undisturbed, and little lost."""
-    return window.on_core >= MIN_ON_CORE and window.loss <= MAX_LOSS and window.delivered > 0
+    return window.undisturbed and window.loss <= MAX_LOSS and window.delivered > 0
 
 
-def switch_points(taken: Taken) -> list[tuple[Observation, float]]:
-    """The switch's points with their packets per second."""
+def switch_points(taken: Taken) -> list[Observation]:
+    """The switch's points."""
     return [
-        (observation(group, window, window.switch, window.delivered), window.pps)
+        observation(group, window, window.switch, window.delivered)
         for group, window in taken.windows
         if usable(window)
     ]
@@ -114,7 +112,7 @@ def rows_of(
         prefix = f"{way} {taken.switch}"
         points = switch_points(taken)
         try:
-            cost = fit_marginal([point for point, _ in points])
+            cost = fit_marginal(points)
         except FitError as error:
             yield skipped(f"{prefix} cost", "cycles", str(error))
             continue
@@ -123,7 +121,7 @@ def rows_of(
             polls = fit_polls(taken.polls)
             yield row(f"{prefix} idle round fixed", [polls.fixed], "cycles")
             yield row(f"{prefix} idle round each port", [polls.poll], "cycles")
-        yield from _power_rows(prefix, points)
+        yield from _power_rows(prefix, points, hz)
         if vnf := vnf_points(taken):
             try:
                 yield from _cost_rows(f"{prefix} vnf", fit_marginal(vnf))
@@ -132,11 +130,11 @@ def rows_of(
         yield from _saturation_rows(prefix, taken, cost, hz)
 
 
-def _power_rows(prefix: str, points: Sequence[tuple[Observation, float]]) -> Iterator[Row]:
+def _power_rows(prefix: str, points: Sequence[Observation], hz: float) -> Iterator[Row]:
     """Luizelli's form on the same points."""
     name = f"{prefix} Luizelli held out"
     try:
-        law = fit_power_law(points)
+        law = fit_power_law(points, hz)
     except FitError as error:
         yield skipped(name, "% error", str(error))
         return
@@ -163,3 +161,28 @@ def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -
             yield skipped(name, "%", reason, goal=100 * PREDICTED_GOAL)
             continue
         yield row(name, [100 * error], "%", goal=100 * PREDICTED_GOAL, better="lower")
+
+
+def parts_of(cost: MarginalCost, taken: Taken, size: float) -> dict[str, float]:
+    """The cycles of a packet at full bursts by what they are for; they add up to `predicted`."""
+    return {
+        "packet": cost.per_packet,
+        "bytes": cost.per_byte * size,
+        "bursts": cost.per_burst * QUEUES[taken.way] / BURST,
+        "rounds": cost.per_round / ROUND_PACKETS[taken.switch],
+    }
+
+
+def bars(
+    all_taken: Sequence[Taken], sizes: Sequence[int] = (64, 1518)
+) -> dict[str, dict[str, float]]:
+    """Parts by size, way and switch; those that can't be fitted are left out."""
+    found = {}
+    for size in sizes:
+        for taken in all_taken:
+            try:
+                cost = fit_marginal(switch_points(taken))
+            except FitError:
+                continue
+            found[f"{size} B {taken.way} {taken.switch}"] = parts_of(cost, taken, size)
+    return found

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.bench.cost import figures
-from headrace.bench.cost.bed import SETTLE_S, Bed, Way, Window
+from headrace.bench.cost.bed import SETTLE_S, Bed, Way
 from headrace.bench.cost.figures import Saturation, Taken
 from headrace.bench.manifest import machine, versions
 from headrace.bench.peers.bed import CONTROL_CORE, place
@@ -36,9 +36,6 @@ HELD_OUT_MIXES = (
 ARRIVALS = (Pace(burst=1), Pace(burst=4), Pace(burst=32), Pace(burst=128), Pace(poisson=True))
 IDLE_PORTS = 6
 """Ports without packets that are polled besides, to tell a poll from the rest of a round."""
-STEPS = 7
-KEPT_UP = 0.99
-REFUSED = 0.03
 
 
 @dataclass(frozen=True)
@@ -135,29 +132,13 @@ async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) 
 
 
 async def _saturations(bed: Bed, into: Taken, plan: Plan, hz: float) -> None:
-    """The highest load that the switch keeps up with, of each size."""
+    """What comes to the sink of each size with the source unpaced."""
     for mix in HELD_OUT_MIXES:
-        overload = await bed.window(mix, Pace(), plan.window_s, hz)
-        verdict = overload.verdict(bed.name)
-        pps = overload.pps
-        if bed.way != "p2p":
-            pps = await _highest(bed, mix, overload, plan, hz)
-        found = Saturation(mix.name, mix.mean, pps, overload.pps, verdict.limiter, verdict.reason)
-        into.saturations.append(found)
-
-
-async def _highest(bed: Bed, mix: Mix, overload: Window, plan: Plan, hz: float) -> float:
-    """By bisection: under overload the switch also spends cycles on packets that are refused."""
-    low, high = 0.5 * overload.pps, 1.3 * overload.pps
-    for _ in range(STEPS):
-        load = (low + high) / 2
-        window = await bed.window(mix, Pace(pps=load, burst=32), plan.window_s, hz)
-        kept_up = window.served >= KEPT_UP * load * window.wall_s
-        if kept_up and window.refused <= REFUSED * window.served:
-            low = load
-        else:
-            high = load
-    return low
+        window = await bed.window(mix, Pace(), plan.window_s, hz)
+        verdict = window.verdict(bed.name)
+        if window.undisturbed:
+            found = Saturation(mix.name, mix.mean, window.pps, verdict.limiter, verdict.reason)
+            into.saturations.append(found)
 
 
 async def _polls(
@@ -188,9 +169,8 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "versions": versions(),
         "definitions": {
             "cycles": "TSC cycles of the poller",
-            "saturation": "p2p: packets per second with the source unpaced; pvp: the highest rate, "
-            f"by {STEPS} halvings, of which the switch takes {KEPT_UP:.0%} and of which the VNF's "
-            f"port refuses at most {REFUSED:.0%} (the VNF shares its core with this command)",
+            "saturation": "packets per second at the sink with the source unpaced; windows in "
+            "which a worker had less than 90 % of its core are left out",
             "predicted": "TSC rate / (per packet + per byte x size + per burst x bursts + per "
             "round x rounds of a packet when all bursts are full), fitted from windows below "
             f"{max(plan.loads):.0%} of saturation of {', '.join(m.name for m in FIT_MIXES)}",
