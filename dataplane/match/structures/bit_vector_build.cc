@@ -2,6 +2,7 @@
 // How bit vectors are made of many rules at once: groups by descending priority over the ordered
 // places, then field by field the prefixes and their vectors, each from the one that covers it.
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 #include <tuple>
 
@@ -137,8 +138,15 @@ bool BitVectors::build(std::span<const RuleRef> rules) {
     }
   }
   if (!reserve()) return false;
+  for (size_t f = 0; f < kVectorFields; ++f) fill(f);
+  blocks_in_use_.store(ordered_, std::memory_order_release);
+  size_ = rules.size();
+  set_view();
+  return true;
+}
+
+void BitVectors::set_view() {
   for (size_t f = 0; f < kVectorFields; ++f) {
-    fill(f);
     const Field& field = fields_[f];
     view_.fields[f] = {field.classes.root(), field.blocks.as<BitBlock>(),
                        field.summaries.as<uint64_t>(), field.capacity};
@@ -146,10 +154,45 @@ bool BitVectors::build(std::span<const RuleRef> rules) {
   view_.nodes = nodes_.base();
   view_.groups = groups_.data();
   view_.ordered = ordered_;
-  view_.none = places;
-  blocks_in_use_.store(ordered_, std::memory_order_release);
-  size_ = rules.size();
-  return true;
+  view_.none = blocks_ * BitBlock::kPlaces;
+}
+
+std::unique_ptr<BitVectors> BitVectors::copy() const {
+  std::unique_ptr<BitVectors> made(new BitVectors({}, defer_));
+  if (!made->nodes_.copy(nodes_)) return nullptr;
+  made->used_ = used_;
+  made->same_ = same_;
+  made->set_default(default_index());
+  made->fields_.reserve(kVectorFields);
+  for (const Field& field : fields_) {
+    made->fields_.push_back({PrefixClasses(field.classes, made->nodes_),
+                             Block(field.blocks.bytes()), Block(field.summaries.bytes()),
+                             field.capacity});
+    const Field& to = made->fields_.back();
+    std::memcpy(to.blocks.as<BitBlock>(), field.blocks.as<BitBlock>(), field.blocks.bytes());
+    std::memcpy(to.summaries.as<uint64_t>(), field.summaries.as<uint64_t>(),
+                field.summaries.bytes());
+  }
+  for (RuleGroup* const group : groups_) {
+    RuleGroup* to = &made->nothing_;
+    if (group != &nothing_) {
+      const size_t parts = size_t{1} + group->further;
+      to = static_cast<RuleGroup*>(made->shared_->arena.take(parts * sizeof(RuleGroup)));
+      std::copy_n(group, parts, to);
+    }
+    made->groups_.push_back(to);
+  }
+  made->size_ = size_;
+  made->ordered_ = ordered_;
+  made->blocks_ = blocks_;
+  made->taken_ = taken_;
+  made->unordered_taken_ = unordered_taken_;
+  made->blocks_in_use_.store(blocks_in_use_.load(std::memory_order_relaxed),
+                             std::memory_order_release);
+  made->by_priority_ = by_priority_;
+  made->places_of_key_ = places_of_key_;
+  made->set_view();
+  return made;
 }
 
 }  // namespace headrace::match

@@ -67,23 +67,18 @@ BitVectors::~BitVectors() = default;
 
 // --- look-up -----------------------------------------------------------------------------------
 
-void BitVectors::lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
-                        WordSet differ) const noexcept {
-  const bool one_for_all = (used_ & differ) == 0;
-  const size_t count = one_for_all ? 1 : active.size();
-  Ranked best[kBurst];
+void BitVectors::rank(const FlowKey* burst, std::span<const uint8_t> active,
+                      Ranked* best) const noexcept {
+  Ranked ranked[kBurst];
   uint8_t slots[kBurst]{};
   uint8_t positions[kBurst];
-  const size_t left = same_.select(burst, active, count, slots, positions);
+  const size_t left = same_.select(burst, active, slots, positions);
   BitVectorView view = view_;
   view.blocks = blocks_in_use_.load(std::memory_order_acquire);
-  search_(view, burst, slots, left, best);
-  const uint32_t otherwise = default_index();
-  if (left != count) std::fill_n(results, count, otherwise);
+  search_(view, burst, slots, left, ranked);
   for (size_t k = 0; k < left; ++k) {
-    results[positions[k]] = best[k] != 0 ? index_of(best[k]) : otherwise;
+    best[positions[k]] = std::max(best[positions[k]], ranked[k]);
   }
-  if (one_for_all) std::fill_n(results, active.size(), uint32_t{results[0]});
 }
 
 // --- rules and their groups --------------------------------------------------------------------

@@ -48,11 +48,12 @@
 #include "match/structures/classifier_kind.h"
 #include "match/structures/line_arena.h"
 #include "match/structures/prefix_classes.h"
+#include "match/structures/ranked_classifier.h"
 #include "match/structures/same_words.h"
 
 namespace headrace::match {
 
-class BitVectors final : public Classifier {
+class BitVectors final : public RankedClassifier {
  public:
   /// Rules in one group, at most.
   static constexpr size_t kGroupRules = 8 * RuleGroup::kRules;
@@ -74,11 +75,14 @@ class BitVectors final : public Classifier {
   /// For rules that are served.
   [[nodiscard]] static Estimate estimate(std::span<const RuleRef> rules);
 
-  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
-              WordSet differ) const noexcept override;
+  void rank(const FlowKey* burst, std::span<const uint8_t> active,
+            Ranked* best) const noexcept override;
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;
   bool replace(const Match& match, uint16_t priority, uint32_t index) override;
+  [[nodiscard]] std::unique_ptr<Classifier> clone() const override { return copy(); }
+  /// As clone().
+  [[nodiscard]] std::unique_ptr<BitVectors> copy() const;
 
   [[nodiscard]] size_t size() const override { return size_; }
   [[nodiscard]] size_t memory_bytes() const override;
@@ -133,6 +137,7 @@ class BitVectors final : public Classifier {
   [[nodiscard]] bool reserve();
   void make_groups(std::span<const RuleRef> rules);
   void fill(size_t field);
+  void set_view();
 
   [[nodiscard]] static std::vector<PortRule> rules_in(const RuleGroup& group);
   [[nodiscard]] RuleGroup* make_group(const GroupKey& key, std::span<const PortRule> rules);
@@ -159,7 +164,6 @@ class BitVectors final : public Classifier {
 
   Defer defer_;
   SameWords same_;
-  WordSet used_{0};       ///< all words that rules match
   VectorSearch* search_;  ///< the variant for this processor
   std::shared_ptr<Shared> shared_;
   TrieNodePool nodes_;

@@ -119,6 +119,9 @@ TEST_P(SimdVariantTest, BitVectorsMadeAtOnceAgreeWithNaive) {
       ASSERT_NE(table, nullptr);
       table->set_default(kDefault);
       ASSERT_EQ(table->size(), naive.rules.size());
+      const std::unique_ptr<Classifier> copy = table->clone();
+      ASSERT_NE(copy, nullptr);
+      const NaiveTable before = naive;
       const size_t rules = naive.rules.size();
       size_t hits = 0;
       while (!naive.rules.empty()) {
@@ -133,6 +136,7 @@ TEST_P(SimdVariantTest, BitVectorsMadeAtOnceAgreeWithNaive) {
       }
       EXPECT_GT(hits, 200u);
       EXPECT_EQ(hits_of_burst(random, *table, naive, shape, kDefault), 0u);
+      for (int i = 0; i < 20; ++i) hits_of_burst(random, *copy, before, shape, kDefault);
     }
   }
 }

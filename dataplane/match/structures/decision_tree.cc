@@ -57,10 +57,8 @@ void publish(TreeSlot& slot, uint64_t next) {
 }  // namespace
 
 DecisionTree::DecisionTree(WordSet words, Defer defer)
-    : defer_(std::move(defer)),
-      used_(words),
-      search_(search_for(simd())),
-      shared_(std::make_shared<Shared>()) {
+    : defer_(std::move(defer)), search_(search_for(simd())), shared_(std::make_shared<Shared>()) {
+  used_ = words;
   for (size_t at = 0; at < kFieldWords; ++at) {
     if ((words >> at & 1) != 0) words_.push_back(static_cast<uint8_t>(at));
   }
@@ -73,23 +71,16 @@ DecisionTree::~DecisionTree() = default;
 
 // --- look-up -----------------------------------------------------------------------------------
 
-void DecisionTree::lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
-                          WordSet differ) const noexcept {
-  const bool one_for_all = (used_ & differ) == 0;
-  const size_t count = one_for_all ? 1 : active.size();
-  Ranked best[kBurst];
-  uint8_t slots[kBurst];
+void DecisionTree::rank(const FlowKey* burst, std::span<const uint8_t> active,
+                        Ranked* best) const noexcept {
+  Ranked ranked[kBurst];
+  uint8_t slots[kBurst]{};
   uint8_t positions[kBurst];
-  const size_t left = same_.select(burst, active, count, slots, positions);
-  std::fill_n(best, left, 0);
+  const size_t left = same_.select(burst, active, slots, positions);
+  for (size_t k = 0; k < left; ++k) ranked[k] = best[positions[k]];
   const TreeView view{roots_.load(std::memory_order_acquire), kTrees + 1, words_};
-  search_(view, burst, slots, left, best);
-  const uint32_t otherwise = default_index();
-  if (left != count) std::fill_n(results, count, otherwise);
-  for (size_t k = 0; k < left; ++k) {
-    results[positions[k]] = best[k] != 0 ? index_of(best[k]) : otherwise;
-  }
-  if (one_for_all) std::fill_n(results, active.size(), uint32_t{results[0]});
+  search_(view, burst, slots, left, ranked);
+  for (size_t k = 0; k < left; ++k) best[positions[k]] = ranked[k];
 }
 
 // --- rules and where they are ------------------------------------------------------------------
@@ -178,6 +169,14 @@ std::optional<size_t> DecisionTree::tree_of(const Rule& rule) const {
     if (!empty(*slot) && position_in(rule, leaf_in(*slot)).has_value()) return tree;
   }
   return std::nullopt;
+}
+
+bool DecisionTree::takes(const Match& match) const {
+  if (!in_form(match)) return false;
+  const Rule rule = rule_of(match, 0, 0);
+  return std::any_of(roots(), roots() + kTrees, [&](const TreeSlot& root) {
+    return !empty(root) && copies_of(root, rule) <= kMostCopies;
+  });
 }
 
 /// The tree that a rule goes to, not before `first`: one of few copies, else one that takes it at

@@ -30,25 +30,28 @@
 #include <span>
 #include <vector>
 
-#include "match/structures/classifier.h"
 #include "match/structures/classifier_kind.h"
 #include "match/structures/line_arena.h"
+#include "match/structures/ranked_classifier.h"
 #include "match/structures/same_words.h"
 #include "match/structures/tree_cut.h"
 #include "match/structures/tree_node.h"
 
 namespace headrace::match {
 
-class DecisionTree final : public Classifier {
+class DecisionTree final : public RankedClassifier {
  public:
   /// Without rules, for some that match no words but `words`.
   DecisionTree(WordSet words, Defer defer);
-  /// With rules, of which there is one at least.
-  DecisionTree(std::span<const RuleRef> rules, Defer defer);
+  /// With rules, of which there is one at least. With `aside`, those that are too wide for the
+  /// first trees are left out, and their positions are added to it.
+  DecisionTree(std::span<const RuleRef> rules, Defer defer, std::vector<uint32_t>* aside = nullptr);
   ~DecisionTree() override;
 
-  void lookup(const FlowKey* burst, std::span<const uint8_t> active, uint32_t* results,
-              WordSet differ) const noexcept override;
+  void rank(const FlowKey* burst, std::span<const uint8_t> active,
+            Ranked* best) const noexcept override;
+  /// Control: true if a tree that has rules takes this one, too.
+  [[nodiscard]] bool takes(const Match& match) const;
   /// False for a rule that differs in words where the others agree.
   [[nodiscard]] bool insert(const Match& match, uint16_t priority, uint32_t index) override;
   bool erase(const Match& match, uint16_t priority) override;
@@ -112,12 +115,11 @@ class DecisionTree final : public Classifier {
   void retire(void* memory, size_t bytes);
   void flush_retired();
   [[nodiscard]] TreeSlot* roots() const { return roots_.load(std::memory_order_relaxed); }
-  void build(std::span<const RuleRef> rules);
+  void build(std::span<const RuleRef> rules, std::vector<uint32_t>* aside);
 
   Defer defer_;
   std::vector<uint8_t> words_;  ///< positions of what leaves compare
   SameWords same_;
-  WordSet used_{0};     ///< all words that rules match
   TreeSearch* search_;  ///< the variant for this processor
   std::shared_ptr<Shared> shared_;
   std::atomic<TreeSlot*> roots_{nullptr};

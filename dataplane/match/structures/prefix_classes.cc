@@ -2,6 +2,7 @@
 #include "match/structures/prefix_classes.h"
 
 #include <algorithm>
+#include <cstring>
 
 namespace headrace::match {
 
@@ -12,6 +13,16 @@ PrefixClasses::PrefixClasses(size_t bits, TrieNodePool& nodes)
       root_((size_t{1} << root_bits_) * sizeof(uint32_t)) {
   numbers_.emplace(ValuePrefix{}, 0);
   prefixes_.emplace_back();
+}
+
+PrefixClasses::PrefixClasses(const PrefixClasses& other, TrieNodePool& nodes)
+    : bits_(other.bits_),
+      root_bits_(other.root_bits_),
+      nodes_(nodes),
+      root_(other.root_.bytes()),
+      numbers_(other.numbers_),
+      prefixes_(other.prefixes_) {
+  std::memcpy(root_.as<uint32_t>(), other.root(), root_.bytes());
 }
 
 std::optional<uint32_t> PrefixClasses::find(const ValuePrefix& prefix) const {

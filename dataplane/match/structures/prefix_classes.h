@@ -35,6 +35,9 @@ class PrefixClasses {
   /// Of a field of `bits` (8, 16 or 32). Class 0 is that of the prefix of length 0.
   PrefixClasses(size_t bits, TrieNodePool& nodes);
 
+  /// As `other` is, whose nodes `nodes` has copies of.
+  PrefixClasses(const PrefixClasses& other, TrieNodePool& nodes);
+
   [[nodiscard]] const uint32_t* root() const { return root_.as<uint32_t>(); }
   /// Classes.
   [[nodiscard]] size_t size() const { return prefixes_.size(); }

@@ -39,12 +39,12 @@ class SameWords {
     return true;
   }
 
-  /// Worker: of the first `count` packets of `active` those that have these words. Their slots, and
-  /// their positions in `active`; returns how many.
-  size_t select(const FlowKey* burst, std::span<const uint8_t> active, size_t count, uint8_t* slots,
+  /// Worker: of the packets of `active` those that have these words. Their slots, and their
+  /// positions in `active`; returns how many.
+  size_t select(const FlowKey* burst, std::span<const uint8_t> active, uint8_t* slots,
                 uint8_t* positions) const noexcept {
     size_t left = 0;
-    for (size_t i = 0; i < count; ++i) {
+    for (size_t i = 0; i < active.size(); ++i) {
       const uint8_t slot = active[i];
       uint64_t difference = 0;
       for (size_t k = 0; k < words_.size(); ++k) {

@@ -81,7 +81,8 @@ std::array<std::vector<TreeItem>, 4> parts_of(std::span<const RuleRef> rules,
   return parts;
 }
 
-/// Plans `most_trees` at most. Nothing if rules have more copies than the parting allows.
+/// Plans `most_trees` at most, or one for each part. Nothing if rules have more copies than the
+/// parting allows.
 std::optional<Forest> plan_forest(const TreeRules& rules, std::span<const RuleRef> refs,
                                   const Parting& parting, size_t most_trees) {
   Forest forest;
@@ -178,14 +179,15 @@ class LookupCost {
 
 }  // namespace
 
-DecisionTree::DecisionTree(std::span<const RuleRef> rules, Defer defer)
+DecisionTree::DecisionTree(std::span<const RuleRef> rules, Defer defer,
+                           std::vector<uint32_t>* aside)
     : DecisionTree(WordSet{0}, std::move(defer)) {
   for (const RuleRef& rule : rules) used_ |= rule.match->words;
   same_ = SameWords(rules, used_);
   for (size_t at = 0; at < kFieldWords; ++at) {
     if (((used_ & ~same_.set()) >> at & 1) != 0) words_.push_back(static_cast<uint8_t>(at));
   }
-  build(rules);
+  build(rules, aside);
 }
 
 /// A leaf for so many rules, none of which is written.
@@ -223,17 +225,18 @@ TreeSlot DecisionTree::make_tree(const TreeRules& rules, const TreeDraft& draft)
   return {draft.cut.bits, tree_next(slots, words_[draft.cut.word], draft.priority)};
 }
 
-void DecisionTree::build(std::span<const RuleRef> refs) {
+void DecisionTree::build(std::span<const RuleRef> refs, std::vector<uint32_t>* aside) {
   TreeRules rules(words_.size());
   for (const RuleRef& ref : refs) {
     const Rule rule = rule_of(*ref.match, ref.priority, ref.index);
     rules.add(rule.values.data(), rule.masks.data(), rule.result);
   }
+  const size_t most_trees = aside == nullptr ? kTrees : 0;  // beside those of the parts
   Forest best;
   double least = std::numeric_limits<double>::infinity();
   for (const Parting& parting : kPartings) {
     if (rules.size() < parting.least_rules || rules.size() > parting.most_rules) continue;
-    std::optional<Forest> forest = plan_forest(rules, refs, parting, kTrees);
+    std::optional<Forest> forest = plan_forest(rules, refs, parting, most_trees);
     if (!forest.has_value()) continue;
     const double cost = LookupCost(rules, *forest).mean();
     if (cost >= least) continue;
@@ -248,8 +251,13 @@ void DecisionTree::build(std::span<const RuleRef> refs) {
   std::stable_sort(unfitted.begin(), unfitted.end(), [&rules](uint32_t a, uint32_t b) {
     return priority_of(rules.result(a)) > priority_of(rules.result(b));
   });
-  roots()[kTrees].next = make_leaf(rules, unfitted);
   size_ = built_size_ = rules.size();
+  if (aside != nullptr) {
+    aside->insert(aside->end(), unfitted.begin(), unfitted.end());
+    size_ = built_size_ -= unfitted.size();
+    return;
+  }
+  roots()[kTrees].next = make_leaf(rules, unfitted);
 }
 
 }  // namespace headrace::match

@@ -183,6 +183,32 @@ TEST_F(CompiledTableTest, KindsHaveNamesOfTheirOwn) {
   }
 }
 
+/// The kind that would serve so many rules of a family, the first that says so.
+std::string_view kind_for(AclFamily family, size_t count) {
+  std::vector<Match> matches;
+  std::vector<uint16_t> priorities;
+  for (const AclRule& rule : acl_rules(family, count, false, 3)) {
+    for (Match& match : matches_of(rule)) {
+      matches.push_back(std::move(match));
+      priorities.push_back(rule.priority);
+    }
+  }
+  std::vector<RuleRef> refs;
+  for (uint32_t i = 0; i < matches.size(); ++i) refs.push_back({&matches[i], priorities[i], i});
+  for (const ClassifierKind* kind : classifier_kinds()) {
+    if (kind->plan(refs).has_value()) return kind->name;
+  }
+  return "";
+}
+
+TEST(PlannerTest, FirewallsOfAllSizesAreToldFromAccessLists) {
+  EXPECT_EQ(kind_for(AclFamily::fw, 1000), "bit-vectors");
+  EXPECT_EQ(kind_for(AclFamily::fw, 10000), "bit-vectors");
+  EXPECT_EQ(kind_for(AclFamily::fw, 33000), "trees-and-vectors");
+  EXPECT_EQ(kind_for(AclFamily::ipc, 1000), "bit-vectors");
+  EXPECT_EQ(kind_for(AclFamily::acl, 1000), "decision-tree");
+}
+
 TEST_F(CompiledTableTest, WordsAreThoseOfTheRules) {
   insert(mac_rule(1), 1);
   EXPECT_EQ(table_.words(), 1u);

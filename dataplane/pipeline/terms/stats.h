@@ -67,8 +67,8 @@ struct TableStats {
   uint32_t max_entries{0};
   uint64_t lookups{0};
   uint64_t matched{0};
-  std::string structure;  ///< "empty", "direct", "hash-word", "hash", "prefix", "decision-tree",
-                          ///< "tuple-space"
+  std::string structure;  ///< "empty", "direct", "hash-word", "hash", "prefix", "bit-vectors",
+                          ///< "trees-and-vectors", "decision-tree", "tuple-space"
   std::string reason;     ///< why this one, in words
   size_t masks{0};        ///< structures that a look-up may have to search
   size_t memory_bytes{0};
