@@ -97,7 +97,7 @@ uint64_t Worker::round(uint64_t now) {
     const uint16_t count = devices_[port]->rx(packets);
     if (count == 0) continue;
     bursts_.add(1);
-    if (count == kBurst) full_bursts_.add(1);
+    if (count == options_.burst) full_bursts_.add(1);
     current_->process(port, {packets.data(), count}, now, *output_);
     handled += count;
   }

@@ -49,7 +49,7 @@ class Worker {
 
   /// {"busy_cycles", "idle_cycles", "yielded_cycles", "packets", "polls", "busy_polls", "bursts",
   /// "full_bursts", "refused", "tsc_hz", "cpu_ns"}. Cycles are TSC cycles; a poll is a round over
-  /// all ports, a burst what one port brought in it; full ones have kBurst packets: more may have
+  /// all ports, a burst what one port brought in it; full ones have `burst` packets: more may have
   /// waited. `refused` are packets that a port did not take. cpu_ns is the CPU time of the thread,
   /// which excludes other threads on a shared CPU.
   [[nodiscard]] Json cycles() const;

@@ -87,8 +87,8 @@ struct PortSpec {
   PortNo number{0};  ///< 1..kPortMax, or kPortLocal
   std::string name;
   MacAddress mac{};
-  PortIo* io{nullptr};      ///< must outlive the port by one grace period
-  uint32_t features{0};     ///< ofp_port_features: current, advertised and supported
+  PortIo* io{nullptr};   ///< must outlive the port by one grace period
+  uint32_t features{0};  ///< ofp_port_features: current, advertised and supported
   uint32_t speed_kbps{0};
   bool link_up{true};
   /// tx() refuses by itself while there is no peer, so packets are offered to it also while the

@@ -257,16 +257,15 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
   Result<std::unique_ptr<SwitchPort>> opened = open_device(spec);
   if (!opened) return tl::unexpected(opened.error());
   SwitchPort& port = **opened;
-  const pipeline::PortSpec added_spec{
-      .number = spec.number,
-      .name = spec.name,
-      .mac = port.device->mac(),
-      .io = &port.io(),
-      .features = speed_feature(port.link.speed_bps),
-      .speed_kbps = kilobits(port.link),
-      .link_up = port.link.up,
-      .io_knows_link = port.device->io_knows_link(),
-      .vlans = spec.vlans};
+  const pipeline::PortSpec added_spec{.number = spec.number,
+                                      .name = spec.name,
+                                      .mac = port.device->mac(),
+                                      .io = &port.io(),
+                                      .features = speed_feature(port.link.speed_bps),
+                                      .speed_kbps = kilobits(port.link),
+                                      .link_up = port.link.up,
+                                      .io_knows_link = port.device->io_knows_link(),
+                                      .vlans = spec.vlans};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
   ports_.emplace(spec.name, std::move(*opened));
   return {};
