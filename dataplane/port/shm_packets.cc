@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "port/shm_packets.h"
 
-#include <rte_errno.h>
 #include <rte_malloc.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
-#include <utility>
 
 #include "base/prefetch.h"
 
 namespace headrace::port {
 namespace {
 
-/// Room behind the head, for what the pipeline appends: the padding of a short frame.
+/// Room behind the head of a packet that fits, for what the pipeline appends: the padding of a
+/// short frame. A chain has none, so that nobody takes the buffer's mbuf out of it.
 constexpr uint16_t kTailroom = 64;
-constexpr uint16_t kHeadRoom = kPrivateHeadroom + kPrivateHead + kTailroom;
-/// An odd number of lines apart, so that the first lines use all sets of a cache.
-constexpr uint32_t kHeadStride = kHeadRoom | shm::kLine;
-static_assert(kHeadRoom % shm::kLine == 0 && kHeadStride >= kHeadRoom);
-static_assert(kHeadStride / shm::kLine % 2 == 1);
 static_assert(kPrivateHead % shm::kLine == 0);
 
 /// Copies up to kPrivateHead octets; whole lines if the buffer has `room` for them, which the
@@ -34,33 +29,40 @@ inline void copy_head(uint8_t* to, const uint8_t* from, uint32_t length, uint32_
 
 }  // namespace
 
-void ShmPackets::FreeHeads::operator()(uint8_t* heads) const {
-  rte_free(heads);
-}
+struct alignas(shm::kLine) ShmPackets::Head {
+  rte_mbuf mbuf;
+  uint32_t buffer;  ///< where MbufSet::buffer_of() finds it
+  alignas(shm::kLine) uint8_t octets[kPrivateHeadroom + kPrivateHead + kTailroom];
+};
 
-ShmPackets& ShmPackets::operator=(ShmPackets&& other) noexcept {
-  std::swap(area_, other.area_);
-  std::swap(mbufs_, other.mbufs_);
-  std::swap(tails_, other.tails_);
-  std::swap(heads_, other.heads_);
-  std::swap(begins_, other.begins_);
-  return *this;
+void ShmPackets::FreeHeads::operator()(Head* heads) const {
+  rte_free(heads);
 }
 
 Result<ShmPackets> ShmPackets::make(const std::string& name, const shm::BufferArea& area,
                                     uint32_t cache) {
+  static_assert(offsetof(Head, buffer) == sizeof(rte_mbuf));
+  static_assert(sizeof(Head) / shm::kLine % 2 == 1, "the first lines use all sets of a cache");
   ShmPackets made;
   auto mbufs = shm::MbufSet::make(name, area, cache);
   if (!mbufs) return tl::unexpected(mbufs.error());
   made.mbufs_ = std::move(*mbufs);
   made.area_ = area;
-  const std::string short_name = "shm_tail_" + name.substr(0, 16);
-  made.tails_ = rte_pktmbuf_pool_create(short_name.c_str(), area.count, cache, 0, 0, SOCKET_ID_ANY);
   made.heads_.reset(
-      static_cast<uint8_t*>(rte_malloc(nullptr, size_t{area.count} * kHeadStride, shm::kLine)));
-  if (made.tails_ == nullptr || made.heads_ == nullptr) {
-    return fail("{}: no memory for the headers of {} buffers: {}; give the program more memory",
-                name, area.count, rte_strerror(rte_errno));
+      static_cast<Head*>(rte_zmalloc(nullptr, size_t{area.count} * sizeof(Head), shm::kLine)));
+  if (made.heads_ == nullptr) {
+    return fail("{}: no memory for the headers of {} buffers; give the program more memory", name,
+                area.count);
+  }
+  for (uint32_t buffer = 0; buffer < area.count; ++buffer) {
+    Head& head = made.heads_.get()[buffer];
+    head.buffer = buffer;
+    head.mbuf.pool = made.mbufs_.pool();
+    head.mbuf.ol_flags = RTE_MBUF_F_EXTERNAL;
+    head.mbuf.buf_addr = head.octets;
+    head.mbuf.buf_iova = reinterpret_cast<rte_iova_t>(head.octets);
+    head.mbuf.buf_len = kPrivateHeadroom + kPrivateHead;
+    rte_mbuf_refcnt_set(&head.mbuf, 1);
   }
   made.begins_.resize(area.count);
   return made;
@@ -70,54 +72,61 @@ void ShmPackets::prefetch(const shm::Packet& packet) const noexcept {
   const uint8_t* from = shared(packet.buffer) + packet.begin;
   const uint32_t octets = std::min<uint32_t>(packet.length, kPrivateHead);
   for (uint32_t at = 0; at < octets; at += shm::kLine) prefetch_to_read(from + at);
+  const Head& head = heads_.get()[packet.buffer];
+  if (packet.length > kPrivateHead) headrace::prefetch_to_write(&head.mbuf);
+  headrace::prefetch_to_write(head.octets + kPrivateHeadroom);
   headrace::prefetch_to_write(mbufs_.mbuf(packet.buffer));
 }
 
 rte_mbuf* ShmPackets::receive(const shm::Packet& packet) noexcept {
-  rte_mbuf* const head = mbufs_.mbuf(packet.buffer);
+  rte_mbuf* const mbuf = mbufs_.mbuf(packet.buffer);
   uint8_t* const octets = shared(packet.buffer);
-  uint8_t* const own = heads_.get() + size_t{packet.buffer} * kHeadStride;
-  const auto in_head = std::min(packet.length, kPrivateHead);
-  rte_pktmbuf_reset(head);
-  head->buf_addr = own;
-  head->buf_iova = reinterpret_cast<rte_iova_t>(own);
-  head->buf_len = kHeadRoom;
-  head->data_off = kPrivateHeadroom;
-  head->data_len = in_head;
-  head->pkt_len = packet.length;
-  if (packet.length > in_head) {
-    rte_mbuf* const tail = rte_pktmbuf_alloc(tails_);
-    if (tail == nullptr) [[unlikely]]
-      return nullptr;
-    tail->buf_addr = octets;
-    tail->buf_iova = reinterpret_cast<rte_iova_t>(octets);
-    tail->buf_len = static_cast<uint16_t>(area_.stride);
-    tail->data_off = static_cast<uint16_t>(packet.begin + in_head);
-    tail->data_len = static_cast<uint16_t>(packet.length - in_head);
-    head->next = tail;
-    head->nb_segs = 2;
-  }
-  copy_head(own + kPrivateHeadroom, octets + packet.begin, in_head, area_.stride - packet.begin);
+  Head& head = heads_.get()[packet.buffer];
   begins_[packet.buffer] = packet.begin;
-  return head;
+  rte_pktmbuf_reset(mbuf);
+  const uint32_t room = area_.stride - packet.begin;
+  if (packet.length <= kPrivateHead) {
+    mbuf->buf_addr = head.octets;
+    mbuf->buf_iova = head.mbuf.buf_iova;
+    mbuf->buf_len = sizeof head.octets;
+    mbuf->data_off = kPrivateHeadroom;
+    mbuf->data_len = packet.length;
+    mbuf->pkt_len = packet.length;
+    copy_head(head.octets + kPrivateHeadroom, octets + packet.begin, packet.length, room);
+    return mbuf;
+  }
+  mbuf->buf_addr = octets;
+  mbuf->buf_iova = reinterpret_cast<rte_iova_t>(octets);
+  mbuf->buf_len = static_cast<uint16_t>(area_.stride);
+  mbuf->data_off = static_cast<uint16_t>(packet.begin + kPrivateHead);
+  mbuf->data_len = static_cast<uint16_t>(packet.length - kPrivateHead);
+  rte_mbuf* const first = &head.mbuf;
+  rte_pktmbuf_reset(first);
+  rte_mbuf_refcnt_set(first, 2);
+  first->data_off = kPrivateHeadroom;
+  first->data_len = kPrivateHead;
+  first->pkt_len = packet.length;
+  first->nb_segs = 2;
+  first->next = mbuf;
+  copy_head(head.octets + kPrivateHeadroom, octets + packet.begin, kPrivateHead, room);
+  return first;
 }
 
 std::optional<shm::Packet> ShmPackets::to_region(rte_mbuf* packet) noexcept {
-  const bool is_long = packet->nb_segs == 2;
-  if (packet->pool != mbufs_.pool() || rte_mbuf_refcnt_read(packet) != 1 ||
-      (packet->nb_segs != 1 && !(is_long && packet->next->pool == tails_))) {
-    return std::nullopt;
-  }
+  if (packet->pool != mbufs_.pool()) return std::nullopt;
   const uint32_t buffer = shm::MbufSet::buffer_of(packet);
-  // Pushed and popped headers move the begin in the buffer as they did in the head.
-  int begin = is_long ? packet->next->data_off - packet->data_len
-                      : begins_[buffer] + packet->data_off - kPrivateHeadroom;
-  if (!is_long && (begin < 0 || begin + packet->data_len > static_cast<int>(area_.stride))) {
-    begin = shm::kHeadroom;
-  }
-  if (begin < 0 || begin + static_cast<int>(packet->pkt_len) > static_cast<int>(area_.stride)) {
+  rte_mbuf* const mbuf = mbufs_.mbuf(buffer);
+  const bool is_long = packet != mbuf;
+  if (rte_mbuf_refcnt_read(mbuf) != 1 ||
+      (is_long ? packet->next != mbuf || rte_mbuf_refcnt_read(packet) != 2
+               : packet->nb_segs != 1)) {
     return std::nullopt;
   }
+  // Pushed and popped headers move the begin in the buffer as they did in the head.
+  const int room = static_cast<int>(area_.stride);
+  int begin = begins_[buffer] + packet->data_off - kPrivateHeadroom;
+  if (!is_long && (begin < 0 || begin + packet->data_len > room)) begin = shm::kHeadroom;
+  if (begin < 0 || begin + static_cast<int>(packet->pkt_len) > room) return std::nullopt;
   // The receiver's core shares lines that weren't changed.
   uint8_t* const to = shared(buffer) + begin;
   const uint8_t* const from = rte_pktmbuf_mtod(packet, const uint8_t*);
@@ -125,13 +134,6 @@ std::optional<shm::Packet> ShmPackets::to_region(rte_mbuf* packet) noexcept {
   return shm::Packet{.buffer = buffer,
                      .begin = static_cast<uint16_t>(begin),
                      .length = static_cast<uint16_t>(packet->pkt_len)};
-}
-
-void ShmPackets::passed_on(rte_mbuf* packet) noexcept {
-  if (packet->nb_segs == 1) return;
-  rte_pktmbuf_free_seg(packet->next);
-  packet->next = nullptr;
-  packet->nb_segs = 1;
 }
 
 std::optional<shm::Packet> ShmPackets::copy_to_region(const rte_mbuf* packet) noexcept {

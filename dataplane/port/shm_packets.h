@@ -8,11 +8,15 @@
 // edits, the first kPrivateHead octets, and from then on only the copy counts: no header is ever
 // read, edited or sent from memory that a VNF can write.
 //
-// How. Each buffer of the region has one mbuf (shm/mbufs.h) and beside it a private head of
-// kPrivateHeadroom + kPrivateHead octets and some tailroom. A received packet is that mbuf with its
-// data in the private head. A longer one goes on in a second mbuf, whose data are the rest of the
-// buffer: its payload isn't copied. The headers to parse must lie in the first segment
-// (packet/parse.h), as for any chained packet.
+// How. Each buffer of the region has one mbuf (shm/mbufs.h) and beside it a private head: another
+// mbuf and kPrivateHeadroom + kPrivateHead octets with some tailroom. A packet that fits is the
+// buffer's mbuf with its data in the private head. A longer one is a chain: the head's mbuf, and
+// the buffer's mbuf with the rest, which isn't copied. The headers to parse must lie in the first
+// segment (packet/parse.h), as for any chained packet.
+//
+// The head's mbuf is in no pool: it has a reference more than its packet, so whoever frees the
+// packet leaves it alone and puts the buffer's mbuf into the pool. That one is the last of the
+// chain, so a buffer isn't used again before its head is free.
 //
 // A packet that stays in the group keeps its buffer: to_region() writes the head back if the
 // pipeline has changed it (or the VNF has), and only the descriptor moves. Any other exit sends or
@@ -48,32 +52,24 @@ class ShmPackets {
   static Result<ShmPackets> make(const std::string& name, const shm::BufferArea& area,
                                  uint32_t cache);
   ShmPackets() = default;
-  ~ShmPackets() { rte_mempool_free(tails_); }
-  ShmPackets(ShmPackets&& other) noexcept { *this = std::move(other); }
-  ShmPackets& operator=(ShmPackets&& other) noexcept;
-  ShmPackets(const ShmPackets&) = delete;
-  ShmPackets& operator=(const ShmPackets&) = delete;
-
   [[nodiscard]] const shm::MbufSet& mbufs() const { return mbufs_; }
 
   /// Asks for the lines that receive() will read.
   void prefetch(const shm::Packet& packet) const noexcept;
-  /// The packet, which the switch owns and which is inside its buffer, for the pipeline; null, and
-  /// the buffer stays the caller's, if there is no mbuf for its second segment.
+  /// The packet, which the switch owns and which is inside its buffer, for the pipeline.
   [[nodiscard]] rte_mbuf* receive(const shm::Packet& packet) noexcept;
 
   /// The packet as its buffer describes it, with the octets that the pipeline made of it. Nothing
   /// if the packet is not of the group's buffers alone or has no room there: it has to be copied.
   [[nodiscard]] std::optional<shm::Packet> to_region(rte_mbuf* packet) noexcept;
-  /// Releases what the group's VNFs do not get of a packet that to_region() described.
-  void passed_on(rte_mbuf* packet) noexcept;
   /// A copy of any packet in a buffer of the group, allocated; nothing if there is none or the
   /// packet does not fit.
   [[nodiscard]] std::optional<shm::Packet> copy_to_region(const rte_mbuf* packet) noexcept;
 
  private:
+  struct Head;
   struct FreeHeads {
-    void operator()(uint8_t* heads) const;
+    void operator()(Head* heads) const;
   };
 
   [[nodiscard]] uint8_t* shared(uint32_t buffer) const noexcept {
@@ -82,8 +78,7 @@ class ShmPackets {
 
   shm::BufferArea area_;
   shm::MbufSet mbufs_;
-  rte_mempool* tails_{nullptr};  ///< mbufs without octets of their own
-  std::unique_ptr<uint8_t, FreeHeads> heads_;
+  std::unique_ptr<Head, FreeHeads> heads_;  ///< by buffer
   std::vector<uint16_t> begins_;  ///< by buffer: where the packet began that was received in it
 };
 

@@ -23,7 +23,6 @@ constexpr uint32_t kFirstFreshLevel = 16;
 struct Counts {
   Counter rx_packets;
   Counter rx_octets;
-  Counter rx_no_buffer;
   Counter tx_packets;
   Counter tx_octets;
   Counter tx_copied;
@@ -102,22 +101,15 @@ uint16_t ShmPort::rx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   ShmPackets& region = group_->packets();
   for (const shm::Packet& packet : std::span(sent).first(count)) region.prefetch(packet);
   uint64_t octets = 0;
-  uint16_t received = 0;
-  for (const shm::Packet& described : std::span(sent).first(count)) {
-    octets += described.length;
-    rte_mbuf* packet = region.receive(described);
-    if (packet != nullptr) [[likely]] {
-      packets[received++] = packet;
-    } else {
-      rte_mbuf_raw_free(region.mbufs().mbuf(described.buffer));
-    }
+  for (uint32_t i = 0; i < count; ++i) {
+    octets += sent[i].length;
+    packets[i] = region.receive(sent[i]);
   }
   if (count > 0) {
     counts_.rx_packets.add(count);
     counts_.rx_octets.add(octets);
-    if (received < count) counts_.rx_no_buffer.add(count - received);
   }
-  return received;
+  return static_cast<uint16_t>(count);
 }
 
 uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept {
@@ -142,11 +134,7 @@ uint16_t ShmPort::tx(uint16_t /*queue*/, std::span<rte_mbuf*> packets) noexcept 
   for (uint32_t i = 0; i < count; ++i) {
     if (i < sent) {
       octets += going[i].length;
-      if (copied[i]) {
-        rte_pktmbuf_free(packets[i]);
-      } else {
-        region.passed_on(packets[i]);
-      }
+      if (copied[i]) rte_pktmbuf_free(packets[i]);
     } else if (copied[i]) {
       rte_mbuf_raw_free(region.mbufs().mbuf(going[i].buffer));
     }
@@ -162,7 +150,6 @@ std::map<std::string, int64_t> ShmPort::statistics() const {
   const shm::Offences& offences = ends_.offences(place_);
   return {{"rx_packets", read(counts_.rx_packets)},
           {"rx_bytes", read(counts_.rx_octets)},
-          {"rx_no_buffer_errors", read(counts_.rx_no_buffer)},
           {"tx_packets", read(counts_.tx_packets)},
           {"tx_bytes", read(counts_.tx_octets)},
           {"tx_copied_packets", read(counts_.tx_copied)},

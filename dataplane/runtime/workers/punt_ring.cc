@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -64,12 +65,10 @@ unsigned PuntRing::read(unsigned limit, const Take& take) {
   for (; count < limit && rte_ring_sc_dequeue_elem(ring_.get(), &entry, sizeof entry) == 0;
        ++count) {
     rte_mbuf* packet = entry.packet;
-    if (packet->nb_segs > 1 && rte_pktmbuf_linearize(packet) != 0) {
-      // Too long for one buffer: the controller gets what the first one holds.
-      take(entry.info, {rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len});
-    } else {
-      take(entry.info, {rte_pktmbuf_mtod(packet, const uint8_t*), rte_pktmbuf_pkt_len(packet)});
-    }
+    const uint32_t length = rte_pktmbuf_pkt_len(packet);
+    if (packet->nb_segs > 1) joined_.resize(std::max<size_t>(joined_.size(), length));
+    const void* octets = rte_pktmbuf_read(packet, 0, length, joined_.data());
+    take(entry.info, {static_cast<const uint8_t*>(octets), length});
     rte_pktmbuf_free(packet);
   }
   return count;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "base/counter.h"
 #include "base/result.h"
@@ -74,6 +75,7 @@ class PuntRing final : public pipeline::PuntQueue {
   Ring ring_;
   WakeUp& wake_up_;
   Counter refused_;
+  std::vector<uint8_t> joined_;  ///< read()'s scratch: a packet of several segments
 };
 
 }  // namespace headrace::runtime
