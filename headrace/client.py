@@ -66,12 +66,14 @@ class NodeClient:
     def request(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
         """Makes a request; returns its answer if it is a success."""
         headers = {"Content-Type": "application/json"}
+        # Through its own socket the node is always called by a name of its own.
+        address = "http://localhost" if self._socket else self.url
         try:
             with httpx.Client(
                 transport=httpx.HTTPTransport(uds=self._socket) if self._socket else None,
                 timeout=_TIMEOUT_S,
             ) as http:
-                answer = http.request(method, self.url + path, content=body, headers=headers)
+                answer = http.request(method, address + path, content=body, headers=headers)
         except httpx.HTTPError as error:
             fail(f"the node at {self.url} does not answer: {error}")
         if answer.is_success:

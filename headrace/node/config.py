@@ -30,7 +30,7 @@ class _Strict(BaseModel):
 class RestConfig(_Strict):
     """Where the REST API listens, beside its Unix socket: `host` is of the loopback interface.
 
-    Any other address would need TLS and login, which the node does not have. `names` are further
+    Any other address would need TLS, which the node does not have. `names` are further
     names by which clients call it (the Host of their requests), as those of a proxy. With `legacy`
     an update by PUT gets 201, as before 2017.
     """
@@ -39,6 +39,7 @@ class RestConfig(_Strict):
     port: Annotated[int, Field(ge=0, le=65535)] = 8080
     names: list[str] = []
     legacy: bool = False
+    login: bool = False
 
     @field_validator("host")
     @classmethod
@@ -50,7 +51,7 @@ class RestConfig(_Strict):
         if not loopback:
             raise ValueError(
                 f"{host} is no address of the loopback interface; any other demands TLS and login, "
-                f"which this node does not have yet: use 127.0.0.1 or ::1, and a proxy or ssh"
+                f"and this node has no TLS yet: use 127.0.0.1 or ::1, and a proxy or ssh"
             )
         return host
 

@@ -95,7 +95,9 @@ def up(config: NodeConfig, rundir: Path, statedir: Path | None = None) -> str:
             raise NodeError("node", _last_words(log, begin))
         if said is not None and said["pid"] == pid:
             with contextlib.suppress(httpx.HTTPError):
-                httpx.get(f"{said['url']}/node", timeout=5).raise_for_status()
+                transport = httpx.HTTPTransport(uds=said["socket"])
+                with httpx.Client(transport=transport, timeout=5) as client:
+                    client.get("http://localhost/node").raise_for_status()
                 return str(said["url"])
         time.sleep(0.05)
     os.kill(pid, signal.SIGTERM)

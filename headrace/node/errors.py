@@ -25,6 +25,14 @@ class Busy(NodeError):
     """The graph is being changed by another request: answered with 409."""
 
 
+class AccessError(NodeError):
+    """Who asks may not do that: answered with `code`."""
+
+    def __init__(self, code: int, message: str) -> None:
+        super().__init__("access", message)
+        self.code = code
+
+
 class ConfigError(NodeError):
     """The node's own configuration is wrong."""
 

@@ -93,6 +93,14 @@ class Store:
         """Notes a value."""
         self._db.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value))
 
+    def rows(self, query: str, *values: Any) -> list[Any]:
+        """The rows of a query, for tables that are another module's (access/users.py)."""
+        return self._db.execute(query, values).fetchall()
+
+    def write(self, statement: str, *values: Any) -> None:
+        """Executes a statement that changes such a table."""
+        self._db.execute(statement, values)
+
     # Graphs.
 
     def graphs(self) -> list[GraphRecord]:

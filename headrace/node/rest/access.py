@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How request handlers get at their node, and which requests reach them at all.
 
-Until there is a login, whoever reaches the API may do everything, so only programs of this machine
-may reach it. A web browser is such a program that acts for others: a page from anywhere can make it
+Without login whoever reaches the API may do everything, so only programs of this machine may reach
+it. A web browser is such a program that acts for others: a page from anywhere can make it
 send requests to 127.0.0.1. Three checks keep these out:
 
 * Host: a page whose own name resolves to 127.0.0.1 (DNS rebinding) sends that name.

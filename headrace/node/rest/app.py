@@ -16,13 +16,17 @@ from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
-from headrace.node.errors import Busy, GraphRefused, NodeError, NotFound
+from headrace.machine.places import log_directory
+from headrace.node.access.audit import Audit
+from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
+from headrace.node.rest import users as user_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
+from headrace.node.rest.login import Login
 from headrace.switches.base import SwitchError
 
 
@@ -61,6 +65,10 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     app.include_router(graph_routes.router)
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
+    app.include_router(user_routes.router)
+    audit = Audit(log_directory(node.rundir))
+    demanded = node.config.rest.login
+    app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
     app.add_middleware(TidyPath)
     app.add_middleware(Guard, names=(node.config.rest.host, *node.config.rest.names))
 
@@ -69,6 +77,8 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
 
     @app.exception_handler(NodeError)
     async def node_error(_: Request, error: NodeError) -> JSONResponse:
+        if isinstance(error, AccessError):
+            return answer(error.code, error)
         codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
         return answer(codes.get(type(error), 500), error)
 

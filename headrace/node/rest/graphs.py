@@ -13,11 +13,14 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 
+from headrace.node.access.permissions import demand, demand_quota, may
+from headrace.node.access.users import User
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
+from headrace.node.rest.login import UserDep
 
 router = APIRouter(tags=["graphs"])
 
@@ -45,8 +48,17 @@ def _entry(record: GraphRecord) -> dict[str, Any]:
     return {"forwarding-graph": record.document["forwarding-graph"]}
 
 
-async def _create(node: Node, graph_id: str, document: dict[str, Any], wait: bool) -> None:
+def _demand_quota(node: Node, user: User, graph_id: str, document: dict[str, Any]) -> None:
+    plan = node.graphs.draft(graph_id, document)
+    demand_quota(node.users, user, graph_id, plan, node.graphs.plans(without=graph_id))
+
+
+async def _create(
+    node: Node, user: User, graph_id: str, document: dict[str, Any], wait: bool
+) -> None:
+    _demand_quota(node, user, graph_id, document)
     task = node.graphs.create(graph_id, document)
+    node.users.set_owner(graph_id, user)
     if wait:
         try:
             await task
@@ -57,12 +69,17 @@ async def _create(node: Node, graph_id: str, document: dict[str, Any], wait: boo
 
 @router.post("/NF-FG", status_code=201)
 async def post_graph(
-    node: NodeDep, document: Document, response: Response, request: Request, wait: Wait = True
+    node: NodeDep,
+    user: UserDep,
+    document: Document,
+    response: Response,
+    request: Request,
+    wait: Wait = True,
 ) -> dict[str, str]:
     """Deploys a graph under a new id."""
     graph_id = str(uuid.uuid4())
     await node.check(graph_id, document)
-    await _create(node, graph_id, document, wait)
+    await _create(node, user, graph_id, document, wait)
     response.headers["Location"] = f"{request.base_url}NF-FG/{quote(graph_id)}"
     return {"nffg-uuid": graph_id}
 
@@ -71,6 +88,7 @@ async def post_graph(
 async def put_graph(
     graph_id: str,
     node: NodeDep,
+    user: UserDep,
     document: Document,
     request: Request,
     wait: Wait = True,
@@ -83,38 +101,51 @@ async def put_graph(
     headers = {"Location": f"{request.base_url}NF-FG/{quote(graph_id)}"}
     await node.check(graph_id, document)
     try:
-        task = node.graphs.update(graph_id, document)
+        node.graphs.record(graph_id)
     except NotFound:
-        await _create(node, graph_id, document, wait)
+        await _create(node, user, graph_id, document, wait)
         return Response(status_code=201, headers=headers)
+    demand(node.users, user, "update", graph_id)
+    _demand_quota(node, user, graph_id, document)
+    task = node.graphs.update(graph_id, document)
     if wait:
         await task
     return Response(status_code=201 if node.config.rest.legacy else 202, headers=headers)
 
 
 @router.get("/NF-FG")
-async def list_graphs(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
-    """All graphs, as their clients wrote them."""
+async def list_graphs(node: NodeDep, user: UserDep) -> dict[str, list[dict[str, Any]]]:
+    """All graphs that the user may read, as their clients wrote them."""
     return {
-        "NF-FG": [{**_entry(record), "nffg-uuid": record.id} for record in node.graphs.records()]
+        "NF-FG": [
+            {**_entry(record), "nffg-uuid": record.id}
+            for record in node.graphs.records()
+            if may(node.users, user, "read", record.id)
+        ]
     }
 
 
 @router.get("/NF-FG/{graph_id}")
-async def get_graph(graph_id: str, node: NodeDep) -> dict[str, Any]:
+async def get_graph(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
     """A graph as its client wrote it."""
-    return _entry(node.graphs.record(graph_id))
+    record = node.graphs.record(graph_id)
+    demand(node.users, user, "read", graph_id)
+    return _entry(record)
 
 
 @router.get("/NF-FG/status/{graph_id}")
-async def get_status(graph_id: str, node: NodeDep) -> dict[str, Any]:
+async def get_status(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
     """The state of a graph: complete, in_progress or error, with what is known."""
-    return node.status(node.graphs.record(graph_id))
+    record = node.graphs.record(graph_id)
+    demand(node.users, user, "read", graph_id)
+    return node.status(record)
 
 
 @router.delete("/NF-FG/{graph_id}", status_code=204)
-async def delete_graph(graph_id: str, node: NodeDep, wait: Wait = True) -> Response:
+async def delete_graph(graph_id: str, node: NodeDep, user: UserDep, wait: Wait = True) -> Response:
     """Removes a graph and everything that was made for it."""
+    node.graphs.record(graph_id)
+    demand(node.users, user, "delete", graph_id)
     task = node.graphs.delete(graph_id)
     if wait:
         await task
@@ -122,8 +153,10 @@ async def delete_graph(graph_id: str, node: NodeDep, wait: Wait = True) -> Respo
 
 
 @router.delete("/NF-FG/{graph_id}/{rule_id}", status_code=204)
-async def delete_rule(graph_id: str, rule_id: str, node: NodeDep) -> Response:
+async def delete_rule(graph_id: str, rule_id: str, node: NodeDep, user: UserDep) -> Response:
     """Removes one flow rule of a graph (as clients of 2016 do)."""
+    node.graphs.record(graph_id)
+    demand(node.users, user, "update", graph_id)
     document = json.loads(json.dumps(node.graphs.record(graph_id).document))
     switch = document["forwarding-graph"].get("big-switch", {"flow-rules": []})
     kept = [rule for rule in switch["flow-rules"] if str(rule["id"]) != rule_id]
@@ -131,6 +164,7 @@ async def delete_rule(graph_id: str, rule_id: str, node: NodeDep) -> Response:
         raise NotFound("graphs", f"graph {graph_id} has no flow rule {rule_id!r}")
     switch["flow-rules"] = kept
     await node.check(graph_id, document)
+    demand(node.users, user, "update", graph_id)  # again: it may be another's by now
     await node.graphs.update(graph_id, document)
     return Response(status_code=204)
 
@@ -175,9 +209,3 @@ async def get_conf(node: NodeDep, request: Request) -> dict[str, Any]:
         "datastoreEndpoint": str(request.base_url).rstrip("/"),
         "unPhisicalPorts": list(node.ports),
     }
-
-
-@router.post("/login", tags=["users"])
-async def login() -> Response:
-    """501: authentication is off, which clients of the original node understand."""
-    return Response(status_code=501)

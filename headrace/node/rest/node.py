@@ -6,9 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel
 
+from headrace.node.access.permissions import demand
 from headrace.node.node import Node
 from headrace.node.rest import pci
 from headrace.node.rest.access import node_of
+from headrace.node.rest.login import UserDep
 from headrace.node.rest.metrics import exposition
 from headrace.switches.base import PortStatistics, SwitchCycles
 
@@ -59,16 +61,22 @@ async def get_switch_ports(node: NodeDep) -> list[PortStatistics]:
 
 
 @router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")
-async def get_vnf_cycles(graph_id: str, vnf_id: str, node: NodeDep) -> dict[str, Any]:
+async def get_vnf_cycles(
+    graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
+) -> dict[str, Any]:
     """Busy and idle cycles of a VNF since it started."""
     vnf, engine = node.vnf(graph_id, vnf_id)
+    demand(node.users, user, "read", graph_id)
     return await engine.cycles(vnf)
 
 
 @router.get("/node/vnfs/{graph_id}/{vnf_id}/counters")
-async def get_vnf_counters(graph_id: str, vnf_id: str, node: NodeDep) -> dict[str, Any]:
+async def get_vnf_counters(
+    graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
+) -> dict[str, Any]:
     """Packets and drops of a VNF by port."""
     vnf, engine = node.vnf(graph_id, vnf_id)
+    demand(node.users, user, "read", graph_id)
     return await engine.counters(vnf)
 
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace user ...` and `headrace login`: who may use the node's API."""
+
+import json
+import ssl
+from pathlib import Path
+from typing import Annotated
+from urllib.parse import quote
+
+import httpx
+import typer
+from rich.table import Table
+
+from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
+
+Name = Annotated[str, typer.Argument(help="The user's name.")]
+Limit = Annotated[int | None, typer.Option(min=0, help="Of all graphs of the user together.")]
+
+user = typer.Typer(no_args_is_help=True, help="Users of a node with rest.login.")
+
+_TIMEOUT_S = 30.0
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.add_typer(user, name="user")
+    app.command()(login)
+
+
+@user.command()
+def add(
+    name: Name,
+    group: Annotated[str, typer.Option(help="The group; `admin` may do everything.")],
+    password: Annotated[str, typer.Option(prompt=True, hide_input=True, confirmation_prompt=True)],
+    max_graphs: Limit = None,
+    max_cores: Limit = None,
+    max_memory_mb: Limit = None,
+    rundir: Rundir = DEFAULT_RUNDIR,
+) -> None:
+    """Add a user, and the group if there is none of that name."""
+    client = NodeClient.of(rundir)
+    if {"name": group} not in client.get("/groups")["groups"]:
+        client.request("PUT", f"/groups/{quote(group, safe='')}")
+    body = {
+        "password": password,
+        "group": group,
+        "max_graphs": max_graphs,
+        "max_cores": max_cores,
+        "max_memory_mb": max_memory_mb,
+    }
+    client.request("POST", f"/users/{quote(name, safe='')}", json.dumps(body).encode())
+
+
+@user.command("list")
+def list_users(rundir: Rundir = DEFAULT_RUNDIR) -> None:
+    """List the users."""
+    table = Table("user", "group", "graphs", "cores", "MB")
+    for each in NodeClient.of(rundir).get("/users")["users"]:
+        limits = (each["max_graphs"], each["max_cores"], each["max_memory_mb"])
+        shown = ("-" if limit is None else str(limit) for limit in limits)
+        table.add_row(each["username"], each["group"], *shown)
+    console().print(table)
+
+
+@user.command()
+def delete(name: Name, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+    """Remove a user; the graphs stay."""
+    NodeClient.of(rundir).request("DELETE", f"/users/{quote(name, safe='')}")
+
+
+def login(
+    url: Annotated[str, typer.Argument(help="The node's address, https://HOST:PORT.")],
+    name: Name,
+    password: Annotated[str, typer.Option(prompt=True, hide_input=True)],
+    ca: Annotated[
+        Path | None, typer.Option(help="The certificate that the node's is signed by.")
+    ] = None,
+) -> None:
+    """Log in to a node; prints the token, which other clients send as X-Auth-Token."""
+    try:
+        context = ssl.create_default_context(cafile=ca)
+        with httpx.Client(verify=context, timeout=_TIMEOUT_S) as client:
+            body = {"username": name, "password": password}
+            answer = client.post(f"{url.rstrip('/')}/login", json=body)
+    except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
+        fail(f"{url}: {error}")
+    if not answer.is_success:
+        fail(answer.json()["message"])
+    typer.echo(answer.text)

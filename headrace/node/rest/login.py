@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Login: who makes a request, by the token in X-Auth-Token, and what only administrators may.
+
+Without `rest.login` everybody may do everything, and /login answers 501, which clients of the
+original node understand. With it every path but /login needs a token; requests through the node's
+Unix socket need none, since only the node's own user can make them. What a user may do with a graph
+is decided where the graph is at hand (`rest/graphs.py`, `rest/node.py`).
+"""
+
+from typing import Annotated
+
+from fastapi import Depends, Request
+from starlette.datastructures import Headers
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from headrace.node.access.audit import Audit
+from headrace.node.access.users import LOCAL, User, Users
+from headrace.node.rest.bodies import sendable
+
+_USER = "headrace.user"
+_READING = ("GET", "HEAD", "OPTIONS")
+_FOR_ADMINS = ("users", "groups")
+
+
+def user_of(request: Request) -> User:
+    """Who makes the request."""
+    user: User = request.scope[_USER]
+    return user
+
+
+UserDep = Annotated[User, Depends(user_of)]
+
+
+class Login:
+    """Finds out who makes a request, refuses what that user may not, and keeps the audit log."""
+
+    def __init__(self, app: ASGIApp, users: Users, audit: Audit, demanded: bool) -> None:
+        self._app = app
+        self._users = users
+        self._audit = audit
+        self._demanded = demanded
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Hands the request on with its user, or answers it with 401 or 403."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        user = self._user(scope)
+        method, path = scope["method"], scope["path"]
+        noted = False
+
+        async def noting(message: Message) -> None:
+            nonlocal noted
+            if message["type"] == "http.response.start" and not noted:
+                noted = True
+                status = int(message["status"])
+                if method not in _READING or status in (401, 403):
+                    name = user.name if user else "-"
+                    self._audit.note(name, _source(scope), method, path, status)
+            await send(message)
+
+        if user is None and path != "/login":
+            answer = _refusal(401, "log in (POST /login) and send the token as X-Auth-Token")
+            await answer(scope, receive, noting)
+        elif user is not None and not user.is_admin and _is_for_admins(method, path):
+            await _refusal(403, f"user {user.name} is no administrator")(scope, receive, noting)
+        else:
+            await self._app({**scope, _USER: user or LOCAL}, receive, noting)
+
+    def _user(self, scope: Scope) -> User | None:
+        if not self._demanded or _is_local(scope):
+            return LOCAL
+        tokens = Headers(scope=scope).getlist("x-auth-token")
+        return self._users.of_token(tokens[0]) if len(tokens) == 1 else None
+
+
+def _is_local(scope: Scope) -> bool:
+    """Whether the request came through the Unix socket: only that has no address at either end."""
+    return scope.get("server") is None and scope.get("client") is None
+
+
+def _source(scope: Scope) -> str:
+    return str(scope["client"][0]) if scope.get("client") else "unix"
+
+
+def _is_for_admins(method: str, path: str) -> bool:
+    first = path.split("/")[1]
+    if first in _FOR_ADMINS:
+        return True
+    return method not in _READING and first not in ("NF-FG", "login")
+
+
+def _refusal(code: int, text: str) -> JSONResponse:
+    return JSONResponse({"module": "access", "message": sendable(text)}, code)

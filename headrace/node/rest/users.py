@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/login, /users, /groups: with the original node's codes; 501 where login is off."""
+
+import asyncio
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from headrace.node.access.users import Quota, User, hash_of, is_password
+from headrace.node.errors import AccessError, GraphRefused, describe
+from headrace.node.node import Node
+from headrace.node.rest.access import node_of
+from headrace.node.rest.bodies import parse
+
+router = APIRouter(tags=["users"])
+
+NodeDep = Annotated[Node, Depends(node_of)]
+Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
+Limit = Annotated[int, Field(ge=0)] | None
+
+Model = TypeVar("Model", bound=BaseModel)
+
+_HASHING = asyncio.Semaphore(1)
+"""A hash takes 64 MiB and a core for a moment: one at a time, whoever asks."""
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Credentials(_Body):
+    """Body of POST /login."""
+
+    username: Annotated[str, Field(max_length=64)]
+    password: Annotated[str, Field(max_length=1024)]
+
+
+class NewUser(_Body):
+    """Body of POST /users/{name}; without a limit, as much as the node has."""
+
+    password: Annotated[str, Field(min_length=8, max_length=1024)]
+    group: Name
+    max_graphs: Limit = None
+    max_cores: Limit = None
+    max_memory_mb: Limit = None
+
+
+class _NewName(_Body):
+    name: Name
+
+
+def _demand_login(node: Node) -> None:
+    if not node.config.rest.login:
+        raise AccessError(501, "login is off on this node (rest.login in node.yaml)")
+
+
+async def _body_of(request: Request, model: type[Model]) -> Model:
+    try:
+        return model.model_validate(parse(await request.body()))
+    except ValidationError as error:
+        raise GraphRefused("users", describe(error, "body")) from None
+
+
+@router.post("/login")
+async def login(node: NodeDep, request: Request) -> Response:
+    """Gives a token for a name and a password, as plain text."""
+    _demand_login(node)
+    credentials = await _body_of(request, Credentials)
+    stored = node.users.password_hash(credentials.username)
+    async with _HASHING:
+        right = await asyncio.to_thread(is_password, stored, credentials.password)
+    if not right or node.users.find(credentials.username) is None:
+        raise AccessError(401, "wrong user or password")
+    token = node.users.give_token(credentials.username)
+    return Response(token, media_type="text/plain", headers={"Cache-Control": "no-cache"})
+
+
+@router.get("/users")
+async def list_users(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+    """All users."""
+    _demand_login(node)
+    return {"users": [_shown(user) for user in node.users.all()]}
+
+
+@router.get("/users/{name}")
+async def get_user(name: str, node: NodeDep) -> dict[str, Any]:
+    """One user."""
+    _demand_login(node)
+    user = node.users.find(name)
+    if user is None:
+        raise AccessError(404, f"there is no user {name!r}")
+    return _shown(user)
+
+
+@router.post("/users/{name}", status_code=202)
+async def post_user(name: str, node: NodeDep, request: Request) -> Response:
+    """Adds a user."""
+    _demand_login(node)
+    body = await _body_of(request, NewUser)
+    _check_name(name)
+    async with _HASHING:
+        hashed = await asyncio.to_thread(hash_of, body.password)
+    quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb)
+    node.users.add(User(name, body.group, quota), hashed)
+    return Response(status_code=202)
+
+
+@router.delete("/users/{name}", status_code=204)
+async def delete_user(name: str, node: NodeDep) -> Response:
+    """Removes a user; the graphs stay."""
+    _demand_login(node)
+    node.users.remove(name)
+    return Response(status_code=204)
+
+
+@router.get("/groups")
+async def list_groups(node: NodeDep) -> dict[str, list[dict[str, str]]]:
+    """All groups."""
+    _demand_login(node)
+    return {"groups": [{"name": name} for name in node.users.groups()]}
+
+
+@router.put("/groups/{name}", status_code=201)
+async def put_group(name: str, node: NodeDep, request: Request) -> Response:
+    """Makes a group."""
+    _demand_login(node)
+    _check_name(name)
+    node.users.add_group(name)
+    return Response(status_code=201, headers={"Location": str(request.url)})
+
+
+@router.delete("/groups/{name}", status_code=202)
+async def delete_group(name: str, node: NodeDep) -> Response:
+    """Removes a group without members."""
+    _demand_login(node)
+    node.users.remove_group(name)
+    return Response(status_code=202)
+
+
+def _check_name(name: str) -> None:
+    try:
+        _NewName(name=name)
+    except ValidationError as error:
+        raise GraphRefused("users", describe(error, "name")) from None
+
+
+def _shown(user: User) -> dict[str, Any]:
+    quota = user.quota
+    return {
+        "username": user.name,
+        "group": user.group,
+        "max_graphs": quota.graphs,
+        "max_cores": quota.cores,
+        "max_memory_mb": quota.memory_mb,
+    }
