@@ -57,9 +57,10 @@ def test_nics_of_other_processes_have_no_msi_x_without_kvm() -> None:
 
 
 def test_who_makes_the_socket() -> None:
-    [listens] = values(machine(VhostUser(Path("/run/a,b"), MAC)), "-chardev")
+    [console, listens] = values(machine(VhostUser(Path("/run/a,b"), MAC)), "-chardev")
+    assert console.startswith("file,id=console,")
     assert listens == "socket,id=chr0,path=/run/a,,b,server=on,wait=off"
-    [connects] = values(machine(VhostUser(Path("/run/a"), MAC, listens=False)), "-chardev")
+    [_, connects] = values(machine(VhostUser(Path("/run/a"), MAC, listens=False)), "-chardev")
     assert connects.endswith("server=off,reconnect=1")
 
 
