@@ -26,9 +26,7 @@
 //
 // marks: one octet per buffer, 1 while this port's VNF owns it. The VNF sets it before it takes the
 // buffer out of a ring and clears it after it has put the buffer into one. So at whatever point the
-// VNF is killed, each buffer that it owned is marked or in a ring, and can be reclaimed. A VNF that
-// sends on what it receives in the same order needs no marks: it leaves the slots in the ring until
-// then (vnf_end.h).
+// VNF is killed, each buffer that it owned is marked or in a ring, and can be reclaimed.
 #pragma once
 
 #include <atomic>

@@ -156,18 +156,6 @@ class Consumer : public RingEnd<Slot> {
     header_->tail.store(own_, std::memory_order_release);
   }
 
-  /// Of the `count` slots that were peeked at and not released, the part up to the end of the
-  /// ring's memory, and the rest.
-  struct Parts {
-    std::span<const Slot> first;
-    std::span<const Slot> second;
-  };
-  [[nodiscard]] Parts peeked(uint32_t count) const {
-    const uint32_t at = own_ & mask_;
-    const uint32_t first = std::min(count, End::capacity() - at);
-    return {{slots_ + at, first}, {slots_, count - first}};
-  }
-
   /// peek() and release() in one.
   uint32_t take(std::span<Slot> items) {
     const uint32_t count = peek(items);

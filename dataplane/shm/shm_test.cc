@@ -134,57 +134,6 @@ TEST_F(SharedRegion, TakesBackAllThatADeadVnfHad) {
   EXPECT_EQ(vnf_[1].rx(buffers), 1u);
 }
 
-TEST_F(SharedRegion, OwnsWhatItReceivedInWhateverOrderItPassesItOn) {
-  // By turns: all in order, in parts, reversed, kept beyond the next reception, with an allocated
-  // packet in front. Whatever is left when the VNF dies is taken back, and nothing else.
-  for (uint32_t way = 0; way < 5; ++way) {
-    ends_.refill(1, 4);
-    for (uint8_t i = 0; i < 8; ++i) send_to(1, i, 60);
-    std::array<Packet, 8> got{};
-    ASSERT_EQ(vnf_[1].rx(got), 8u);
-    const std::span<const Packet> packets(got);
-    uint32_t sent = 8;
-    switch (way) {
-      case 0:
-        ASSERT_EQ(vnf_[1].tx(packets), 8u);
-        break;
-      case 1:
-        ASSERT_EQ(vnf_[1].tx(packets.first(3)), 3u);
-        vnf_[1].free(packets.subspan(3, 2));
-        sent = 3;
-        break;
-      case 2:
-        std::ranges::reverse(got);
-        ASSERT_EQ(vnf_[1].tx(packets), 8u);
-        break;
-      case 3: {
-        std::array<Packet, 8> more{};
-        ASSERT_EQ(vnf_[1].rx(more), 0u);
-        ASSERT_EQ(vnf_[1].tx(packets.subspan(4)), 4u);
-        sent = 4;
-        break;
-      }
-      case 4: {
-        std::array<Packet, 3> mixed{};
-        ASSERT_EQ(vnf_[1].alloc(std::span(mixed).first(1)), 1u);
-        mixed[0].length = 60;
-        mixed[1] = got[0];
-        mixed[2] = got[1];
-        ASSERT_EQ(vnf_[1].tx(mixed), 3u);
-        sent = 3;
-        break;
-      }
-    }
-    std::array<Packet, 16> taken{};
-    ASSERT_EQ(ends_.receive(1, taken), sent) << way;
-    for (const Packet& packet : std::span(taken).first(sent)) pool_.give({&packet.buffer, 1});
-    EXPECT_EQ(ends_.offences(1).number, 0u) << way;
-    ends_.reclaim(1);
-    EXPECT_EQ(pool_.size(), kBuffers) << way;
-    ASSERT_EQ(vnf_[1].bind(mapping_.octets(), 1), 0);
-  }
-}
-
 TEST_F(SharedRegion, TakesBackWhatSeveralHadAtOnce) {
   std::array<Packet, 32> buffers{};
   for (uint32_t port = 0; port < 4; ++port) {

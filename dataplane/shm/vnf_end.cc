@@ -91,7 +91,6 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   direct_in_.resume();
   fill_.resume();
   completion_.resume();
-  unreleased_ = 0;
   rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
   update_tx(block_->link.tx_now.load(std::memory_order_relaxed));
   return 0;
@@ -107,12 +106,20 @@ uint32_t VnfEnd::take(PacketConsumer& ring, std::span<Packet> packets) {
 
 uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count) {
   if (count == 0) return 0;
-  if (burst_->are_inside(packets.data(), count, n_buffers_, stride_)) [[likely]] {
-    unreleased_in_direct_ = &ring == &direct_in_;
-    unreleased_ = count;
-    return count;
+  // A local copy: otherwise the compiler must assume that a store to the marks changes members.
+  uint8_t* const held = held_;
+  const uint32_t n_buffers = n_buffers_;
+  const uint32_t stride = stride_;
+  bool bad = false;
+  for (const Packet& packet : packets.first(count)) {
+    const bool is_inside = uint32_t{packet.begin} + packet.length <= stride;
+    if (packet.buffer >= n_buffers || !is_inside) {
+      bad = true;
+      break;
+    }
+    held[packet.buffer] = 1;
   }
-  const uint32_t good = remove_malformed(packets.first(count));
+  const uint32_t good = bad ? remove_malformed(packets.first(count)) : count;
   ring.release(count);
   return good;
 }
@@ -125,7 +132,7 @@ uint32_t VnfEnd::remove_malformed(std::span<Packet> packets) {
     } else if (uint32_t{packet.begin} + packet.length > stride_) {
       ++malformed_;
       held_[packet.buffer] = 1;
-      put_back(std::span(&packet.buffer, 1));
+      free(std::span(&packet.buffer, 1));
     } else {
       held_[packet.buffer] = 1;
       packets[good++] = packet;
@@ -135,7 +142,6 @@ uint32_t VnfEnd::remove_malformed(std::span<Packet> packets) {
 }
 
 uint32_t VnfEnd::rx(std::span<Packet> packets) {
-  if (unreleased_ != 0) settle();
   // Also without packets: the switch waits for the answer.
   const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (tx_wanted != tx_now_) update_tx(tx_wanted);
@@ -195,11 +201,13 @@ uint32_t VnfEnd::tx(std::span<const Packet> packets, VnfEnd& owner) {
   if (tx_now_ == 0) {
     count = from_vnf_.put(packets);
   } else {
-    count = direct_out_.put(packets, [this](std::span<const Packet> put) {
-      return burst_->octets_of(put.data(), static_cast<uint32_t>(put.size()));
+    count = direct_out_.put(packets, [](std::span<const Packet> put) {
+      uint64_t octets = 0;
+      for (const Packet& packet : put) octets += packet.length;
+      return octets;
     });
   }
-  owner.disown(packets.first(count));
+  owner.unmark(packets.first(count));
   return count;
 }
 
@@ -225,24 +233,18 @@ void VnfEnd::free(std::span<const Packet> packets) {
   while (!packets.empty()) {
     const size_t count = std::min(packets.size(), numbers.size());
     for (size_t i = 0; i < count; ++i) numbers[i] = packets[i].buffer;
-    // The ring has a slot for every buffer of the region.
-    disown(packets.first(completion_.put(std::span(numbers).first(count))));
+    free(std::span<const uint32_t>(numbers).first(count));
     packets = packets.subspan(count);
   }
 }
 
 void VnfEnd::free(std::span<const uint32_t> buffers) {
-  if (unreleased_ != 0) settle();
-  put_back(buffers);
-}
-
-void VnfEnd::put_back(std::span<const uint32_t> buffers) {
+  // The ring has a slot for every buffer of the region.
   const uint32_t count = completion_.put(buffers);
   for (const uint32_t buffer : buffers.first(count)) held_[buffer] = 0;
 }
 
 void VnfEnd::free_all() {
-  if (unreleased_ != 0) settle();
   std::array<uint32_t, kNumbers> found{};
   uint32_t count = 0;
   for (uint32_t buffer = 0; buffer < n_buffers_; ++buffer) {
@@ -256,36 +258,9 @@ void VnfEnd::free_all() {
   free(std::span<const uint32_t>(found).first(count));
 }
 
-void VnfEnd::disown(std::span<const Packet> packets) {
-  const auto count = static_cast<uint32_t>(packets.size());
-  if (count == 0) return;
-  if (count <= unreleased_) [[likely]] {
-    const auto [first, second] = unreleased_ring().peeked(count);
-    if (burst_->same_buffers(packets.data(), first.data(), static_cast<uint32_t>(first.size())) &&
-        (second.empty() || burst_->same_buffers(packets.data() + first.size(), second.data(),
-                                                static_cast<uint32_t>(second.size())))) {
-      unreleased_ring().release(count);
-      unreleased_ -= count;
-      return;
-    }
-  }
-  if (unreleased_ != 0) settle();
-  // A local copy: otherwise the compiler must assume that a store to the marks changes members.
+void VnfEnd::unmark(std::span<const Packet> packets) {
   uint8_t* const held = held_;
   for (const Packet& packet : packets) held[packet.buffer] = 0;
-}
-
-void VnfEnd::settle() {
-  const auto [first, second] = unreleased_ring().peeked(unreleased_);
-  for (const std::span<const Packet> part : {first, second}) {
-    for (const Packet& packet : part) {
-      // A faulty VNF of the group may have written to the slot meanwhile.
-      const uint32_t buffer = packet.buffer;
-      if (buffer < n_buffers_) held_[buffer] = 1;
-    }
-  }
-  unreleased_ring().release(unreleased_);
-  unreleased_ = 0;
 }
 
 }  // namespace headrace::shm

@@ -10,6 +10,7 @@ import pytest
 
 from headrace.machine.places import database, remove_database, state_of
 from headrace.node import daemon
+from headrace.node.deployment import schema
 from headrace.node.deployment.backup import backup, restore
 from headrace.node.deployment.schema import migrate
 from headrace.node.deployment.store import Store
@@ -66,7 +67,9 @@ def test_migrations_are_applied_once(tmp_path: Path) -> None:
     for _ in range(2):
         migrate(file)
     with closing(sqlite3.connect(file)) as found:
-        assert found.execute("SELECT count(*) FROM _yoyo_migration").fetchone() == (2,)
+        applied = found.execute("SELECT migration_id FROM _yoyo_migration ORDER BY 1").fetchall()
+    files = Path(schema.__file__).with_name("migrations").glob("*.sql")
+    assert [name for (name,) in applied] == sorted(file.stem for file in files)
 
 
 def test_a_database_of_a_later_version_is_refused(tmp_path: Path) -> None:
