@@ -36,12 +36,9 @@ bool is_virtual(const rte_eth_dev_info& info) {
 uint16_t EthdevIo::joined(std::span<rte_mbuf*> packets) const noexcept {
   uint16_t count = 0;
   for (rte_mbuf*& packet : packets) {
-    if (packet->nb_segs > 1 && (chains_.all || RTE_MBUF_HAS_EXTBUF(packet))) [[unlikely]] {
-      rte_mbuf* const copy = rte_pktmbuf_copy(packet, chains_.pool, 0, UINT32_MAX);
-      if (copy == nullptr || (copy->nb_segs > 1 && chains_.all)) {
-        rte_pktmbuf_free(copy);
-        break;
-      }
+    if (packet->nb_segs > 1 && RTE_MBUF_HAS_EXTBUF(packet)) [[unlikely]] {
+      rte_mbuf* const copy = rte_pktmbuf_copy(packet, copies_, 0, UINT32_MAX);
+      if (copy == nullptr) break;
       rte_pktmbuf_free(packet);
       packet = copy;
     }
@@ -107,7 +104,7 @@ Result<> EthdevPort::configure(const PortConfig& config) {
   if (done) done = device_->set_up_queues(pool);
   if (!done) return fail("{}: {}", name_, done.error().message);
   const bool takes_chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-  if (!takes_chains || !is_virtual(info)) io_.copy_chains({.pool = pool, .all = !takes_chains});
+  if (!takes_chains || !is_virtual(info)) io_.copy_external_chains(pool);
   request_.status["n_rxq_desc"] = std::to_string(device_->options().rx_descriptors);
   request_.status["n_txq_desc"] = std::to_string(device_->options().tx_descriptors);
   return {};

@@ -21,8 +21,8 @@ struct EthdevRequest {
   bool tx_queue_per_worker{true};  ///< false: as many as receive queues
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  std::string kernel_interface;   ///< for ifindex(); "" = none
-  StringMap status;               ///< the kind's own facts
+  std::string kernel_interface;  ///< for ifindex(); "" = none
+  StringMap status;              ///< the kind's own facts
 };
 
 /// The bare data path: the PMD's burst functions; nothing moves before open() is called.
@@ -36,26 +36,22 @@ class EthdevIo final : public pipeline::PortIo {
   uint16_t tx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept override {
     if (!started_.load(std::memory_order_acquire)) return 0;
     const uint16_t count =
-        chains_.pool != nullptr ? joined(packets) : static_cast<uint16_t>(packets.size());
+        copies_ != nullptr ? joined(packets) : static_cast<uint16_t>(packets.size());
     return rte_eth_tx_burst(port_id_, queue, packets.data(), count);
   }
   /// The device has started (DPDK's own functions may not be called on one that has not).
   void open() noexcept { started_.store(true, std::memory_order_release); }
 
-  /// Which chained packets the device can't take; they are copied into one buffer first.
-  struct Chains {
-    rte_mempool* pool{nullptr};  ///< of the copies; null: the device takes all
-    bool all{false};             ///< else those of external memory, which it can't read by DMA
-  };
-  /// Before open().
-  void copy_chains(Chains chains) noexcept { chains_ = chains; }
+  /// Chained packets with memory that isn't DPDK's are copied into buffers of this pool before the
+  /// device gets them: it takes no chains, or can't read that memory by DMA. Before open().
+  void copy_external_chains(rte_mempool* pool) noexcept { copies_ = pool; }
 
  private:
-  /// Replaces packets by copies as `chains_` says; how many in front the device can take.
+  /// Replaces packets by copies where that is needed; how many in front the device can take.
   uint16_t joined(std::span<rte_mbuf*> packets) const noexcept;
 
   uint16_t port_id_;
-  Chains chains_;
+  rte_mempool* copies_{nullptr};
   std::atomic<bool> started_{false};
 };
 
