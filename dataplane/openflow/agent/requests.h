@@ -2,8 +2,8 @@
 // Requests to the LSI: handles each message type and sends the reply or error.
 //
 // Every request is completed when its handler returns, so a barrier is answered at once and in
-// order; but for a change that has a large table built first (Lsi::changing()). What depends on that
-// is sent when it is visible, and the agent keeps what follows back (kept_back.h).
+// order; but for a change that has a large table built first (Lsi::changing()). What depends on
+// that is sent when it is visible, and the agent keeps what follows back (kept_back.h).
 //
 // Thread safety: none; used by the control thread only.
 #pragma once
