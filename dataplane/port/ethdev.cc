@@ -7,6 +7,7 @@
 #include <rte_mbuf.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <string_view>
 #include <thread>
@@ -26,9 +27,14 @@ Result<std::unique_ptr<eal::Ethdev>> probe(const std::string& port, const std::s
   return fail("{}: {}{}", port, device.error().message, hint);
 }
 
-/// A device of software, which reads packets as the program does.
-bool is_virtual(const rte_eth_dev_info& info) {
-  return std::string_view(rte_bus_name(rte_dev_bus(info.device))) == "vdev";
+/// Whether the device can send a chain with memory that isn't DPDK's: it takes chains, and reads
+/// packets as the program does, not by DMA. Of those named, DPDK 22.11 doesn't announce that they
+/// take chains, but they free, pass on or write one segment after the other.
+bool takes_external_chains(const rte_eth_dev_info& info) {
+  constexpr std::array<std::string_view, 3> kUnannounced = {"net_null", "net_pcap", "net_ring"};
+  if (std::string_view(rte_bus_name(rte_dev_bus(info.device))) != "vdev") return false;
+  return (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0 ||
+         std::ranges::find(kUnannounced, info.driver_name) != kUnannounced.end();
 }
 
 }  // namespace
@@ -103,8 +109,7 @@ Result<> EthdevPort::configure(const PortConfig& config) {
   rte_mempool* const pool = near != nullptr ? near : config.pool;
   if (done) done = device_->set_up_queues(pool);
   if (!done) return fail("{}: {}", name_, done.error().message);
-  const bool takes_chains = (info.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS) != 0;
-  if (!takes_chains || !is_virtual(info)) io_.copy_external_chains(pool);
+  if (!takes_external_chains(info)) io_.copy_external_chains(pool);
   request_.status["n_rxq_desc"] = std::to_string(device_->options().rx_descriptors);
   request_.status["n_txq_desc"] = std::to_string(device_->options().tx_descriptors);
   return {};
