@@ -26,7 +26,7 @@ import subprocess
 from pathlib import Path
 
 from headrace.engines.base import EngineError, VnfSpec
-from headrace.machine.cgroups import CgroupError, Group, Limits
+from headrace.machine.cgroups import CONTROLLERS, CgroupError, Group, Limits
 from headrace.machine.confined import Confined
 from headrace.machine.names import digest_of
 from headrace.machine.processes import write_atomically
@@ -45,11 +45,17 @@ _PAGE_MB = 2
 
 
 class Confinement:
-    """The private places and limits of the VNFs of one node directory."""
+    """The private places and limits of the VNFs of one node directory.
 
-    def __init__(self, rundir: Path, weight: int = WEIGHT) -> None:
+    `weight`: of all VNFs together, beside what else runs on their cores; None: they are scheduled
+    as any other process. sched_yield(2) gives way to processes of its own group only, so VNFs that
+    yield, and are to alternate with a generator on their core, must not be in one of their own.
+    """
+
+    def __init__(self, rundir: Path, weight: int | None = WEIGHT) -> None:
         self._rundir = rundir.resolve()
         self._weight = weight
+        self._controllers = tuple(c for c in CONTROLLERS if weight is not None or c != "cpu")
         self.parent = f"headrace-{digest_of(str(self._rundir), size=6)}"
 
     def place(self, vnf: VnfSpec) -> Path:
@@ -153,7 +159,7 @@ class Confinement:
             EngineError: the machine cannot do that.
         """
         try:
-            Group(self.parent).make(Limits(weight=self._weight))
+            Group(self.parent, controllers=self._controllers).make(Limits(weight=self._weight))
         except CgroupError as error:
             raise EngineError(str(error)) from error
 
@@ -166,7 +172,7 @@ class Confinement:
         if vnf.user is None:
             return None
         self.make_parent()
-        group = Group(self.group(vnf))
+        group = Group(self.group(vnf), controllers=self._controllers)
         try:
             group.make(self.limits(vnf))
         except CgroupError as error:

@@ -76,11 +76,17 @@ def find_hierarchies(mounts: Path = _MOUNTS) -> Hierarchies:
 
 
 class Group:
-    """The group `name` (parts separated by slashes) in every hierarchy that it needs."""
+    """The group `name` (parts separated by slashes) in the hierarchies of its controllers."""
 
-    def __init__(self, name: str, hierarchies: Hierarchies | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        hierarchies: Hierarchies | None = None,
+        controllers: tuple[str, ...] = CONTROLLERS,
+    ) -> None:
         self.name = name
         self._hierarchies = hierarchies or find_hierarchies()
+        self._controllers = controllers
 
     def make(self, limits: Limits) -> None:
         """Makes the group with these limits, or gives an existing one these limits.
@@ -89,7 +95,7 @@ class Group:
             CgroupError: a limit cannot be set.
         """
         try:
-            for controller in CONTROLLERS:
+            for controller in self._controllers:
                 root, version = self._hierarchies.of(controller)
                 self._descend(root, version, controller)
                 for file, value in _settings(controller, version, limits):
@@ -113,7 +119,7 @@ class Group:
 
     def places(self) -> list[Path]:
         """The group's directories, one in each hierarchy."""
-        roots = dict.fromkeys(self._hierarchies.of(controller)[0] for controller in CONTROLLERS)
+        roots = dict.fromkeys(self._hierarchies.of(one)[0] for one in self._controllers)
         return [root / self.name for root in roots]
 
     def process_files(self) -> list[Path]:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engines.base import Engine, EngineError, VnfSpec
-from headrace.engines.confinement import Confinement, remove_remains
+from headrace.engines.confinement import WEIGHT, Confinement, remove_remains
 from headrace.engines.container import ContainerEngine
 from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
@@ -92,7 +92,8 @@ def parts_of(
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
         max_sleep_us=config.switch_sleep_us,
     )
-    confinement = Confinement(rundir)
+    # VNFs that yield share their cores by yielding, not by weight.
+    confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
     engines: dict[str, Engine] = {
         "process": ProcessEngine(rundir, supervisor, hugepages, confinement),
         "container": ContainerEngine(rundir, supervisor, hugepages, confinement),

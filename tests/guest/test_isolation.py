@@ -187,6 +187,23 @@ async def test_a_process_has_a_user_and_limits_of_its_own(start_node: StartNode)
     assert all(place.exists() for place in groups)  # until `down`
 
 
+async def test_vnfs_that_yield_are_scheduled_as_all_others(start_node: StartNode) -> None:
+    """In a group of their own they would give way to each other only, never to a generator."""
+    node = await start_node(**SETTINGS, idle="yield")
+    await node.graphs.create("mine", graphs.chain("pass", 1))
+    (vnf,) = node.graphs.record("mine").plan.vnfs()
+    process = node.supervisor.find(f"vnf-{vnf.name}")
+    assert process is not None
+    lines = Path(f"/proc/{process.pid}/cgroup").read_text().splitlines()  # noqa: ASYNC240
+    groups = dict(line.split(":", 2)[1:] for line in lines)
+    of_cpu = [place for names, place in groups.items() if "cpu" in names.split(",")]
+    if not of_cpu:
+        pytest.skip("cgroups of version 2: the group is there, its cpu controller is not enabled")
+    own = Path(f"/proc/{os.getpid()}/cgroup").read_text().splitlines()  # noqa: ASYNC240
+    mine = [line.split(":", 2)[2] for line in own if "cpu" in line.split(":")[1].split(",")]
+    assert of_cpu == mine
+
+
 async def test_folders_and_files_are_the_nodes_alone(start_node: StartNode) -> None:
     node = await two_graphs(start_node, "pass")
     for path in [node.rundir, *node.rundir.rglob("*")]:
