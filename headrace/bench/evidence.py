@@ -40,8 +40,10 @@ def growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def generator_activity(result: TrialResult, core: int | None) -> Activity:
-    """The generator's side of a trial."""
+def generator_activity(
+    result: TrialResult, core: int | None, ceiling_pps: float | None = None
+) -> Activity:
+    """The generator's side of a trial; its ceiling is that over such a port, if it is known."""
     health = result.generator
     io = health.io
     on_core = [w.on_core_share for w in health.workers if w.on_core_share is not None]
@@ -56,6 +58,7 @@ def generator_activity(result: TrialResult, core: int | None) -> Activity:
         refused_by="switch",
         on_core=min(on_core) if on_core else None,
         core=core,
+        of_ceiling=result.rx_pps / ceiling_pps if ceiling_pps else None,
     )
 
 

@@ -107,7 +107,12 @@ async def _bed(
         await testbed.up()
         manifest["nodes"] = testbed.information
         if testbed.calibration is not None:
-            manifest["generator"] = testbed.calibration.model_dump()
+            ceilings = testbed.port_ceilings.values()
+            manifest["generator"] = {
+                **testbed.calibration.model_dump(),
+                "ports": [ceiling.as_dict() for ceiling in ceilings],
+                "not_calibrated": testbed.not_calibrated,
+            }
         yield testbed
     finally:
         # Shielded: a second Ctrl-C must not leave a poller running.

@@ -36,6 +36,7 @@ from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.noise.probe import Probe
 from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block
+from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
 from headrace.bench.simulated import mean_bytes
@@ -153,10 +154,12 @@ class AttachedDevice:
         ceiling_pps: float,
         share_core: bool,
         cores: CorePlan,
+        port_ceiling_pps: float | None = None,
     ) -> None:
         self._cores = cores
         self.case = case
         self.ceiling_pps = ceiling_pps
+        self._port_ceiling_pps = port_ceiling_pps
         self._stand = stand
         self._traffic = traffic
         self._share_core = share_core
@@ -175,7 +178,7 @@ class AttachedDevice:
         waited: int,
         paced: bool,
     ) -> Verdict:
-        generator = generator_activity(result, self._cores.generator[0])
+        generator = generator_activity(result, self._cores.generator[0], self._port_ceiling_pps)
         if readings is None:
             reason = "the switch's counters are not read around the trials of a search"
             return Verdict("unknown", reason, (generator,))
@@ -267,6 +270,8 @@ class Testbed:
         self._vdevs = 0
         self._watch = Watch(None, [])
         self.calibration: Calibration | None = None
+        self.port_ceilings: dict[str, PortCeiling] = {}
+        self.not_calibrated: dict[str, str] = {}
         self.information: dict[str, dict[str, object]] = {}
 
     @staticmethod
@@ -292,6 +297,8 @@ class Testbed:
             self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
+        for kind in dict.fromkeys(subject.ports for subject in self._stands.values()):
+            await self._calibrate(traffic, kind)
         measured = {*self._plan.switch, *self._plan.generator, *self._plan.vnf}
         self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
@@ -307,6 +314,14 @@ class Testbed:
                 self._lost[key] = str(error)
                 del self._up[key]
                 await self._dismantle(stand)
+
+    async def _calibrate(self, traffic: TrafficClient, kind: Kind) -> None:
+        seconds = 0.05 if self._quick else 0.1
+        core = self._plan.switch[0]
+        try:
+            self.port_ceilings[kind] = await calibrate(traffic, kind, core=core, seconds=seconds)
+        except DeviceError as error:
+            self.not_calibrated[kind] = str(error)
 
     async def _attach(self, stand: Stand) -> None:
         assert self._traffic is not None
@@ -387,12 +402,24 @@ class Testbed:
         # yield costs a time slice whenever another thread is runnable: used only if VNFs poll on
         # this core.
         shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
-        ceiling = self.ceiling(case.size)
-        device = AttachedDevice(case, stand, self._traffic, ceiling, shared, self._plan)
+        device = AttachedDevice(
+            case,
+            stand,
+            self._traffic,
+            self.ceiling(case.size),
+            shared,
+            self._plan,
+            None if shared else self.port_ceiling(case),
+        )
         return QuietDevice(device, self._watch)
 
+    def port_ceiling(self, case: Case) -> float | None:
+        """The generator's ceiling over the case's kind of port; None if that is not known."""
+        found = self.port_ceilings.get(case.ports)
+        return None if found is None else found.at(mean_bytes(case.size))
+
     def ceiling(self, size: str) -> float:
-        """The generator's own ceiling at a frame size, between the sizes that were calibrated."""
+        """The highest load worth trying: what the generator sends over a ring of its own memory."""
         assert self.calibration is not None
         rows = sorted(self.calibration.ceilings, key=lambda row: row.size)
         return float(
