@@ -142,6 +142,22 @@ def vnf_activity(
     )
 
 
+def generator_counters(result: TrialResult) -> dict[str, int | None]:
+    """What the generator's workers counted while they sent; bursts are of both directions."""
+    workers, io = result.generator.workers, result.generator.io
+    if io is None or not workers:
+        return {}
+    busy = sum(worker.busy_cycles for worker in workers)
+    return {
+        "busy_cycles": busy,
+        "idle_cycles": sum(worker.cycles for worker in workers) - busy,
+        "rounds": sum(worker.rounds for worker in workers),
+        "busy_rounds": sum(worker.busy_rounds for worker in workers),
+        "bursts": io.tx_bursts + io.rx_polls - io.rx_empty_polls,
+        "packets": result.sent + result.received,
+    }
+
+
 _COUNTED = ("busy_cycles", "idle_cycles", "rounds", "busy_rounds", "bursts", "packets")
 
 

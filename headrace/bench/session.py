@@ -102,7 +102,8 @@ async def _bed(
         yield SimulatedBed(SIMULATED, options.seed)
         return
     manifest["priority"] = raise_priority()
-    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick)
+    sent = {scenario.name: scenario.traffic for scenario in scenarios}
+    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick, sent)
     try:
         await testbed.up()
         manifest["nodes"] = testbed.information
