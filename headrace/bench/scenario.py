@@ -162,6 +162,7 @@ class Measure(_Strict):
         repeats: how often overload and fixed loads are taken in one round; their mean counts.
         search: the goals to search for, by name.
         loss_ratios: shares of packets that a search may lose; None for those of the named goals.
+        search_trial_s: seconds of the final trials of a standard's search, instead of its own.
         overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
         latency_at: latency at these fractions of the PDR.
         loads_pps: fixed loads, with the switch's cycles.
@@ -174,6 +175,7 @@ class Measure(_Strict):
     repeats: Annotated[int, Field(ge=1, le=20)] = 1
     search: GoalName | None = None
     loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
+    search_trial_s: Annotated[float, Field(gt=0, le=3600)] | None = None
     overload: bool | Literal["csit"] = False
     latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
     loads_pps: list[Annotated[float, Field(gt=0)]] = []
@@ -190,6 +192,8 @@ class Measure(_Strict):
             raise ValueError("latency_at takes fractions of the PDR: it needs a search")
         if self.loss_ratios is not None and (self.search is None or not self.loss_ratios):
             raise ValueError("loss_ratios are those of a search: name a search and one ratio")
+        if self.search_trial_s is not None and self.search in (None, "quick"):
+            raise ValueError("search_trial_s is for csit, rfc2544 and tst009")
         if not (self.search or self.overload or self.loads_pps or self.extras):
             raise ValueError("nothing to measure: name search, overload or loads_pps")
         return self
