@@ -97,6 +97,14 @@ PARTS = (
         cost_figures.cycles_by_load,
     ),
     _Part(
+        "roles",
+        "Switching and VNFs",
+        "What one packet costs n chains of n VNFs on n servers: the switches of all servers, and "
+        "the VNFs, which do the same work in both placements. “Full bursts” is the cost at the "
+        "margin; at a load, polling is in it.",
+        cost_figures.cycles_by_role,
+    ),
+    _Part(
         "placement",
         "Gather or distribute",
         "The cost of n chains of n VNFs on n servers by the cost functions, ours and Luizelli's, "

@@ -9,6 +9,8 @@ from typer.testing import CliRunner
 
 from headrace.cli import app
 from headrace.model.roles import compare_placements, role_costs
+from headrace.report.cost_figures import cycles_by_role
+from headrace.report.view import read
 from headrace.results import Case, Trial
 from headrace.results.store import Store
 
@@ -98,3 +100,9 @@ def test_the_command_prints_both_tables(results: Path) -> None:
     assert done.exit_code == 0, done.output
     assert "VNFs" in done.output and "all servers together" in done.output
     assert "softirq" in done.output
+
+
+def test_the_report_draws_both_placements_by_role(results: Path) -> None:
+    with Store(results) as store:
+        drawn = cycles_by_role(read(store, 1))
+    assert drawn is not None and "2 VNFs, distribute" in drawn and "full bursts" in drawn
