@@ -36,6 +36,7 @@ SATURATED_MIXES = (
 )
 """The last two are in no window of the fit."""
 ARRIVALS = (Pace(burst=1), Pace(burst=4), Pace(burst=32), Pace(burst=128), Pace(poisson=True))
+SWITCHES = ("headrace", "ovs-dpdk")
 IDLE_PORTS = 6
 """Ports without packets that are polled besides, to tell a poll from the rest of a round."""
 
@@ -49,7 +50,7 @@ class Plan:
     window_s: float = 0.15
     loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
     seed: int = 1
-    switches: Sequence[str] = field(default=("headrace", "ovs-dpdk"))
+    switches: Sequence[str] = field(default=SWITCHES)
 
 
 def label(pace: Pace) -> str:
