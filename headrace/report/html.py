@@ -194,8 +194,9 @@ def _oversubscribed(manifest: dict[str, Any]) -> str:
     return (
         f"This machine has {len(usable)} usable cores. The switch's worker has core "
         f"{plan['switch'][0]} for itself; generator, control and all VNFs share core "
-        f"{generator[0]}. Every figure with a VNF is oversubscribed: it says how well they share "
-        "as much as how fast the switch is."
+        f"{generator[0]}. Every figure with a VNF and a generator is oversubscribed: it says how "
+        "well they share as much as how fast the switch is. With source and sink in the switch "
+        "(in-process) VNFs have that core to themselves."
     )
 
 
