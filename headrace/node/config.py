@@ -27,12 +27,19 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RestConfig(_Strict):
-    """Where the REST API listens, beside its Unix socket: `host` is of the loopback interface.
+class TlsConfig(_Strict):
+    """PEM files: a certificate, with those of its authorities behind it, and its key."""
 
-    Any other address would need TLS, which the node does not have. `names` are further
-    names by which clients call it (the Host of their requests), as those of a proxy. With `legacy`
-    an update by PUT gets 201, as before 2017.
+    certificate: Path
+    key: Path
+
+
+class RestConfig(_Strict):
+    """Where the REST API listens, beside its Unix socket.
+
+    Any address but one of the loopback interface demands `tls` and `login`. `names` are further
+    names by which clients call it (the Host of their requests), beside those of the certificate.
+    With `legacy` an update by PUT gets 201, as before 2017.
     """
 
     host: str = "127.0.0.1"
@@ -40,20 +47,27 @@ class RestConfig(_Strict):
     names: list[str] = []
     legacy: bool = False
     login: bool = False
+    tls: TlsConfig | None = None
 
     @field_validator("host")
     @classmethod
-    def _is_loopback(cls, host: str) -> str:
+    def _is_address(cls, host: str) -> str:
         try:
-            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+            return host if host == "localhost" else str(ipaddress.ip_address(host))
         except ValueError:
-            loopback = False
-        if not loopback:
+            raise ValueError(f"{host!r} is no IP address; 0.0.0.0 or :: is any") from None
+
+    @model_validator(mode="after")
+    def _guards_what_others_reach(self) -> "RestConfig":
+        loopback = self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        lacking = [key for key in ("tls", "login") if not getattr(self, key)]
+        if not loopback and lacking:
             raise ValueError(
-                f"{host} is no address of the loopback interface; any other demands TLS and login, "
-                f"and this node has no TLS yet: use 127.0.0.1 or ::1, and a proxy or ssh"
+                f"{self.host} is no address of the loopback interface; any other demands TLS and "
+                f"login: set {' and '.join(f'rest.{key}' for key in lacking)} "
+                f"(`headrace node certificate` makes a certificate)"
             )
-        return host
+        return self
 
 
 def usable_cores() -> list[int]:

@@ -26,6 +26,7 @@ from headrace.machine.eal import hugepages_lacking
 from headrace.machine.places import database
 from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
+from headrace.node.access.lockout import Lockout
 from headrace.node.access.users import Users
 from headrace.node.config import NodeConfig, PortConfig
 from headrace.node.deployment.lifecycle import GraphManager
@@ -121,6 +122,7 @@ class Node:
         self.supervisor = Supervisor(self.rundir)
         self.store = Store(database(self.rundir))
         self.users = Users(self.store)
+        self.lockout = Lockout()
         self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]

@@ -10,7 +10,7 @@ send requests to 127.0.0.1. Three checks keep these out:
 * Content-Type: forms send everything but application/json without asking the node first (CORS).
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -32,16 +32,19 @@ def node_of(request: Request) -> Node:
 
 
 class Guard:
-    """Refuses requests that come from elsewhere; `names` are those by which the node is called."""
+    """Refuses requests that come from elsewhere; `names` gives those by which the node is called.
 
-    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+    They are asked for at each request, since a renewed certificate may have others.
+    """
+
+    def __init__(self, app: ASGIApp, names: Callable[[], Collection[str]]) -> None:
         self._app = app
-        self._names = frozenset(name.lower() for name in (*LOOPBACK_NAMES, *names))
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on, or answers it with 403 or 415."""
         if scope["type"] == "http":
-            refusal = self._refusal(scope["method"], Headers(scope=scope))
+            refusal = self._refusal(scope["scheme"], scope["method"], Headers(scope=scope))
             if refusal is not None:
                 code, text = refusal
                 await _answer(code, "rest", text)(scope, receive, send)
@@ -82,12 +85,13 @@ class Guard:
 
         return replay
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(self, scheme: str, method: str, headers: Headers) -> tuple[int, str] | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or _name_of(f"//{hosts[0]}") not in self._names:
+        names = {name.lower() for name in (*LOOPBACK_NAMES, *self._names())}
+        if len(hosts) != 1 or _name_of(f"//{hosts[0]}") not in names:
             text = "Host: not a name of this node; add it to rest.names in node.yaml"
             return 403, text
-        if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
+        if any(origin.lower() != f"{scheme}://{hosts[0].lower()}" for origin in origins):
             return 403, "Origin: pages of other places may not use this node"
         length = headers.get("content-length", "0")
         if length.isdecimal() and int(length[:20]) > MAX_BYTES:

@@ -27,6 +27,7 @@ from headrace.node.rest import users as user_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
 from headrace.node.rest.login import Login
+from headrace.node.tls import Tls
 from headrace.switches.base import SwitchError
 
 
@@ -44,7 +45,9 @@ class TidyPath:
         await self._app(scope, receive, send)
 
 
-def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) -> FastAPI:
+def make_app(
+    node: Node, on_ready: Callable[[], Awaitable[None]] | None = None, tls: Tls | None = None
+) -> FastAPI:
     """The API of a node that has been started; it is closed when the server stops."""
 
     @asynccontextmanager
@@ -70,7 +73,8 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
     app.add_middleware(TidyPath)
-    app.add_middleware(Guard, names=(node.config.rest.host, *node.config.rest.names))
+    configured = (node.config.rest.host, *node.config.rest.names)
+    app.add_middleware(Guard, names=lambda: (*configured, *(tls.names if tls else ())))
 
     def answer(code: int, error: NodeError) -> JSONResponse:
         return JSONResponse({"module": error.module, "message": sendable(str(error))}, code)
@@ -78,7 +82,10 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     @app.exception_handler(NodeError)
     async def node_error(_: Request, error: NodeError) -> JSONResponse:
         if isinstance(error, AccessError):
-            return answer(error.code, error)
+            refusal = answer(error.code, error)
+            if error.retry_s:
+                refusal.headers["Retry-After"] = str(error.retry_s)
+            return refusal
         codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
         return answer(codes.get(type(error), 500), error)
 
