@@ -23,12 +23,13 @@ from headrace.engines.native import NativeEngine, remove_namespaces
 from headrace.engines.process import ProcessEngine
 from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.machine.eal import hugepages_lacking
-from headrace.machine.places import database
+from headrace.machine.places import database, image_directory
 from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
 from headrace.node.access.lockout import Lockout
 from headrace.node.access.users import Users
 from headrace.node.config import NodeConfig, PortConfig
+from headrace.node.datastore.datastore import Datastore
 from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
@@ -127,7 +128,13 @@ class Node:
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]
         self.engines = engines or parts[1]
-        self.templates = templates.load(config.templates)
+        self.datastore = Datastore(
+            self.store,
+            templates.load(config.templates),
+            config.datastore,
+            image_directory(self.rundir),
+            lambda: self.graphs.plans(),
+        )
         self.ports = self._physical_ports()
         transition = Transition(self.store, self.driver, self.engines)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
@@ -169,7 +176,7 @@ class Node:
             switch=self.driver.name,
             rundir=self.rundir,
             prefix=self.prefix,
-            templates=self.templates,
+            templates=self.datastore.templates(),
             engine_kinds={name: engine.port_kinds for name, engine in self.engines.items()},
             ports=self.ports,
             others=others,
@@ -207,6 +214,7 @@ class Node:
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
         make_private(self.rundir / "ports")
+        self.datastore.prepare()
         await self.fill_switch()
         self.version = await self.driver.version()
 
@@ -389,7 +397,7 @@ class Node:
                 name: [kind.value for kind in engine.port_kinds]
                 for name, engine in self.engines.items()
             },
-            "templates": [template.id for template in self.templates.all()],
+            "templates": [template.id for template in self.datastore.templates().all()],
             "hugepages": self.hugepages,
             "hugepages_note": self.hugepages_note,
             "kernel": platform.release(),

@@ -112,6 +112,9 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
     place = f"VNFs[{number}]"
     candidates, asked = node.templates.candidates(vnf)
     if not candidates:
+        why = node.templates.why_not(vnf)
+        if why is not None:
+            raise GraphRefused("templates", f"{place}: this node cannot run {why}")
         known = ", ".join(template.id for template in node.templates.all())
         raise GraphRefused("templates", f"{place}: {asked} is unknown; there are: {known}")
     for template in candidates:
