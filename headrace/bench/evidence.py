@@ -40,8 +40,10 @@ def growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def generator_activity(result: TrialResult, core: int | None) -> Activity:
-    """The generator's side of a trial."""
+def generator_activity(
+    result: TrialResult, core: int | None, ceiling_pps: float | None = None
+) -> Activity:
+    """The generator's side of a trial; its ceiling is that over such a port, if it is known."""
     health = result.generator
     io = health.io
     on_core = [w.on_core_share for w in health.workers if w.on_core_share is not None]
@@ -56,6 +58,7 @@ def generator_activity(result: TrialResult, core: int | None) -> Activity:
         refused_by="switch",
         on_core=min(on_core) if on_core else None,
         core=core,
+        of_ceiling=result.rx_pps / ceiling_pps if ceiling_pps else None,
     )
 
 
@@ -137,6 +140,22 @@ def vnf_activity(
         on_core=share(ran / 1e9, seconds) if ran > 0 and yielded == 0 else None,
         core=core,
     )
+
+
+def generator_counters(result: TrialResult) -> dict[str, int | None]:
+    """What the generator's workers counted while they sent; bursts are of both directions."""
+    workers, io = result.generator.workers, result.generator.io
+    if io is None or not workers:
+        return {}
+    busy = sum(worker.busy_cycles for worker in workers)
+    return {
+        "busy_cycles": busy,
+        "idle_cycles": sum(worker.cycles for worker in workers) - busy,
+        "rounds": sum(worker.rounds for worker in workers),
+        "busy_rounds": sum(worker.busy_rounds for worker in workers),
+        "bursts": io.tx_bursts + io.rx_polls - io.rx_empty_polls,
+        "packets": result.sent + result.received,
+    }
 
 
 _COUNTED = ("busy_cycles", "idle_cycles", "rounds", "busy_rounds", "bursts", "packets")

@@ -97,6 +97,14 @@ PARTS = (
         cost_figures.cycles_by_load,
     ),
     _Part(
+        "roles",
+        "Switching and VNFs",
+        "What one packet costs n chains of n VNFs on n servers: the switches of all servers, and "
+        "the VNFs, which do the same work in both placements. “Full bursts” is the cost at the "
+        "margin; at a load, polling is in it.",
+        cost_figures.cycles_by_role,
+    ),
+    _Part(
         "placement",
         "Gather or distribute",
         "The cost of n chains of n VNFs on n servers by the cost functions, ours and Luizelli's, "
@@ -186,8 +194,9 @@ def _oversubscribed(manifest: dict[str, Any]) -> str:
     return (
         f"This machine has {len(usable)} usable cores. The switch's worker has core "
         f"{plan['switch'][0]} for itself; generator, control and all VNFs share core "
-        f"{generator[0]}. Every figure with a VNF is oversubscribed: it says how well they share "
-        "as much as how fast the switch is."
+        f"{generator[0]}. Every figure with a VNF and a generator is oversubscribed: it says how "
+        "well they share as much as how fast the switch is. With source and sink in the switch "
+        "(in-process) VNFs have that core to themselves."
     )
 
 

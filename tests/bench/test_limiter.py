@@ -52,6 +52,18 @@ def test_always_busy_with_single_packets_is_not_saturated() -> None:
     assert decide([SLOW, single], sent_all=False).limiter == "generator"
 
 
+def test_a_rate_near_the_generators_ceiling_over_such_a_port_is_its_own() -> None:
+    near = replace(SLOW, full_share=0.1, of_ceiling=0.95)
+    assert decide([near, BUSY], sent_all=False).limiter == "generator"
+    assert "95 % of its ceiling" in decide([near, SPARE], sent_all=False).reason
+    far = replace(near, of_ceiling=0.5)
+    assert decide([far, BUSY], sent_all=False).limiter == "switch"
+    assert decide([far, SPARE], sent_all=False).limiter == "unknown"
+    # Its packets wait for the switch, whatever rate that is.
+    waiting = replace(near, refused_share=0.2)
+    assert decide([waiting, BUSY], sent_all=False).limiter == "switch"
+
+
 def test_a_load_that_came_back_is_the_generators() -> None:
     assert decide([SLOW, BUSY], sent_all=True).limiter == "generator"
 

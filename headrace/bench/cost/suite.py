@@ -26,14 +26,17 @@ from headrace.machine.tsc import tsc_hz
 Say = Callable[[str], None]
 
 MEMORY_MB = 320
+IMIX = Mix("IMIX", (64, 570, 1518), (28, 16, 4))
 FIT_MIXES = (Mix("64B", (64,)), Mix("1518B", (1518,)))
-HELD_OUT_MIXES = (
-    Mix("64B", (64,)),
+SATURATED_MIXES = (
+    *FIT_MIXES,
+    IMIX,
     Mix("512B", (512,)),
-    Mix("IMIX", (64, 570, 1518), (28, 16, 4)),
-    Mix("1518B", (1518,)),
+    Mix("64B and 1024B", (64, 1024), (1, 1)),
 )
+"""The last two are in no window of the fit."""
 ARRIVALS = (Pace(burst=1), Pace(burst=4), Pace(burst=32), Pace(burst=128), Pace(poisson=True))
+SWITCHES = ("headrace", "ovs-dpdk")
 IDLE_PORTS = 6
 """Ports without packets that are polled besides, to tell a poll from the rest of a round."""
 
@@ -47,7 +50,7 @@ class Plan:
     window_s: float = 0.15
     loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
     seed: int = 1
-    switches: Sequence[str] = field(default=("headrace", "ovs-dpdk"))
+    switches: Sequence[str] = field(default=SWITCHES)
 
 
 def label(pace: Pace) -> str:
@@ -118,12 +121,17 @@ async def _one_way(
 async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> None:
     """One window of each arrival process, load and size, in an order of their own each time."""
     top: dict[str, float] = {}
-    for mix in FIT_MIXES:
+    for mix in (*FIT_MIXES, IMIX):
         top[mix.name] = (await bed.window(mix, Pace(), plan.window_s, hz)).pps
     points = [
         (mix, dataclasses.replace(pace, pps=share * top[mix.name]), f"{label(pace)} at {share:g}")
         for mix in FIT_MIXES
         for pace in ARRIVALS
+        for share in plan.loads
+    ]
+    # What a change of size costs is the same in any arrival process.
+    points += [
+        (IMIX, Pace(pps=share * top[IMIX.name], burst=32), f"bursts of 32 at {share:g}")
         for share in plan.loads
     ]
     random.Random(plan.seed + turn).shuffle(points)  # noqa: S311
@@ -133,12 +141,15 @@ async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) 
 
 async def _saturations(bed: Bed, into: Taken, plan: Plan, hz: float) -> None:
     """What comes to the sink of each size with the source unpaced."""
-    for mix in HELD_OUT_MIXES:
+    for mix in SATURATED_MIXES:
         window = await bed.window(mix, Pace(), plan.window_s, hz)
         verdict = window.verdict(bed.name)
         if window.undisturbed:
-            found = Saturation(mix.name, mix.mean, window.pps, verdict.limiter, verdict.reason)
-            into.saturations.append(found)
+            into.saturations.append(
+                Saturation(
+                    mix.name, mix.mean, mix.changes, window.pps, verdict.limiter, verdict.reason
+                )
+            )
 
 
 async def _polls(
@@ -173,7 +184,8 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
             "which a worker had less than 90 % of its core are left out",
             "predicted": "TSC rate / (per packet + per byte x size + per burst x bursts + per "
             "round x rounds of a packet when all bursts are full), fitted from windows below "
-            f"{max(plan.loads):.0%} of saturation of {', '.join(m.name for m in FIT_MIXES)}",
+            f"{max(plan.loads):.0%} of saturation of "
+            f"{', '.join(mix.name for mix in (*FIT_MIXES, IMIX))}",
             "held out": "median relative error of the busy cycles at loads left out of the fit",
         },
         "arrivals": [label(pace) for pace in ARRIVALS],
