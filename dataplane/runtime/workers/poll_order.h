@@ -8,8 +8,9 @@
 // How. A queue that brought nothing in kIdleAfter polls is idle until it brings something. The idle
 // ones are polled in turn, in each round
 //
-// * at least kAtLeast of them, so that up to so many wait for nobody, and
-// * as many as that each is polled every kInterval. A round that lasts longer polls all of them.
+// * as many as that each is polled every kInterval (a round that lasts longer polls all of them),
+// * and if the others brought nothing, at least kAtLeast of them: a worker without anything else to
+//   do might as well look. One that has packets pays for a look with their time.
 //
 // So the first packet of a queue that was idle waits for at most two intervals and a round longer
 // (two, since the order of idle queues changes when one of them is idle no more); those behind it
@@ -40,9 +41,11 @@ class PollOrder {
   /// One round, which begins at `now`. `poll(queue)` is true if that brought something.
   template <typename Poll>
   void run(uint64_t now, Poll&& poll) noexcept {
+    bool received = false;
     for (uint32_t i = 0; i < busy_;) {
       Queue& queue = order_[i];
       if (poll(queue.number)) {
+        received = true;
         queue.empty_polls = 0;
       } else if (++queue.empty_polls == kIdleAfter) {
         queue.empty_polls = 0;
@@ -57,7 +60,8 @@ class PollOrder {
     if (busy_ == all) return;
     const uint32_t idle = all - busy_;
     auto due = static_cast<uint32_t>(idle * elapsed / interval_ + 1);
-    due = std::min(std::max(due, kAtLeast), idle);
+    if (!received) due = std::max(due, kAtLeast);
+    due = std::min(due, idle);
     for (; due > 0 && busy_ < all; --due) {
       if (next_idle_ < busy_ || next_idle_ >= all) next_idle_ = busy_;
       if (poll(order_[next_idle_].number)) std::swap(order_[next_idle_], order_[busy_++]);

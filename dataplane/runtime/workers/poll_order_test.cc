@@ -79,10 +79,26 @@ TEST(PollOrder, NoQueueWaitsForLong) {
       }
       queues.round(cycles);
     }
-    // So many rounds take a turn of the least share, if rounds are short.
-    const uint64_t turn = (1000 / PollOrder::kAtLeast + 1) * cycles;
-    EXPECT_LE(queues.longest_wait(), 2 * std::min(kIntervalCycles, turn) + 2 * cycles) << cycles;
+    EXPECT_LE(queues.longest_wait(), 2 * kIntervalCycles + 2 * cycles) << cycles;
   }
+}
+
+TEST(PollOrder, AWorkerWithoutPacketsLooksMoreOften) {
+  Queues queues(1000);
+  queues.rounds(2 * PollOrder::kIdleAfter, 200);
+  queues.longest_wait();
+  queues.rounds(5000, 200);
+  // So many rounds take a turn of the least share.
+  EXPECT_LE(queues.longest_wait(), (1000 / PollOrder::kAtLeast + 2) * 200);
+}
+
+TEST(PollOrder, ARoundWithPacketsPollsOnlyWhatIsDue) {
+  constexpr uint64_t kCycles = kIntervalCycles / 50;
+  Queues queues(256);
+  queues.with_packets = {7};
+  queues.rounds(2 * PollOrder::kIdleAfter, kCycles);
+  EXPECT_EQ(queues.idle(), 255u);
+  for (int i = 0; i < 100; ++i) EXPECT_EQ(queues.round(kCycles).size(), 1u + 255 / 50 + 1);
 }
 
 TEST(PollOrder, TheFirstPacketRestoresAQueue) {
