@@ -6,6 +6,8 @@ import json
 import os
 import ssl
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 from urllib.parse import urlsplit
@@ -97,29 +99,61 @@ class NodeClient:
         """The JSON answer to GET `path`."""
         return self.request("GET", path).json()
 
-    def request(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         """Makes a request; returns its answer if it is a success."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **(headers or {})}
         if self._token:
             headers["X-Auth-Token"] = self._token
+        with self._http() as http:
+            answer = http.request(method, self._base + path, content=body, headers=headers)
+        return _success(answer)
+
+    def download(self, path: str, file: Path) -> None:
+        """Writes the answer to GET `path` into a new file."""
+        headers = {"X-Auth-Token": self._token} if self._token else {}
+        with self._http() as http, http.stream("GET", self._base + path, headers=headers) as answer:
+            if not answer.is_success:
+                answer.read()
+                _success(answer)
+            try:
+                with file.open("xb") as output:
+                    for chunk in answer.iter_bytes():
+                        output.write(chunk)
+            except OSError as error:
+                fail(f"{file}: {error.strerror}")
+
+    @property
+    def _base(self) -> str:
         # Through its own socket the node is always called by a name of its own.
-        address = "http://localhost" if self._socket else self.url
+        return "http://localhost" if self._socket else self.url
+
+    @contextmanager
+    def _http(self) -> Iterator[httpx.Client]:
         try:
             with (
                 httpx.Client(transport=httpx.HTTPTransport(uds=self._socket), timeout=_TIMEOUT_S)
                 if self._socket
                 else remote(self.url, self._cacert)
             ) as http:
-                answer = http.request(method, address + path, content=body, headers=headers)
+                yield http
         except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             fail(f"the node at {self.url} does not answer: {error}")
-        if answer.is_success:
-            return answer
-        try:
-            text = answer.json()["message"]
-        except (ValueError, KeyError, TypeError):
-            text = f"{answer.status_code} {answer.text}".strip()
-        fail(text)
+
+
+def _success(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    try:
+        text = answer.json()["message"]
+    except (ValueError, KeyError, TypeError):
+        text = f"{answer.status_code} {answer.text}".strip()
+    fail(text)
 
 
 def remote(url: str, cacert: Path | None) -> httpx.Client:

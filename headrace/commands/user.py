@@ -40,6 +40,7 @@ def add(
     max_graphs: Limit = None,
     max_cores: Limit = None,
     max_memory_mb: Limit = None,
+    max_images_mb: Limit = None,
     rundir: Rundir = DEFAULT_RUNDIR,
 ) -> None:
     """Add a user, and the group if there is none of that name."""
@@ -52,6 +53,7 @@ def add(
         "max_graphs": max_graphs,
         "max_cores": max_cores,
         "max_memory_mb": max_memory_mb,
+        "max_images_mb": max_images_mb,
     }
     client.request("POST", f"/users/{quote(name, safe='')}", json.dumps(body).encode())
 
@@ -59,9 +61,10 @@ def add(
 @user.command("list")
 def list_users(rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """List the users."""
-    table = Table("user", "group", "graphs", "cores", "MB")
+    table = Table("user", "group", "graphs", "cores", "MB", "MB of images")
     for each in NodeClient.of(rundir).get("/users")["users"]:
-        limits = (each["max_graphs"], each["max_cores"], each["max_memory_mb"])
+        keys = ("max_graphs", "max_cores", "max_memory_mb", "max_images_mb")
+        limits = [each[key] for key in keys]
         shown = ("-" if limit is None else str(limit) for limit in limits)
         table.add_row(each["username"], each["group"], *shown)
     console().print(table)

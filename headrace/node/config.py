@@ -7,6 +7,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -68,6 +69,30 @@ class RestConfig(_Strict):
                 f"(`headrace node certificate` makes a certificate)"
             )
         return self
+
+
+class DatastoreConfig(_Strict):
+    """Templates and images of clients: how much they may take, and where else there are some.
+
+    `url` is another datastore with the same paths (`/v2/nf_template`, ...), asked for what this one
+    has not. `image_origins` are further places (`https://HOST[:PORT]`) from which a template's
+    `remote-file` may be fetched; none else is.
+    """
+
+    max_mb: Annotated[int, Field(ge=0)] = 20_480
+    image_mb: Annotated[int, Field(ge=0)] = 8192
+    disk_gb: Annotated[int, Field(ge=1, le=1 << 20)] = 256
+    url: str | None = None
+    image_origins: list[str] = []
+
+    @field_validator("url", "image_origins")
+    @classmethod
+    def _are_urls(cls, value: str | list[str] | None) -> str | list[str] | None:
+        for url in [value] if isinstance(value, str) else value or []:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+                raise ValueError(f"{url!r} is no http://HOST:PORT or https://HOST:PORT")
+        return value
 
 
 def usable_cores() -> list[int]:
@@ -143,6 +168,7 @@ class NodeConfig(_Strict):
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
     dpdk_plugins: list[Path] = []
+    datastore: DatastoreConfig = DatastoreConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 

@@ -20,6 +20,7 @@ from headrace.machine.places import log_directory
 from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
+from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -66,15 +67,17 @@ def make_app(
     )
     app.state.node = node
     app.include_router(graph_routes.router)
+    app.include_router(datastore_routes.router)
+    app.include_router(datastore_routes.conf_router)
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
     app.include_router(user_routes.router)
     audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
-    app.add_middleware(TidyPath)
     configured = (node.config.rest.host, *node.config.rest.names)
     app.add_middleware(Guard, names=lambda: (*configured, *(tls.names if tls else ())))
+    app.add_middleware(TidyPath)
 
     def answer(code: int, error: NodeError) -> JSONResponse:
         return JSONResponse({"module": error.module, "message": sendable(str(error))}, code)

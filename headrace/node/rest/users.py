@@ -45,6 +45,7 @@ class NewUser(_Body):
     max_graphs: Limit = None
     max_cores: Limit = None
     max_memory_mb: Limit = None
+    max_images_mb: Limit = None
 
 
 class _NewName(_Body):
@@ -108,7 +109,7 @@ async def post_user(name: str, node: NodeDep, request: Request) -> Response:
     _check_name(name)
     async with _HASHING:
         hashed = await asyncio.to_thread(hash_of, body.password)
-    quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb)
+    quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb, body.max_images_mb)
     node.users.add(User(name, body.group, quota), hashed)
     return Response(status_code=202)
 
@@ -160,4 +161,5 @@ def _shown(user: User) -> dict[str, Any]:
         "max_graphs": quota.graphs,
         "max_cores": quota.cores,
         "max_memory_mb": quota.memory_mb,
+        "max_images_mb": quota.images_mb,
     }
