@@ -45,6 +45,16 @@ def test_the_limit_is_where_work_waits(path: list[Activity], limiter: str) -> No
     assert verdict.as_dict()["evidence"][0]["role"] == "generator"
 
 
+def test_a_full_queue_in_front_of_a_switch_outweighs_a_little_idle_time() -> None:
+    stolen = replace(BUSY, idle_share=0.1)
+    pushed = replace(FAST, refused_share=0.3)
+    assert decide([pushed, stolen], sent_all=False).limiter == "switch"
+    assert decide([replace(pushed, refused_share=0.05), stolen], sent_all=False).limiter == (
+        "unknown"
+    )
+    assert decide([pushed, replace(stolen, idle_share=0.3)], sent_all=False).limiter == "unknown"
+
+
 def test_always_busy_with_single_packets_is_not_saturated() -> None:
     """What a utilisation from busy rounds calls 100 % may have room for many times the load."""
     single = replace(BUSY, idle_share=0.0, full_share=0.001)
