@@ -15,6 +15,8 @@ import pytest
 import yaml
 
 from headrace.engines.runc import RUNC
+from headrace.machine.places import image_directory
+from headrace.node.datastore.datastore import Datastore
 from headrace.node.errors import ConfigError, DeployFailed
 from headrace.node.node import Node
 from headrace.node.templates import load
@@ -70,8 +72,14 @@ def script(rundir: Path, text: str) -> str:
 
 
 def add_template(node: Node, file: str) -> None:
-    """Gives a running node one more template."""
-    node.templates = load([Path(file)])
+    """Gives a running node a template of a file, instead of those that it has."""
+    node.datastore = Datastore(
+        node.store,
+        load([Path(file)]),
+        node.config.datastore,
+        image_directory(node.rundir),
+        node.graphs.plans,
+    )
 
 
 def log_of(node: Node) -> str:
