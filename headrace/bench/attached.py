@@ -137,10 +137,12 @@ def path_of(
     waited: int,
     seconds: float,
     cores: CorePlan,
+    sent_for: float | None = None,
 ) -> list[Activity]:
     """What each element did between two readings: the generator, the switch, the VNFs.
 
-    `waited` are the nanoseconds for which the switch's workers waited for their core.
+    `waited` are the nanoseconds for which the switch's workers waited for their core; `sent_for`
+    the seconds for which packets came, None if they came all the time between the readings.
     """
     before, after = readings
     waiting = share(waited / 1e9, seconds)
@@ -148,9 +150,11 @@ def path_of(
     vnf_core = cores.vnf[0] if len(cores.vnf) == 1 else None
     return [
         generator,
-        switch_activity(case.switch, before, after, PORTS, on_core, cores.switch[0]),
+        switch_activity(case.switch, before, after, PORTS, on_core, cores.switch[0], sent_for),
         *(
-            vnf_activity(f"vnf{number}", first, last, seconds, vnf_core)
+            vnf_activity(
+                f"vnf{number}", first, last, seconds, vnf_core, sent_for, after.switch.tsc_hz
+            )
             for number, (first, last) in enumerate(zip(before.vnfs, after.vnfs, strict=True))
         ),
     ]
@@ -219,7 +223,15 @@ class AttachedDevice:
         if readings is None:
             reason = "the switch's counters are not read around the trials of a search"
             return Verdict("unknown", reason, (generator,))
-        path = path_of(self.case, generator, readings, waited, result.duration_s, self._cores)
+        path = path_of(
+            self.case,
+            generator,
+            readings,
+            waited,
+            result.duration_s,
+            self._cores,
+            result.duration_s,
+        )
         return decide(path, sent_all=paced and result.lost + result.unsent == 0)
 
     async def trial(self, request: TrialRequest) -> Trial:

@@ -92,10 +92,12 @@ def _role_tables(costs: "Sequence[RoleCost]", placements: "Sequence[Comparison]"
     for name in ("subject", "graph", "bytes", "role", "at load", "full bursts"):
         table.add_column(name, overflow="fold")
     for cost in costs:
-        loads = ", ".join(f"{load} {digits(value)}" for load, value in cost.at_load.items())
+        ordered = sorted(cost.at_load.items(), key=lambda one: -one[1])
+        loads = ", ".join(f"{load} {digits(value)}" for load, value in ordered)
         if cost.resolution is not None:
             loads += f" (± {digits(cost.resolution)}: softirq time in ticks)"
         full = cost.reason if cost.marginal is None else digits(cost.marginal)
+        full += " (disturbed)" if cost.disturbed else ""
         table.add_row(cost.case.subject, cost.case.graph, cost.case.size, cost.role, loads, full)
     both = Table(title="n chains of n VNFs on n servers: cycles of a packet, all servers together")
     for name in ("subject", "bytes", "n", "load", "gather", "distribute", "distribute/gather"):

@@ -6,8 +6,9 @@ campaign has the counters of all of them for each trial, so each role has
 
 * its cycles for each packet that came through the graph, at each fixed load and under overload:
   the median over the undisturbed trials. At low load these are mostly polling;
-* its marginal cost (headrace/model/marginal.py), fitted to the same trials: cycles of a packet when
-  all bursts are full, which is what a saturated poller pays.
+* its marginal cost (headrace/model/marginal.py), fitted to the same trials of all frame sizes:
+  cycles of a packet when all bursts are full, which is what a saturated poller pays. Disturbed
+  trials are used only where the others do not suffice, and the cost is marked.
 
 Placements are compared for n chains of n VNFs on n servers, each chain with one load. Gather puts
 a chain on each server: its switch takes each packet n + 1 times. Distribute puts one VNF of each
@@ -25,7 +26,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headrace.model.least_squares import FitError
-from headrace.model.marginal import BURST, Observation, fit_marginal
+from headrace.model.marginal import BURST, MarginalCost, Observation, fit_marginal
 from headrace.results import Case, Trial
 from headrace.results.store import Store
 
@@ -44,6 +45,7 @@ class RoleCost:
         case: the graph, subject and size (of several scenarios, the first).
         at_load: cycles for each packet through the graph, by intended load ("overload" without).
         marginal: cycles of a packet at full bursts; None where it could not be fitted, by `reason`.
+        disturbed: other programs had the cores in some of the trials of the fit.
         resolution: of `at_load` in cycles, where they are not counted; the largest.
     """
 
@@ -52,6 +54,7 @@ class RoleCost:
     at_load: dict[str, float]
     marginal: float | None = None
     reason: str = ""
+    disturbed: bool = False
     resolution: float | None = None
 
 
@@ -81,8 +84,22 @@ class Comparison:
 class _Seen:
     cycles: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     disturbed: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    points: list[Observation] = field(default_factory=list)
     resolution: float | None = None
+
+
+@dataclass
+class _Points:
+    """Observations of one role in one graph, of all frame sizes."""
+
+    calm: list[Observation] = field(default_factory=list)
+    disturbed: list[Observation] = field(default_factory=list)
+
+    def fit(self) -> tuple[MarginalCost, bool]:
+        """The cost, and whether disturbed trials were needed; FitError if all do not suffice."""
+        try:
+            return fit_marginal(self.calm), False
+        except FitError:
+            return fit_marginal([*self.calm, *self.disturbed]), bool(self.disturbed)
 
 
 def _label(trial: Trial) -> str:
@@ -123,18 +140,21 @@ def _trials(store: Store, campaign: int) -> Iterable[tuple[Case, Trial]]:
                 yield case, trial
 
 
-def _key(case: Case) -> tuple[str, str, int, str, int]:
-    return (case.subject, case.shape, case.vnfs, case.size, case.prefixes)
+def _graph(case: Case) -> tuple[Any, ...]:
+    """What cases of all sizes have in common; one VNF is one graph, whichever shape asks for it."""
+    shape = "chain" if case.vnfs == 1 else case.shape
+    return (case.subject, shape, case.vnfs, case.prefixes)
 
 
 def role_costs(store: Store, campaign: int) -> list[RoleCost]:
     """The cost of every role in every graph of a campaign, for frames of one size."""
     seen: dict[tuple[Any, ...], dict[Role, _Seen]] = {}
+    points: dict[tuple[Any, ...], _Points] = defaultdict(_Points)
     first: dict[tuple[Any, ...], Case] = {}
     for case, trial in _trials(store, campaign):
         if not case.size.isdigit():
             continue
-        key = _key(case)
+        key = (*_graph(case), case.size)
         first.setdefault(key, case)
         roles = seen.setdefault(key, defaultdict(_Seen))
         for role, of in _by_role(trial).items():
@@ -145,21 +165,23 @@ def role_costs(store: Store, campaign: int) -> list[RoleCost]:
             if not (fixed and trial.loss_ratio > MAX_LOSS):
                 side = one.disturbed if trial.disturbed else one.cycles
                 side[_label(trial)].append(of["busy_cycles"] / trial.received)
-                point = _observation(_label(trial), of, trial, float(case.size))
-                if point is not None and not trial.disturbed:
-                    one.points.append(point)
+                group = f"{case.size} {_label(trial)}"
+                point = _observation(group, of, trial, float(case.size))
+                both = points[*_graph(case), role]
+                if point is not None:
+                    (both.disturbed if trial.disturbed else both.calm).append(point)
             tick = trial.detail.get("resolution_cycles")
             if role == "kernel" and tick:
                 one.resolution = max(one.resolution or 0.0, tick / trial.received)
     return [
-        _cost(first[key], role, roles[role])
+        _cost(first[key], role, roles[role], points[*_graph(first[key]), role])
         for key, roles in seen.items()
         for role in ROLES
         if role in roles
     ]
 
 
-def _cost(case: Case, role: Role, seen: _Seen) -> RoleCost:
+def _cost(case: Case, role: Role, seen: _Seen, points: _Points) -> RoleCost:
     labels = dict.fromkeys([*seen.cycles, *seen.disturbed])
     at_load = {
         label: statistics.median(seen.cycles.get(label) or seen.disturbed[label])
@@ -167,18 +189,18 @@ def _cost(case: Case, role: Role, seen: _Seen) -> RoleCost:
     }
     if role == "kernel":
         reason = "softirq time has no rounds and bursts"
-        return RoleCost(case, role, at_load, None, reason, seen.resolution)
+        return RoleCost(case, role, at_load, None, reason, resolution=seen.resolution)
     queues = {"switch": case.traversals, "VNFs": max(1, case.vnfs), "generator": 2}[role]
     if case.shape == "parallel" and role == "VNFs":
         queues = 1
     try:
-        cost = fit_marginal(seen.points)
+        cost, disturbed = points.fit()
     except FitError as error:
         return RoleCost(case, role, at_load, None, str(error))
     share = queues / BURST
     rounds = share if role == "VNFs" else 1 / BURST
     cycles = cost.cycles(float(case.size), bursts=share, rounds=rounds)
-    return RoleCost(case, role, at_load, cycles)
+    return RoleCost(case, role, at_load, cycles, disturbed=disturbed)
 
 
 def _at_server(load: str, length: int) -> str:

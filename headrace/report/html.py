@@ -47,7 +47,8 @@ PARTS = (
         "throughput",
         "Throughput port to port",
         "One dot for each frame size, switch and kind of rate; whiskers are 95 % intervals, or the "
-        "range where there are fewer than six samples. Overload is what came back when the "
+        "range where there are fewer than six samples; ≥ marks what the generator limited or may "
+        "have. Overload is what came back when the "
         "generator sent as fast as it could; PDR and NDR were searched for.",
         figures.throughput_by_size,
     ),
@@ -148,6 +149,13 @@ def _ruler(manifest: dict[str, Any]) -> str:
     ceilings = ", ".join(
         f"{rate(entry['ceiling_pps'])} of {entry['size']} B" for entry in generator["ceilings"]
     )
+    for over in generator.get("ports", []):
+        said = ", ".join(
+            f"{'' if point['exact'] else 'at least '}{rate(point['pps'])} of {point['size']} B"
+            for point in over["points"]
+        )
+        bare = " without stamps" if over["bare"] else ""
+        ceilings += f"; over {over['kind']} ports{bare} {said}"
     floor, timing = generator["latency_floor_ns"], generator["timing_error_ns"]
     if floor.get("p50") is None or timing.get("p99") is None:
         return f"Looped to itself ({generator['via']}) the generator sends and counts {ceilings}."

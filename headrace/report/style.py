@@ -35,10 +35,10 @@ MARKERS = {
     "headrace/memif": "s",
     "ovs-dpdk/vhost-user": "D",
     "linux-bridge/veth": "^",
-    "headrace/in-process": "X",
-    "headrace/in-process+vhost-user": "X",
-    "ovs-dpdk/in-process": "P",
-    "ovs-dpdk/in-process+vhost-user": "P",
+    "headrace/in-process": "v",
+    "headrace/in-process+vhost-user": "v",
+    "ovs-dpdk/in-process": "p",
+    "ovs-dpdk/in-process+vhost-user": "p",
 }
 _SPARE = ("#5a8f4e", "#b0413e", "#3d5a98", "#8c6d46")
 

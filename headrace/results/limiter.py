@@ -35,6 +35,10 @@ REFUSED = 0.001
 """A queue is full if more than this share of the packets sent to it is refused."""
 NEAR_CEILING = 0.9
 """Above this share of what the generator reaches over such a port it may have been the limit."""
+FULL_QUEUE = 0.1
+"""With a larger share refused, the queue was full most of the time."""
+STOLEN = 0.15
+"""Idle share that a switch with a full queue in front of it may show by what was taken from it."""
 ON_CORE = 0.9
 """An element that had less of its core's time was slowed by other programs."""
 
@@ -152,7 +156,7 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
         return verdict("generator", "it does not take back what the switch sends")
     if generator.at_ceiling and not _is_refused(generator):
         return verdict("generator", generator.told())
-    if switch.saturated:
+    if switch.saturated or _held_up(switch, generator):
         return _limits(switch, "switch", evidence)
     if generator.saturated and not generator.inexhaustible and not _is_refused(generator):
         return _limits(generator, "generator", evidence)
@@ -165,6 +169,18 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
             return verdict("unknown", "the switch does not count what it polls")
         return verdict("unknown", "no element was saturated")
     return verdict("unknown", f"{suspects[0].name} is saturated, but no queue in front of it fills")
+
+
+def _held_up(switch: Activity, generator: Activity) -> bool:
+    """Whether the switch's queue was full, although it seems to have had some time left.
+
+    Time that a hypervisor takes is counted as idle: a switch that lets packets wait in a full queue
+    while it has a tenth of its time left did not have that time.
+    """
+    refused = generator.refused_share is not None and generator.refused_share > FULL_QUEUE
+    full = switch.full_share is None or switch.full_share >= FULL
+    spare = switch.idle_share is not None and switch.idle_share <= STOLEN
+    return refused and full and spare and not _is_refused(switch)
 
 
 def _limits(one: Activity, limiter: Limiter, evidence: tuple[Activity, ...]) -> Verdict:

@@ -109,7 +109,10 @@ def test_a_real_campaign(
                 assert trial.approximate != counted
                 if counted:
                     assert trial.busy_cycles and trial.switch_packets, case.name
-                    assert trial.switch_packets >= trial.received * case.traversals
+                    # A window in which packets come all the time has counters read in turn.
+                    window = case.ports == "in-process" and trial.intended_pps is None
+                    least = (0.8 if window else 1.0) * trial.received * case.traversals
+                    assert trial.switch_packets >= least
         nodes = store.campaign().manifest["nodes"]
         assert len(nodes) == len(subjects.splitlines())
     assert len(folders) == len(subjects.splitlines())

@@ -26,11 +26,13 @@ from headrace.machine.tsc import tsc_hz
 Say = Callable[[str], None]
 
 MEMORY_MB = 320
-IMIX = Mix("IMIX", (64, 570, 1518), (28, 16, 4))
-FIT_MIXES = (Mix("64B", (64,)), Mix("1518B", (1518,)))
+FIT_MIXES = (
+    Mix("64B", (64,)),
+    Mix("1518B", (1518,)),
+    Mix("IMIX", (64, 570, 1518), (28, 16, 4)),
+)
 SATURATED_MIXES = (
     *FIT_MIXES,
-    IMIX,
     Mix("512B", (512,)),
     Mix("64B and 1024B", (64, 1024), (1, 1)),
 )
@@ -121,17 +123,12 @@ async def _one_way(
 async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> None:
     """One window of each arrival process, load and size, in an order of their own each time."""
     top: dict[str, float] = {}
-    for mix in (*FIT_MIXES, IMIX):
+    for mix in FIT_MIXES:
         top[mix.name] = (await bed.window(mix, Pace(), plan.window_s, hz)).pps
     points = [
         (mix, dataclasses.replace(pace, pps=share * top[mix.name]), f"{label(pace)} at {share:g}")
         for mix in FIT_MIXES
         for pace in ARRIVALS
-        for share in plan.loads
-    ]
-    # What a change of size costs is the same in any arrival process.
-    points += [
-        (IMIX, Pace(pps=share * top[IMIX.name], burst=32), f"bursts of 32 at {share:g}")
         for share in plan.loads
     ]
     random.Random(plan.seed + turn).shuffle(points)  # noqa: S311
@@ -184,8 +181,7 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
             "which a worker had less than 90 % of its core are left out",
             "predicted": "TSC rate / (per packet + per byte x size + per burst x bursts + per "
             "round x rounds of a packet when all bursts are full), fitted from windows below "
-            f"{max(plan.loads):.0%} of saturation of "
-            f"{', '.join(mix.name for mix in (*FIT_MIXES, IMIX))}",
+            f"{max(plan.loads):.0%} of saturation of {', '.join(m.name for m in FIT_MIXES)}",
             "held out": "median relative error of the busy cycles at loads left out of the fit",
         },
         "arrivals": [label(pace) for pace in ARRIVALS],
