@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace vnf templates | images ...`: what VNFs can be made from."""
+"""`headrace vnf templates | images ...`: what VNFs can be made from; `logs`, `console`."""
 
 import hashlib
 import json
+import time
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -23,6 +24,7 @@ vnf.add_typer(templates, name="templates")
 vnf.add_typer(images, name="images")
 
 _CHUNK = 8 << 20
+_FOLLOW_S = 0.5
 _UPLOAD = "/v2/nf_image/chunked_upload"
 
 
@@ -148,3 +150,51 @@ def get_image(
 def delete_image(template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """Remove the image of a template, unless a graph uses it."""
     NodeClient.of(rundir).request("DELETE", _image(template_id))
+
+
+GraphId = Annotated[str, typer.Argument(help="The id of the graph.")]
+VnfId = Annotated[str, typer.Argument(help="The id of the VNF in it.")]
+Lines = Annotated[int, typer.Option(min=0, max=10_000, help="How many of the last lines.")]
+Follow = Annotated[bool, typer.Option("--follow", help="Go on with what is written from now on.")]
+
+
+@vnf.command()
+def logs(
+    graph_id: GraphId,
+    vnf_id: VnfId,
+    lines: Lines = 100,
+    follow: Follow = False,
+    rundir: Rundir = DEFAULT_RUNDIR,
+) -> None:
+    """Print what the process of a VNF has written."""
+    _print(NodeClient.of(rundir), graph_id, vnf_id, "log", lines, follow)
+
+
+@vnf.command("console")
+def show_console(
+    graph_id: GraphId,
+    vnf_id: VnfId,
+    lines: Lines = 100,
+    follow: Follow = False,
+    rundir: Rundir = DEFAULT_RUNDIR,
+) -> None:
+    """Print what a virtual machine has written on its first serial port."""
+    _print(NodeClient.of(rundir), graph_id, vnf_id, "console", lines, follow)
+
+
+def _print(
+    client: NodeClient, graph_id: str, vnf_id: str, what: str, lines: int, follow: bool
+) -> None:
+    path = f"/node/vnfs/{quote(graph_id, safe='')}/{quote(vnf_id, safe='')}/{what}"
+    answer = client.request("GET", f"{path}?lines={lines}")
+    typer.echo(_harmless(answer.text), nl=False)
+    while follow:
+        time.sleep(_FOLLOW_S)
+        offset = answer.headers["x-log-offset"]
+        answer = client.request("GET", f"{path}?offset={offset}")
+        typer.echo(_harmless(answer.text), nl=False)
+
+
+def _harmless(text: str) -> str:
+    """The text without what would control the terminal: a VNF has written it."""
+    return "".join(c for c in text if c in "\n\t" or c.isprintable())

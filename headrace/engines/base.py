@@ -66,6 +66,11 @@ class VnfSpec(_Frozen):
         text = self.model_dump_json(exclude_defaults=True)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
+    @property
+    def fixed(self) -> str:
+        """Equal for VNFs that differ in nothing but their configuration."""
+        return self.model_copy(update={"configuration": {}}).digest
+
 
 class Observed(_Frozen):
     """What of a VNF was found on the machine, by looking there and not into the node's notes.

@@ -29,6 +29,7 @@ class ContainerEngine(ProcessEngine):
     """headrace-vnf in containers."""
 
     name = "container"
+    reloads = False  # the file that it has read is the one that was there when it was started
     port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
     def __init__(

@@ -54,6 +54,7 @@ class InterfaceContainerEngine(Generic[S]):
     name = "container"
     port_kinds: tuple[PortKind, ...] = (PortKind.VETH,)
     settings_model: type[S]
+    patience_s = _PATIENCE_S
 
     def __init__(
         self, rundir: Path, prefix: str, supervisor: Supervisor, confinement: Confinement
@@ -99,6 +100,10 @@ class InterfaceContainerEngine(Generic[S]):
         """
         raise NotImplementedError
 
+    def _ready_text(self, settings: S) -> str:
+        """The text of the program's output without which it is not ready; none: at once."""
+        return settings.ready
+
     def _clean(self, vnf: VnfSpec) -> None:
         """Removes what `_prepare` has made; the container has ended."""
         raise NotImplementedError
@@ -142,15 +147,16 @@ class InterfaceContainerEngine(Generic[S]):
     async def _wait(self, vnf: VnfSpec, settings: S) -> None:
         deadline = asyncio.get_running_loop().time() + settings.start_s
         noted = self._confinement.place(vnf) / "ready"
-        while settings.ready and not noted.exists():
-            if settings.ready in self._output(vnf):
+        text = self._ready_text(settings)
+        while text and not noted.exists():
+            if text in self._output(vnf):
                 noted.touch()
                 return
             why = ""
             if self._supervisor.find(self._process(vnf)) is None:
                 why = f"ended: {self._supervisor.last_words(self._process(vnf))}"
             elif asyncio.get_running_loop().time() > deadline:
-                why = f"no {settings.ready!r} in its output after {settings.start_s:g} s"
+                why = f"no {text!r} in its output after {settings.start_s:g} s"
             if why:
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: {why}")
@@ -165,7 +171,7 @@ class InterfaceContainerEngine(Generic[S]):
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. With the namespace go the pairs in it."""
         try:
-            await self._supervisor.end(self._process(vnf), _PATIENCE_S)
+            await self._supervisor.end(self._process(vnf), self.patience_s)
         except ProcessError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await self._runc.delete(vnf)

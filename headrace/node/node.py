@@ -356,6 +356,30 @@ class Node:
             )
         ]
 
+    def log_of(self, graph_id: str, vnf_id: str) -> Path:
+        """What the process of a VNF has written.
+
+        Raises:
+            NotFound: there is no such VNF, or it has no process.
+        """
+        vnf, engine = self.vnf(graph_id, vnf_id)
+        names = engine.processes(vnf)
+        if not names:
+            text = f"VNF {vnf_id!r} of engine {vnf.engine} has no process, so no log"
+            raise NotFound("graphs", text)
+        return self.supervisor.log_of(names[0])
+
+    def console_of(self, graph_id: str, vnf_id: str) -> Path:
+        """What a virtual machine has written on its first serial port.
+
+        Raises:
+            NotFound: there is no such VNF, or it is no machine.
+        """
+        vnf, engine = self.vnf(graph_id, vnf_id)
+        if not isinstance(engine, VmEngine):
+            raise NotFound("graphs", f"VNF {vnf_id!r} of engine {vnf.engine} has no console")
+        return engine.console(vnf)
+
     def consoles(self) -> list[Path]:
         """The consoles of the virtual machines."""
         engine = self.engines.get("vm")

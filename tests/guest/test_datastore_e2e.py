@@ -57,6 +57,8 @@ async def test_a_clients_image_boots(start_node: StartNode, rundir: Path, kind: 
             (block,) = await qmp.execute("query-block")
         inserted = block["inserted"]["image"]["backing-image"]
         assert inserted["format"] == kind and "backing-filename" not in inserted
+        console = await http.get("/node/vnfs/g/v0/console")
+        assert "the disk has booted" in console.text
         # A new image is for later; the machine that runs keeps the one that it has.
         assert (await http.put(path, content=image[:-512] + b"x" * 512, headers=OCTETS)).is_success
         assert engine.running(vnf) and engine.image(vnf).disk is not None
@@ -83,7 +85,11 @@ def test_the_commands(rundir: Path, tmp_path: Path) -> None:
     image = tmp_path / "disk.raw"
     image.write_bytes(disks.boots("x") * 9)  # more than a chunk
     (tmp_path / "over.qcow2").write_bytes(disks.with_backing(tmp_path))
-    headrace("up", "--switch", "linux-bridge", "--rest", "127.0.0.1:0")
+    (tmp_path / "g.json").write_text(json.dumps(graphs.chain("pass", 1)))
+    headrace("up", "--rest", "127.0.0.1:0", "--oversubscribe")
+    headrace("graph", "deploy", "g", str(tmp_path / "g.json"))
+    assert len(headrace("vnf", "logs", "g", "v0", "--lines", "1").splitlines()) == 1
+    assert "has no console" in headrace("vnf", "console", "g", "v0", code=1)
     template_id = headrace("vnf", "templates", "add", str(tmp_path / "t.json")).strip()
     assert "RE" in headrace("vnf", "templates", "list")
     refused = headrace("vnf", "images", "put", template_id, str(tmp_path / "over.qcow2"), code=1)

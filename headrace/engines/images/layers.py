@@ -148,6 +148,18 @@ def unpack(image: ImageContent, source: Source, root: Path, budget: Budget | Non
             _unpack_layer(layer, stored, root, budget)
 
 
+def unpack_file(archive: Path, root: Path, budget: Budget) -> None:
+    """Unpacks a tar or tar.gz of the host into the new directory `root`, as a layer.
+
+    Raises:
+        ImageError: it is damaged, or has what no layer may have.
+        OSError: it cannot be read, or the disk is full.
+    """
+    root.mkdir()
+    with archive.open("rb") as stored:
+        _unpack_layer(LayerSource(archive.name, None, None), stored, root, budget)
+
+
 def _unpack_layer(layer: LayerSource, stored: Stream, root: Path, budget: Budget) -> None:
     plain = _Unzipped(stored, budget)
     made: set[Path] = set()
@@ -163,7 +175,7 @@ def _unpack_layer(layer: LayerSource, stored: Stream, root: Path, budget: Budget
     plain.drain()
     if layer.digest not in (None, f"sha256:{plain.stored_hash.hexdigest()}"):
         raise ImageError(f"layer {layer.name}: the content has another digest")
-    if layer.diff_id != f"sha256:{plain.unzipped_hash.hexdigest()}":
+    if layer.diff_id not in (None, f"sha256:{plain.unzipped_hash.hexdigest()}"):
         raise ImageError(f"layer {layer.name}: the content is not what the configuration says")
     for path, mode in reversed(directories):
         if path.is_dir() and not path.is_symlink():

@@ -43,7 +43,7 @@ class LayerSource:
 
     name: str
     digest: str | None
-    diff_id: str
+    diff_id: str | None
 
 
 @dataclass(frozen=True)
