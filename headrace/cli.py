@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 
 from headrace import commands
+from headrace.client import CACERT_VARIABLE, NODE_VARIABLE
 from headrace.machine.places import RUNDIR_VARIABLE
 
 app = typer.Typer(
@@ -37,8 +38,23 @@ def root(
     rundir: Annotated[
         Path | None, typer.Option(help="The node's directory, for the commands that have one.")
     ] = None,
+    node: Annotated[
+        str | None,
+        typer.Option(
+            envvar=NODE_VARIABLE,
+            help="A node elsewhere, https://HOST:PORT; its token in HEADRACE_TOKEN.",
+        ),
+    ] = None,
+    cacert: Annotated[
+        Path | None,
+        typer.Option(envvar=CACERT_VARIABLE, help="Certificates that may sign for that node."),
+    ] = None,
 ) -> None:
     """An NFV node that forwards fast and measures what forwarding costs."""
+    if node is not None:
+        os.environ[NODE_VARIABLE] = node
+    if cacert is not None:
+        os.environ[CACERT_VARIABLE] = str(cacert)
     if rundir is not None:
         os.environ[RUNDIR_VARIABLE] = str(rundir)  # the default of the commands' own --rundir
 

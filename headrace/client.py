@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The commands' client of a node: its address, requests, and one-line errors."""
 
+import ipaddress
 import json
+import os
+import ssl
 import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
+from urllib.parse import urlsplit
 
 import httpx
 import typer
@@ -14,6 +20,14 @@ from headrace.machine.places import DEFAULT_RUNDIR, RUNDIR_VARIABLE, log_directo
 from headrace.machine.processes import ProcessId
 
 __all__ = ["DEFAULT_RUNDIR", "NodeClient", "Rundir", "console", "fail"]
+
+NODE_VARIABLE, TOKEN_VARIABLE, CACERT_VARIABLE = (
+    "HEADRACE_NODE",
+    "HEADRACE_TOKEN",
+    "HEADRACE_CACERT",
+)
+"""A node elsewhere: its https://HOST:PORT, the token of `headrace login`, who signs for it."""
+
 
 _TIMEOUT_S = 120.0
 _PIPE_WIDTH = 1000
@@ -37,13 +51,35 @@ def fail(message: str) -> NoReturn:
 class NodeClient:
     """Requests to a node; every failure ends the command with one clear line."""
 
-    def __init__(self, url: str, socket: str | None = None) -> None:
-        """Talks to the node at `url`, through its Unix socket if that is given."""
+    def __init__(
+        self,
+        url: str,
+        socket: str | None = None,
+        token: str | None = None,
+        cacert: Path | None = None,
+    ) -> None:
+        """Talks to the node at `url`, through its Unix socket if that is given.
+
+        Without that `token` says who asks, and `cacert` has the certificates that may sign for the
+        node; None are those that the machine trusts.
+        """
         self.url = url.rstrip("/")
         self._socket = socket
+        self._token = token
+        self._cacert = cacert
 
     @staticmethod
     def of(rundir: Path) -> "NodeClient":
+        """The client of the node that serves `rundir`, or of $HEADRACE_NODE if that is set."""
+        elsewhere = os.environ.get(NODE_VARIABLE)
+        if elsewhere:
+            cacert = os.environ.get(CACERT_VARIABLE)
+            token = os.environ.get(TOKEN_VARIABLE)
+            return NodeClient(elsewhere, None, token, Path(cacert) if cacert else None)
+        return NodeClient.local(rundir)
+
+    @staticmethod
+    def local(rundir: Path) -> "NodeClient":
         """The client of the node that serves `rundir`."""
         try:
             said = json.loads((rundir / "node.json").read_text())
@@ -63,23 +99,81 @@ class NodeClient:
         """The JSON answer to GET `path`."""
         return self.request("GET", path).json()
 
-    def request(self, method: str, path: str, body: bytes | None = None) -> httpx.Response:
+    def request(
+        self,
+        method: str,
+        path: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
         """Makes a request; returns its answer if it is a success."""
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", **(headers or {})}
+        if self._token:
+            headers["X-Auth-Token"] = self._token
+        with self._http() as http:
+            answer = http.request(method, self._base + path, content=body, headers=headers)
+        return _success(answer)
+
+    def download(self, path: str, file: Path) -> None:
+        """Writes the answer to GET `path` into a new file."""
+        headers = {"X-Auth-Token": self._token} if self._token else {}
+        with self._http() as http, http.stream("GET", self._base + path, headers=headers) as answer:
+            if not answer.is_success:
+                answer.read()
+                _success(answer)
+            try:
+                with file.open("xb") as output:
+                    for chunk in answer.iter_bytes():
+                        output.write(chunk)
+            except OSError as error:
+                fail(f"{file}: {error.strerror}")
+
+    @property
+    def _base(self) -> str:
         # Through its own socket the node is always called by a name of its own.
-        address = "http://localhost" if self._socket else self.url
+        return "http://localhost" if self._socket else self.url
+
+    @contextmanager
+    def _http(self) -> Iterator[httpx.Client]:
         try:
-            with httpx.Client(
-                transport=httpx.HTTPTransport(uds=self._socket) if self._socket else None,
-                timeout=_TIMEOUT_S,
+            with (
+                httpx.Client(transport=httpx.HTTPTransport(uds=self._socket), timeout=_TIMEOUT_S)
+                if self._socket
+                else remote(self.url, self._cacert)
             ) as http:
-                answer = http.request(method, address + path, content=body, headers=headers)
-        except httpx.HTTPError as error:
+                yield http
+        except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:
             fail(f"the node at {self.url} does not answer: {error}")
-        if answer.is_success:
-            return answer
-        try:
-            text = answer.json()["message"]
-        except (ValueError, KeyError, TypeError):
-            text = f"{answer.status_code} {answer.text}".strip()
-        fail(text)
+
+
+def _success(answer: httpx.Response) -> httpx.Response:
+    if answer.is_success:
+        return answer
+    try:
+        text = answer.json()["message"]
+    except (ValueError, KeyError, TypeError):
+        text = f"{answer.status_code} {answer.text}".strip()
+    fail(text)
+
+
+def remote(url: str, cacert: Path | None) -> httpx.Client:
+    """A client for the node at `url`, whose certificate is checked, and of TLS 1.2 or later.
+
+    A password or token never goes over a network in the clear: that ends the command.
+
+    Raises:
+        OSError: `cacert` cannot be read.
+    """
+    parts = urlsplit(url)
+    if parts.scheme != "https" and not _is_loopback(parts.hostname or ""):
+        fail(f"{url}: only https://HOST:PORT is for a node elsewhere")
+    context = ssl.create_default_context(cafile=cacert)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    return httpx.Client(verify=context, timeout=_TIMEOUT_S)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -66,7 +66,7 @@ def up(
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}; run as root, or choose another --rundir")
-    note = NodeClient.of(rundir).get("/node")["hugepages_note"]
+    note = NodeClient.local(rundir).get("/node")["hugepages_note"]
     if note:
         typer.echo(f"note: running without hugepages: {note}", err=True)
     typer.echo(f"node {settings.name} ({settings.switch}) is up at {url}, directory {rundir}")

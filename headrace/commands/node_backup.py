@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace node backup | restore`: what the node remembers, to a file and back."""
+"""`headrace node backup | restore | certificate`: what the node remembers; its certificate."""
 
 from pathlib import Path
 from typing import Annotated
@@ -11,7 +11,7 @@ from headrace.machine.places import STATEDIR_VARIABLE
 from headrace.node import daemon
 from headrace.node.errors import NodeError
 
-node = typer.Typer(no_args_is_help=True, help="What a node remembers.")
+node = typer.Typer(no_args_is_help=True, help="What a node remembers, and its certificate.")
 
 
 def register(app: typer.Typer) -> None:
@@ -50,3 +50,24 @@ def restore(
     except (NodeError, OSError) as error:
         fail(str(error))
     typer.echo(f"restored; `headrace up --rundir {rundir}` deploys its graphs")
+
+
+@node.command()
+def certificate(
+    directory: Annotated[Path, typer.Argument(help="Where node.pem and node.key are written.")],
+    name: Annotated[
+        list[str], typer.Option(help="A host's name or address that clients use; repeat it.")
+    ],
+    days: Annotated[int, typer.Option(min=1, max=3650, help="How long it is valid.")] = 365,
+) -> None:
+    """Make a key and a certificate that signs itself, for rest.tls of node.yaml.
+
+    Clients take node.pem as --cacert.
+    """
+    from headrace.node.tls import make_self_signed
+
+    try:
+        files = make_self_signed(directory.absolute(), name, days)
+    except NodeError as error:
+        fail(str(error))
+    typer.echo("rest: {login: true, tls: {certificate: %s, key: %s}}" % files)  # noqa: UP031

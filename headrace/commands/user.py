@@ -2,7 +2,6 @@
 """`headrace user ...` and `headrace login`: who may use the node's API."""
 
 import json
-import ssl
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -11,14 +10,20 @@ import httpx
 import typer
 from rich.table import Table
 
-from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
+from headrace.client import (
+    CACERT_VARIABLE,
+    DEFAULT_RUNDIR,
+    NodeClient,
+    Rundir,
+    console,
+    fail,
+    remote,
+)
 
 Name = Annotated[str, typer.Argument(help="The user's name.")]
 Limit = Annotated[int | None, typer.Option(min=0, help="Of all graphs of the user together.")]
 
 user = typer.Typer(no_args_is_help=True, help="Users of a node with rest.login.")
-
-_TIMEOUT_S = 30.0
 
 
 def register(app: typer.Typer) -> None:
@@ -35,6 +40,7 @@ def add(
     max_graphs: Limit = None,
     max_cores: Limit = None,
     max_memory_mb: Limit = None,
+    max_images_mb: Limit = None,
     rundir: Rundir = DEFAULT_RUNDIR,
 ) -> None:
     """Add a user, and the group if there is none of that name."""
@@ -47,6 +53,7 @@ def add(
         "max_graphs": max_graphs,
         "max_cores": max_cores,
         "max_memory_mb": max_memory_mb,
+        "max_images_mb": max_images_mb,
     }
     client.request("POST", f"/users/{quote(name, safe='')}", json.dumps(body).encode())
 
@@ -54,9 +61,10 @@ def add(
 @user.command("list")
 def list_users(rundir: Rundir = DEFAULT_RUNDIR) -> None:
     """List the users."""
-    table = Table("user", "group", "graphs", "cores", "MB")
+    table = Table("user", "group", "graphs", "cores", "MB", "MB of images")
     for each in NodeClient.of(rundir).get("/users")["users"]:
-        limits = (each["max_graphs"], each["max_cores"], each["max_memory_mb"])
+        keys = ("max_graphs", "max_cores", "max_memory_mb", "max_images_mb")
+        limits = [each[key] for key in keys]
         shown = ("-" if limit is None else str(limit) for limit in limits)
         table.add_row(each["username"], each["group"], *shown)
     console().print(table)
@@ -72,14 +80,14 @@ def login(
     url: Annotated[str, typer.Argument(help="The node's address, https://HOST:PORT.")],
     name: Name,
     password: Annotated[str, typer.Option(prompt=True, hide_input=True)],
-    ca: Annotated[
-        Path | None, typer.Option(help="The certificate that the node's is signed by.")
+    cacert: Annotated[
+        Path | None,
+        typer.Option(envvar=CACERT_VARIABLE, help="Certificates that may sign for the node."),
     ] = None,
 ) -> None:
     """Log in to a node; prints the token, which other clients send as X-Auth-Token."""
     try:
-        context = ssl.create_default_context(cafile=ca)
-        with httpx.Client(verify=context, timeout=_TIMEOUT_S) as client:
+        with remote(url, cacert) as client:
             body = {"username": name, "password": password}
             answer = client.post(f"{url.rstrip('/')}/login", json=body)
     except (httpx.HTTPError, httpx.InvalidURL, OSError) as error:

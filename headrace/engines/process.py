@@ -2,7 +2,9 @@
 """The engine for DPDK VNFs: headrace-vnf as a process of its own, pinned to its core.
 
 The VNF's settings are a JSON file below `<rundir>/vnf`; it outlives the node, and is started anew
-only if what it was made from differs. `confinement.py` says what it may reach and use.
+only if what it was made from differs. If nothing but its configuration does, it reads that file
+again, without losing a packet or what it has learnt. `confinement.py` says what it may reach and
+use.
 """
 
 import asyncio
@@ -17,7 +19,7 @@ from headrace.engines.confinement import Confinement
 from headrace.engines.observation import observe
 from headrace.machine.eal import remove_remains
 from headrace.machine.names import digest_of
-from headrace.machine.processes import ProcessError, ProcessId, Supervisor
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
 from headrace.switches.base import PortKind, PortSpec, vdev_devargs
@@ -52,11 +54,21 @@ def _peer(port: PortSpec, number: int) -> dict[str, Any]:
     return {"devargs": vdev_devargs(port).replace("{n}", str(number))}
 
 
+async def reload(socket: Path) -> None:
+    """Makes the headrace-vnf of this control socket read its configuration again.
+
+    Raises:
+        ControlError: it cannot, or does not answer.
+    """
+    await call(socket, "reload")
+
+
 class ProcessEngine:
     """headrace-vnf processes."""
 
     name = "process"
     port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
+    reloads = True
 
     def __init__(
         self,
@@ -151,6 +163,7 @@ class ProcessEngine:
         text = json.dumps(self.configuration(vnf), indent=2)
         file = self._confinement.config(vnf)
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
+        await self._reload(vnf, text)
         adopted = self.running(vnf)
         if not adopted:
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
@@ -160,6 +173,7 @@ class ProcessEngine:
             hugepages_mb=vnf.memory_mb if self._hugepages else 0,
         )
         self._confinement.write_config(vnf, text)
+        write_atomically(self._fixed(vnf), vnf.fixed)
         try:
             program = find_program("headrace-vnf")
             process = await self._launch(vnf, [str(program), *command], self._made_from(vnf))
@@ -177,6 +191,32 @@ class ProcessEngine:
                 words = f"VNF {vnf.vnf}: {missing} after {timeout_s:.0f} s"
                 raise _TryAgain(words) if adopted else EngineError(words)
             await asyncio.sleep(0.02)
+
+    def _fixed(self, vnf: VnfSpec) -> Path:
+        """Where it is noted what a running VNF was made from, apart from its configuration."""
+        return self._confinement.place(vnf) / "fixed"
+
+    async def _reload(self, vnf: VnfSpec, text: str) -> None:
+        """Gives its configuration to a VNF that runs with another, if that is all that differs."""
+        name = self._process(vnf)
+        made_from = self._made_from(vnf)
+        if not self.reloads or self._supervisor.find(name) is None:
+            return
+        before = self._supervisor.digest(name) or ""
+        same_pages = before.partition(" ")[2] == made_from.partition(" ")[2]
+        try:
+            same = same_pages and self._fixed(vnf).read_text() == vnf.fixed
+        except OSError:
+            same = False  # of an earlier version, which did not note it
+        if before == made_from or not same:
+            return
+        self._confinement.write_config(vnf, text)
+        try:
+            await reload(self.control(vnf))
+        except ControlError as error:
+            log.warning("VNF %s is started anew, since it cannot reload: %s", vnf.vnf, error)
+            return
+        self._supervisor.note(name, made_from)
 
     async def _launch(self, vnf: VnfSpec, argv: Sequence[str], digest: str) -> ProcessId:
         """Starts the VNF, or keeps the one that runs and was made from the same `digest`.

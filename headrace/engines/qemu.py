@@ -122,6 +122,9 @@ class PciFunction:
         return ["-device", f"vfio-pci,host={self.address},addr={_slot(number)}"]
 
 
+_DISK_SET = 1
+"""QEMU's number for the set of descriptors that the disk is opened from."""
+
 Device = VhostUser | Tap | SharedMemory | PciFunction
 
 
@@ -130,8 +133,9 @@ class VirtualMachine:
     """A virtual machine. It boots `disk`, or `kernel` with `initrd` and `command_line`.
 
     `qmp` is the control socket; the first serial port goes to the file `console`, the second to the
-    socket `agent`. Devices appear in the guest in their order, from PCI slot 4 on. `firmware` are
-    items that it finds below /sys/firmware/qemu_fw_cfg/by_name.
+    socket `agent`. `disk_descriptor` is the disk, opened for reading, which QEMU inherits. Devices
+    appear in the guest in their order, from PCI slot 4 on. `firmware` are items that it finds below
+    /sys/firmware/qemu_fw_cfg/by_name.
     """
 
     name: str
@@ -143,6 +147,8 @@ class VirtualMachine:
     accelerator: Accelerator = "tcg"
     hugepages: bool = False
     disk: Path | None = None
+    disk_format: str | None = None
+    disk_descriptor: int | None = None
     kernel: Path | None = None
     initrd: Path | None = None
     command_line: str = ""
@@ -170,7 +176,12 @@ class VirtualMachine:
         if self.initrd is not None:
             words += ["-initrd", str(self.initrd)]
         if self.disk is not None:
-            words += ["-drive", f"file={_escaped(self.disk)},if=virtio,snapshot=on"]
+            place = _escaped(self.disk)
+            if self.disk_descriptor is not None:
+                words += ["-add-fd", f"fd={self.disk_descriptor},set={_DISK_SET}"]
+                place = f"/dev/fdset/{_DISK_SET}"
+            kind = f",format={self.disk_format}" if self.disk_format else ""
+            words += ["-drive", f"file={place},if=virtio,snapshot=on{kind}"]
         for number, device in enumerate(self.devices):
             words += device.arguments(number, self.accelerator)
         for name, text in self.firmware.items():

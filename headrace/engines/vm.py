@@ -23,6 +23,7 @@ import hashlib
 import json
 import os
 import shutil
+import sys
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -45,6 +46,7 @@ from headrace.engines.qemu import (
 )
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError, Attachment, attached
+from headrace.machine.disk_images import ImageError, inspect
 from headrace.machine.processes import ProcessError, Supervisor, write_atomically
 from headrace.switches.base import PortKind
 
@@ -74,12 +76,16 @@ class Image(BaseModel):
     """What a virtual machine boots: `disk`, which it does not change, or `kernel` and `initrd`.
 
     `ready` is a text on its first serial port; within `boot_s` seconds it must come. `auto` takes
-    KVM where the machine can (qemu.py). `pci` are functions of the host's PCI bus for it.
+    KVM where the machine can (qemu.py). A disk whose `format` is given is opened by the node, so
+    the VNF's user need not be able to read it, and must stand alone, without a backing file;
+    without `format` QEMU finds it out and opens the file itself. `pci` are functions of the host's
+    PCI bus for it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     disk: Path | None = None
+    format: Literal["raw", "qcow2"] | None = None
     kernel: Path | None = None
     initrd: Path | None = None
     command_line: str = "console=ttyS0"
@@ -93,6 +99,8 @@ class Image(BaseModel):
     def _boots(self) -> "Image":
         if (self.disk is None) == (self.kernel is None):
             raise ValueError("give either `disk` or `kernel`")
+        if self.format is not None and self.disk is None:
+            raise ValueError("`format` is a disk's")
         for file in (self.disk, self.kernel, self.initrd):
             if file is not None and not file.is_file():
                 raise ValueError(f"there is no file {file}")
@@ -149,9 +157,13 @@ class VmEngine:
         await asyncio.to_thread(self.image, vnf)
 
     def machine(
-        self, vnf: VnfSpec, image: Image, regions: Mapping[str, Attachment]
+        self,
+        vnf: VnfSpec,
+        image: Image,
+        regions: Mapping[str, Attachment],
+        disk: int | None = None,
     ) -> VirtualMachine:
-        """The machine that the VNF is; `regions` by their sockets."""
+        """The machine that the VNF is; `regions` by their sockets, `disk` the open image."""
         devices: list[Device] = [
             _nic(vnf, port) for port in vnf.ports if port.switch_port.kind is PortKind.VHOST_USER
         ]
@@ -172,6 +184,8 @@ class VmEngine:
             accelerator=usable_accelerator() if image.accelerator == "auto" else image.accelerator,
             hugepages=self._hugepages,
             disk=image.disk,
+            disk_format=image.format,
+            disk_descriptor=disk,
             kernel=image.kernel,
             initrd=image.initrd,
             command_line=image.command_line,
@@ -211,7 +225,8 @@ class VmEngine:
                 regions = {}
                 for socket, ports in _shared_ports(vnf).items():
                     regions[socket] = await _attach(stack, socket, ports, _ATTACH_ATTEMPTS)
-                program, *words = self.machine(vnf, image, regions).arguments()
+                disk = _open_disk(stack, image)
+                program, *words = self.machine(vnf, image, regions, disk).arguments()
                 arguments = [shutil.which(program) or program, *words]
                 await self._supervisor.ensure(
                     self._process(vnf),
@@ -220,9 +235,12 @@ class VmEngine:
                     environment=self._confinement.environment(vnf),
                     bare=confined is not None,
                     digest=self._made_from(vnf),
-                    inherit=[fd for region in regions.values() for fd in region.descriptors],
+                    inherit=[
+                        *(fd for region in regions.values() for fd in region.descriptors),
+                        *([disk] if disk is not None else []),
+                    ],
                 )
-        except (ProcessError, AttachError) as error:
+        except (ProcessError, AttachError, ImageError, OSError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
 
     async def _holds_dead_regions(self, vnf: VnfSpec) -> bool:
@@ -302,6 +320,23 @@ class VmEngine:
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""
         return (self._process(vnf),)
+
+
+def _open_disk(stack: ExitStack, image: Image) -> int | None:
+    """The disk, open until `stack` is closed, if its format is given.
+
+    Raises:
+        ImageError: it is of another format, or names other files.
+        OSError: it cannot be opened.
+    """
+    if image.disk is None or image.format is None:
+        return None
+    found = inspect(image.disk, sys.maxsize)
+    if found.format != image.format:
+        raise ImageError(f"{image.disk} is {found.format}, not {image.format}")
+    descriptor = os.open(image.disk, os.O_RDONLY | os.O_CLOEXEC)
+    stack.callback(os.close, descriptor)
+    return descriptor
 
 
 def _as_node(vnf: VnfSpec) -> VnfSpec:

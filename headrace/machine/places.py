@@ -51,6 +51,11 @@ def database(rundir: Path) -> Path:
     return state_of(rundir) / "node.sqlite"
 
 
+def image_directory(rundir: Path) -> Path:
+    """Where the images of the node's datastore are."""
+    return state_of(rundir) / "images"
+
+
 def database_files(file: Path) -> list[Path]:
     """The database and the files that SQLite keeps beside it."""
     return [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))]

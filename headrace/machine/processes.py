@@ -202,6 +202,12 @@ class Supervisor:
         self._record(name, process, argv, digest)
         return process
 
+    def note(self, name: str, digest: str) -> None:
+        """Notes that the running process `name` is now as one made from `digest` would be."""
+        file = self._records / f"{name}.json"
+        record = json.loads(file.read_text())
+        write_atomically(file, json.dumps({**record, "digest": digest}))
+
     def mark(self, name: str) -> dict[str, str]:
         """The environment variables by which the process `name` can be found again."""
         return {OWNER_VARIABLE: f"{self._rundir}#{name}"}

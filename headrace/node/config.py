@@ -7,6 +7,7 @@ import re
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
+from urllib.parse import urlsplit
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
@@ -27,12 +28,19 @@ class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
 
-class RestConfig(_Strict):
-    """Where the REST API listens, beside its Unix socket: `host` is of the loopback interface.
+class TlsConfig(_Strict):
+    """PEM files: a certificate, with those of its authorities behind it, and its key."""
 
-    Any other address would need TLS, which the node does not have. `names` are further
-    names by which clients call it (the Host of their requests), as those of a proxy. With `legacy`
-    an update by PUT gets 201, as before 2017.
+    certificate: Path
+    key: Path
+
+
+class RestConfig(_Strict):
+    """Where the REST API listens, beside its Unix socket.
+
+    Any address but one of the loopback interface demands `tls` and `login`. `names` are further
+    names by which clients call it (the Host of their requests), beside those of the certificate.
+    With `legacy` an update by PUT gets 201, as before 2017.
     """
 
     host: str = "127.0.0.1"
@@ -40,20 +48,51 @@ class RestConfig(_Strict):
     names: list[str] = []
     legacy: bool = False
     login: bool = False
+    tls: TlsConfig | None = None
 
     @field_validator("host")
     @classmethod
-    def _is_loopback(cls, host: str) -> str:
+    def _is_address(cls, host: str) -> str:
         try:
-            loopback = host == "localhost" or ipaddress.ip_address(host).is_loopback
+            return host if host == "localhost" else str(ipaddress.ip_address(host))
         except ValueError:
-            loopback = False
-        if not loopback:
+            raise ValueError(f"{host!r} is no IP address; 0.0.0.0 or :: is any") from None
+
+    @model_validator(mode="after")
+    def _guards_what_others_reach(self) -> "RestConfig":
+        loopback = self.host == "localhost" or ipaddress.ip_address(self.host).is_loopback
+        lacking = [key for key in ("tls", "login") if not getattr(self, key)]
+        if not loopback and lacking:
             raise ValueError(
-                f"{host} is no address of the loopback interface; any other demands TLS and login, "
-                f"and this node has no TLS yet: use 127.0.0.1 or ::1, and a proxy or ssh"
+                f"{self.host} is no address of the loopback interface; any other demands TLS and "
+                f"login: set {' and '.join(f'rest.{key}' for key in lacking)} "
+                f"(`headrace node certificate` makes a certificate)"
             )
-        return host
+        return self
+
+
+class DatastoreConfig(_Strict):
+    """Templates and images of clients: how much they may take, and where else there are some.
+
+    `url` is another datastore with the same paths (`/v2/nf_template`, ...), asked for what this one
+    has not. `image_origins` are further places (`https://HOST[:PORT]`) from which a template's
+    `remote-file` may be fetched; none else is.
+    """
+
+    max_mb: Annotated[int, Field(ge=0)] = 20_480
+    image_mb: Annotated[int, Field(ge=0)] = 8192
+    disk_gb: Annotated[int, Field(ge=1, le=1 << 20)] = 256
+    url: str | None = None
+    image_origins: list[str] = []
+
+    @field_validator("url", "image_origins")
+    @classmethod
+    def _are_urls(cls, value: str | list[str] | None) -> str | list[str] | None:
+        for url in [value] if isinstance(value, str) else value or []:
+            parts = urlsplit(url)
+            if parts.scheme not in ("http", "https") or not parts.hostname or parts.query:
+                raise ValueError(f"{url!r} is no http://HOST:PORT or https://HOST:PORT")
+        return value
 
 
 def usable_cores() -> list[int]:
@@ -110,7 +149,8 @@ class NodeConfig(_Strict):
 
     `idle` is for VNFs, and for the switch's workers that share a core: `auto` lets a poller sleep,
     for up to `sleep_us`, where it shares its core with the control programs or may come to share it
-    with another poller. A template's own `idle` and `burst` win.
+    with another poller. A template's own `idle` and `burst` win. `dpdk_plugins` are shared objects
+    of DPDK drivers that the switch loads besides DPDK's own.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
@@ -127,6 +167,8 @@ class NodeConfig(_Strict):
     ports: list[PortConfig] | None = None
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
+    dpdk_plugins: list[Path] = []
+    datastore: DatastoreConfig = DatastoreConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 
@@ -138,6 +180,14 @@ class NodeConfig(_Strict):
             shared |= set(self.cores.vnf)
         rests = self.idle in ("auto", "sleep") and shared & set(self.cores.switch)
         return self.sleep_us if rests else 0
+
+    @field_validator("dpdk_plugins")
+    @classmethod
+    def _are_absolute(cls, plugins: list[Path]) -> list[Path]:
+        for plugin in plugins:
+            if not plugin.is_absolute() or len(str(plugin).split()) != 1:
+                raise ValueError(f"{plugin}: give an absolute path without blanks")
+        return plugins
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> "NodeConfig":

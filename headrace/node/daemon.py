@@ -22,6 +22,7 @@ import httpx
 from headrace.machine.places import (
     database,
     default_statedir,
+    image_directory,
     link_state,
     log_directory,
     remove_database,
@@ -164,5 +165,6 @@ def down(rundir: Path) -> list[str]:
 
     ended += asyncio.run(tear_down(rundir.resolve()))
     remove_database(database(rundir))
+    shutil.rmtree(image_directory(rundir), ignore_errors=True)
     shutil.rmtree(rundir)
     return ended

@@ -26,11 +26,12 @@ class Busy(NodeError):
 
 
 class AccessError(NodeError):
-    """Who asks may not do that: answered with `code`."""
+    """Who asks may not do that: answered with `code`; not before `retry_s` seconds, if that is."""
 
-    def __init__(self, code: int, message: str) -> None:
+    def __init__(self, code: int, message: str, retry_s: int = 0) -> None:
         super().__init__("access", message)
         self.code = code
+        self.retry_s = retry_s
 
 
 class ConfigError(NodeError):

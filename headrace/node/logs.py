@@ -24,6 +24,7 @@ log = logging.getLogger("headrace.node")
 COPIES = 3
 UNUSED_KEPT = 200
 _LOOK_EVERY_S = 10.0
+_MOST_READ = 1 << 20
 
 
 def bound_log(file: Path, limit: int) -> bool:
@@ -41,6 +42,33 @@ def bound_log(file: Path, limit: int) -> bool:
 
 def _copy(file: Path, number: int) -> Path:
     return file.with_name(f"{file.name}.{number}")
+
+
+def tail(file: Path, lines: int, offset: int | None = None) -> tuple[str, int]:
+    """The last lines of a log or console, or what came after `offset`, and where it ends.
+
+    A part of at most a mebibyte is read at once. A console is in a VNF's own directory, so only a
+    plain file of one name is read; anything else, as one that is not there, is empty. One that was
+    cut meanwhile is read from its beginning.
+    """
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return "", 0
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1:
+            return "", 0
+        size = found.st_size
+        begin = max(size - _MOST_READ, 0) if offset is None else offset
+        begin = begin if begin <= size else 0
+        octets = os.pread(descriptor, min(size - begin, _MOST_READ), begin)
+    finally:
+        os.close(descriptor)
+    end = begin + len(octets)
+    if offset is None:
+        octets = b"".join(octets.splitlines(keepends=True)[-lines:] if lines else [])
+    return octets.decode(errors="replace"), end
 
 
 def bound_console(file: Path, limit: int) -> bool:

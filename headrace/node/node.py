@@ -16,18 +16,19 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.base import Engine, EngineError, VnfSpec, engine_of
 from headrace.engines.confinement import WEIGHT, Confinement, remove_remains
-from headrace.engines.container import ContainerEngine
-from headrace.engines.native import NativeEngine, remove_namespaces
-from headrace.engines.process import ProcessEngine
+from headrace.engines.native import remove_namespaces
+from headrace.engines.registry import EngineSettings, make_engines
 from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.machine.eal import hugepages_lacking
-from headrace.machine.places import database
+from headrace.machine.places import database, image_directory
 from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
+from headrace.node.access.lockout import Lockout
 from headrace.node.access.users import Users
 from headrace.node.config import NodeConfig, PortConfig
+from headrace.node.datastore.datastore import Datastore
 from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
@@ -91,15 +92,13 @@ def parts_of(
         hugepages=hugepages,
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
         max_sleep_us=config.switch_sleep_us,
+        plugins=tuple(config.dpdk_plugins),
     )
     # VNFs that yield share their cores by yielding, not by weight.
     confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
-    engines: dict[str, Engine] = {
-        "process": ProcessEngine(rundir, supervisor, hugepages, confinement),
-        "container": ContainerEngine(rundir, supervisor, hugepages, confinement),
-        "vm": VmEngine(rundir, supervisor, hugepages, claim, confinement),
-        "native": NativeEngine(prefix_of(rundir)),
-    }
+    engines = make_engines(
+        EngineSettings(rundir, prefix_of(rundir), supervisor, hugepages, confinement, claim)
+    )
     return make_driver(config.switch, settings, supervisor), engines
 
 
@@ -120,11 +119,18 @@ class Node:
         self.supervisor = Supervisor(self.rundir)
         self.store = Store(database(self.rundir))
         self.users = Users(self.store)
+        self.lockout = Lockout()
         self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]
         self.engines = engines or parts[1]
-        self.templates = templates.load(config.templates)
+        self.datastore = Datastore(
+            self.store,
+            templates.load(config.templates),
+            config.datastore,
+            image_directory(self.rundir),
+            lambda: self.graphs.plans(),
+        )
         self.ports = self._physical_ports()
         transition = Transition(self.store, self.driver, self.engines)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
@@ -166,7 +172,7 @@ class Node:
             switch=self.driver.name,
             rundir=self.rundir,
             prefix=self.prefix,
-            templates=self.templates,
+            templates=self.datastore.templates(),
             engine_kinds={name: engine.port_kinds for name, engine in self.engines.items()},
             ports=self.ports,
             others=others,
@@ -204,6 +210,7 @@ class Node:
         self.store.set_meta("switch", self.driver.name)
         self.store.set_meta("config", self.config.model_dump_json())
         make_private(self.rundir / "ports")
+        self.datastore.prepare()
         await self.fill_switch()
         self.version = await self.driver.version()
 
@@ -245,7 +252,7 @@ class Node:
             Busy: another change of this graph is under way.
         """
         vnfs = self.graphs.draft(graph_id, document).vnfs()
-        checks = (self.engines[vnf.engine].check(vnf) for vnf in vnfs)
+        checks = (engine_of(self.engines, vnf).check(vnf) for vnf in vnfs)
         for result in await asyncio.gather(*checks, return_exceptions=True):
             if isinstance(result, EngineError):
                 raise GraphRefused("configuration", str(result)) from result
@@ -262,7 +269,7 @@ class Node:
         """
         for vnf in self.graphs.record(graph_id).plan.vnfs():
             if vnf.vnf == vnf_id:
-                return vnf, self.engines[vnf.engine]
+                return vnf, engine_of(self.engines, vnf)
         raise NotFound("graphs", f"graph {graph_id} has no VNF {vnf_id!r}")
 
     def inventory(self) -> Inventory:
@@ -285,7 +292,7 @@ class Node:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
                 # A switch that has ended is the cause of more than one VNF: it is named.
-                if state != "error" and not self.engines[vnf.engine].running(vnf):
+                if state != "error" and not engine_of(self.engines, vnf).running(vnf):
                     message = f"VNF {vnf.vnf} does not run as wanted; the node starts it again"
                     state = "error"
         return {
@@ -299,7 +306,7 @@ class Node:
 
     def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:
         """A VNF as it was found on the machine; `engine` is null if nothing of it runs."""
-        engine = self.engines[vnf.engine]
+        engine = engine_of(self.engines, vnf)
         observed = engine.observed(vnf)
         return {
             "id": vnf.vnf,
@@ -349,6 +356,30 @@ class Node:
             )
         ]
 
+    def log_of(self, graph_id: str, vnf_id: str) -> Path:
+        """What the process of a VNF has written.
+
+        Raises:
+            NotFound: there is no such VNF, or it has no process.
+        """
+        vnf, engine = self.vnf(graph_id, vnf_id)
+        names = engine.processes(vnf)
+        if not names:
+            text = f"VNF {vnf_id!r} of engine {vnf.engine} has no process, so no log"
+            raise NotFound("graphs", text)
+        return self.supervisor.log_of(names[0])
+
+    def console_of(self, graph_id: str, vnf_id: str) -> Path:
+        """What a virtual machine has written on its first serial port.
+
+        Raises:
+            NotFound: there is no such VNF, or it is no machine.
+        """
+        vnf, engine = self.vnf(graph_id, vnf_id)
+        if not isinstance(engine, VmEngine):
+            raise NotFound("graphs", f"VNF {vnf_id!r} of engine {vnf.engine} has no console")
+        return engine.console(vnf)
+
     def consoles(self) -> list[Path]:
         """The consoles of the virtual machines."""
         engine = self.engines.get("vm")
@@ -386,7 +417,7 @@ class Node:
                 name: [kind.value for kind in engine.port_kinds]
                 for name, engine in self.engines.items()
             },
-            "templates": [template.id for template in self.templates.all()],
+            "templates": [template.id for template in self.datastore.templates().all()],
             "hugepages": self.hugepages,
             "hugepages_note": self.hugepages_note,
             "kernel": platform.release(),
@@ -400,7 +431,7 @@ class Node:
         names = list(self.driver.processes())
         for plan in self.graphs.plans().values():
             for vnf in plan.vnfs():
-                names += self.engines[vnf.engine].processes(vnf)
+                names += engine_of(self.engines, vnf).processes(vnf)
         for name in names:
             process = self.supervisor.find(name)
             if process is not None:
@@ -442,5 +473,5 @@ async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
         resource = row.resource
         if isinstance(resource, VnfResource):
             with contextlib.suppress(EngineError):  # its process is ended by id below
-                await engines[resource.vnf.engine].stop(resource.vnf)
+                await engine_of(engines, resource.vnf).stop(resource.vnf)
     await driver.stop()

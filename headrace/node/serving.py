@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 import uvicorn
+from fastapi import FastAPI
 
 from headrace.machine.places import log_directory
 from headrace.machine.priority import raise_own
@@ -21,6 +22,11 @@ from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
+from headrace.node.tls import Tls
+
+_RENEWAL_S = 5.0
+_HANDSHAKE_S = 10.0
+"""How often a certificate is looked at, and how long a client's TLS handshake may take."""
 
 
 def listen(config: NodeConfig) -> socket.socket:
@@ -33,6 +39,8 @@ def listen(config: NodeConfig) -> socket.socket:
     family = socket.AF_INET6 if ":" in rest.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family is socket.AF_INET6:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)  # :: is any address
     try:
         listener.bind((rest.host, rest.port))
     except OSError as error:
@@ -79,8 +87,10 @@ def serve(config: NodeConfig, rundir: Path) -> None:
         except OSError:
             text = f"a node already serves {rundir}; run `headrace down` or choose --rundir"
             raise ConfigError("node", text) from None
+        files = config.rest.tls
+        tls = Tls(files.certificate, files.key) if files else None
         with listen(config) as tcp, listen_unix(rundir) as unix:
-            asyncio.run(_serve(config, rundir, [tcp, unix]))
+            asyncio.run(_serve(config, rundir, tcp, unix, tls))
 
 
 async def notify_ready() -> None:
@@ -92,25 +102,73 @@ async def notify_ready() -> None:
             manager.send(b"READY=1")
 
 
-async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket]) -> None:
+def server_settings(app: FastAPI) -> uvicorn.Config:
+    """How the server serves an app."""
+    return uvicorn.Config(app, log_level="warning", lifespan="on")
+
+
+class Server(uvicorn.Server):
+    """One server on both sockets; connections of the second are TLS, if the node has it.
+
+    uvicorn itself has TLS for all of its sockets or for none.
+    """
+
+    def __init__(self, config: uvicorn.Config, tcp: socket.socket, tls: Tls | None) -> None:
+        super().__init__(config)
+        self._tcp, self._tls = tcp, tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Listens; connections of all sockets are closed alike."""
+        await super().startup(sockets)
+
+        def protocol() -> asyncio.Protocol:
+            make = self.config.http_protocol_class
+            return make(  # type: ignore[call-arg]
+                config=self.config,
+                server_state=self.server_state,
+                app_state=self.lifespan.state,
+            )
+
+        self.servers.append(
+            await asyncio.get_running_loop().create_server(
+                protocol,
+                sock=self._tcp,
+                ssl=self._tls.context if self._tls else None,
+                ssl_handshake_timeout=_HANDSHAKE_S if self._tls else None,
+                backlog=self.config.backlog,
+            )
+        )
+
+
+async def _renew(tls: Tls | None) -> None:
+    while tls is not None:
+        await asyncio.sleep(_RENEWAL_S)
+        tls.renew()
+
+
+async def _serve(
+    config: NodeConfig,
+    rundir: Path,
+    tcp: socket.socket,
+    unix: socket.socket,
+    tls: Tls | None,
+) -> None:
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
     raise_own()
     node = Node(config, rundir)
     await node.start()
-    host, port = listeners[0].getsockname()[:2]
+    host, port = tcp.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     me = ProcessId.of(os.getpid())
     said = {
         "pid": os.getpid(),
         "start_ticks": me.start_ticks if me else 0,
-        "url": f"http://{shown}:{port}",
+        "url": f"{'https' if tls else 'http'}://{shown}:{port}",
         "socket": str(socket_of(rundir)),
     }
-    settings = uvicorn.Config(
-        make_app(node, on_ready=notify_ready), log_level="warning", lifespan="on"
-    )
-    server = uvicorn.Server(settings)
+    settings = server_settings(make_app(node, on_ready=notify_ready, tls=tls))
+    server = Server(settings, tcp, tls)
     write_atomically(node_file(rundir), json.dumps(said))
     keeper = LogKeeper(
         log_directory(rundir),
@@ -118,9 +176,10 @@ async def _serve(config: NodeConfig, rundir: Path, listeners: list[socket.socket
         lambda: ("node", *node.supervisor.all()),
         node.consoles,
     )
-    tasks = [asyncio.create_task(part.run()) for part in (Restarter(node), keeper)]
+    works = (Restarter(node).run(), keeper.run(), _renew(tls))
+    tasks = [asyncio.create_task(work) for work in works]
     try:
-        await server.serve(sockets=listeners)
+        await server.serve(sockets=[unix])
     finally:
         for task in tasks:
             task.cancel()

@@ -221,4 +221,4 @@ class FakeEngine:
         return {"busy_cycles": 1, "idle_cycles": 2, "packets": 3}
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
-        return ()
+        return (f"vnf-{vnf.vnf}",)

@@ -79,10 +79,21 @@ async def test_content_types_of_json(api: Api) -> None:
     assert answer.status_code == 201
 
 
-@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org", ""])
-def test_an_address_that_others_reach_is_refused(host: str) -> None:
-    with pytest.raises(ConfigError, match=r"rest\.host: .*demands TLS and login"):
-        from_dict({"rest": {"host": host}})
+TLS = {"certificate": "/c.pem", "key": "/c.key"}
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "::ffff:192.0.2.1"])
+def test_an_address_that_others_reach_demands_tls_and_login(host: str) -> None:
+    for lacking in ({}, {"login": True}, {"tls": TLS}):
+        with pytest.raises(ConfigError, match="any other demands TLS and login"):
+            from_dict({"rest": {"host": host, **lacking}})
+    assert from_dict({"rest": {"host": host, "login": True, "tls": TLS}}).rest.tls is not None
+
+
+@pytest.mark.parametrize("host", ["example.org", "", "127.1", "localhost.example.org"])
+def test_what_is_no_address_is_refused(host: str) -> None:
+    with pytest.raises(ConfigError, match="no IP address"):
+        from_dict({"rest": {"host": host, "login": True, "tls": TLS}})
 
 
 def test_the_unix_socket_is_its_users_alone(rundir: Path) -> None:
@@ -102,7 +113,7 @@ VM: dict[str, Any] = {
 
 @pytest.mark.parametrize("key", ["disk", "kernel", "initrd", "command_line", "pci", "accelerator"])
 def test_no_template_lets_a_graph_name_what_is_the_hosts(key: str) -> None:
-    with pytest.raises(ValueError, match=f"graph-may-set: {key} of a virtual machine"):
+    with pytest.raises(ValueError, match=f"graph-may-set: {key} of engine vm"):
         templates.Template.model_validate({**VM, "graph-may-set": [key]})
 
 

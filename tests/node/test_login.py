@@ -87,7 +87,12 @@ async def test_a_graph_is_its_owners(site: Site) -> None:
     expected = {"ann": (200, 202, 204), "bob": (200, 403, 403), "eve": (403, 403, 403)}
     for who in ("eve", "bob", "root", "ann"):
         read, update, delete = expected.get(who, (200, 202, 204))
-        for path in ("/NF-FG/g", "/NF-FG/status/g", "/node/vnfs/g/v0/counters"):
+        for path in (
+            "/NF-FG/g",
+            "/NF-FG/status/g",
+            "/node/vnfs/g/v0/counters",
+            "/node/vnfs/g/v0/log",
+        ):
             assert (await site.ask(who, "GET", path)).status_code == read, (who, path)
         listed = (await site.ask(who, "GET", "/NF-FG")).json()["NF-FG"]
         assert len(listed) == (1 if read == 200 else 0), who

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from headrace.machine.processes import Supervisor
-from headrace.node.logs import COPIES, LogKeeper, bound_console, bound_log, forget_oldest
+from headrace.node.logs import COPIES, LogKeeper, bound_console, bound_log, forget_oldest, tail
 
 LIMIT = 1000
 
@@ -75,3 +75,31 @@ def test_a_console_is_emptied_but_nothing_that_it_points_to(tmp_path: Path) -> N
     console.write_text("x" * (LIMIT + 1))
     assert bound_console(console, LIMIT) and console.read_text() == ""
     assert precious.read_text() == "x" * (LIMIT + 1)
+
+
+def test_the_end_of_a_log_and_what_comes_after(tmp_path: Path) -> None:
+    file = tmp_path / "x.log"
+    assert tail(file, 5) == ("", 0)
+    file.write_bytes(b"one\ntwo\nthr\xffee\n")
+    assert tail(file, 2) == ("two\nthr\ufffdee\n", 15)
+    assert tail(file, 0) == ("", 15)
+    with file.open("ab") as more:
+        more.write(b"four")
+    assert tail(file, 5, 15) == ("four", 19) and tail(file, 5, 19) == ("", 19)
+    file.write_bytes(b"new")  # it was cut meanwhile
+    assert tail(file, 5, 19) == ("new", 3)
+    file.write_bytes(b"x" * (3 << 20))
+    text, end = tail(file, 5)
+    assert (len(text), end) == (1 << 20, 3 << 20)
+    assert tail(file, 5, 0)[1] == 1 << 20
+
+
+def test_a_console_that_leads_elsewhere_is_not_read(tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("secret")
+    linked, hard, pipe = (tmp_path / name for name in ("linked", "hard", "pipe"))
+    linked.symlink_to(secret)
+    os.link(secret, hard)
+    os.mkfifo(pipe)
+    for file in (linked, hard, pipe, tmp_path):
+        assert tail(file, 5) == ("", 0)

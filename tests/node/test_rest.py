@@ -322,3 +322,22 @@ async def test_node(api: Api) -> None:
     metrics = (await api("GET", "/metrics")).text
     assert 'headrace_graphs{status="complete"} 1.0' in metrics
     assert "/NF-FG/{graph_id}" in (await api("GET", "/openapi.json")).json()["paths"]
+
+
+async def test_logs_and_consoles(api: Api) -> None:
+    assert (await api("PUT", "/NF-FG/g", FIRST)).status_code == 201
+    log = api.node.supervisor.log_of("vnf-v0")
+    log.parent.mkdir(exist_ok=True)
+    log.write_text("one\ntwo\n")
+    answer = await api("GET", "/node/vnfs/g/v0/log?lines=1")
+    assert (answer.status_code, answer.text) == (200, "two\n")
+    assert answer.headers["content-type"].startswith("text/plain")
+    log.write_text("one\ntwo\nthree\n")
+    offset = answer.headers["x-log-offset"]
+    assert (await api("GET", f"/node/vnfs/g/v0/log?offset={offset}")).text == "three\n"
+    answer = await api("GET", "/node/vnfs/g/v0/console")
+    assert answer.status_code == 404 and "has no console" in answer.json()["message"]
+    for path in ("/node/vnfs/g/none/log", "/node/vnfs/none/v0/log", "/node/vnfs/g/none/console"):
+        assert (await api("GET", path)).status_code == 404
+    for query in ("lines=-1", "lines=x", "offset=-1", "lines=999999"):
+        assert (await api("GET", f"/node/vnfs/g/v0/log?{query}")).status_code == 400

@@ -29,11 +29,12 @@ _NOBODY = _HASHER.hash("nobody has this password")
 
 @dataclass(frozen=True)
 class Quota:
-    """How much all graphs of a user together may take; None is as much as there is."""
+    """How much all graphs and images of a user may take; None is as much as there is."""
 
     graphs: int | None = None
     cores: int | None = None
     memory_mb: int | None = None
+    images_mb: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,8 @@ class Users:
     def all(self) -> list[User]:
         """All users, by name."""
         rows = self._store.rows(
-            "SELECT name, member_of, max_graphs, max_cores, max_memory_mb FROM user ORDER BY name"
+            "SELECT name, member_of, max_graphs, max_cores, max_memory_mb, max_images_mb "
+            "FROM user ORDER BY name"
         )
         return [User(row[0], row[1], Quota(*row[2:])) for row in rows]
 
@@ -124,9 +126,9 @@ class Users:
             raise AccessError(401, f"there is no group {user.group!r}")
         quota = user.quota
         self._store.write(
-            "INSERT INTO user VALUES (?,?,?,?,?,?)",
+            "INSERT INTO user VALUES (?,?,?,?,?,?,?)",
             *(user.name, user.group, password_hash),
-            *(quota.graphs, quota.cores, quota.memory_mb),
+            *(quota.graphs, quota.cores, quota.memory_mb, quota.images_mb),
         )
 
     def remove(self, name: str) -> None:

@@ -8,9 +8,11 @@ send requests to 127.0.0.1. Three checks keep these out:
 * Host: a page whose own name resolves to 127.0.0.1 (DNS rebinding) sends that name.
 * Origin: a request that a page caused carries the page's; it must be the node's own.
 * Content-Type: forms send everything but application/json without asking the node first (CORS).
+  Images are the exception, since clients of the original send them as forms; there
+  Sec-Fetch-Site, which every browser sends, must not name another site, either.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
 from fastapi import Request
@@ -22,6 +24,11 @@ from headrace.node.errors import GraphRefused
 from headrace.node.node import Node
 from headrace.node.rest.bodies import MAX_BYTES, parse, sendable
 
+_IMAGES = "/v2/nf_image/"
+_JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
+_STREAMED = ("application/octet-stream", "multipart/form-data")
+"""The content types of an image's octets, and the paths that take them."""
+
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -32,22 +39,30 @@ def node_of(request: Request) -> Node:
 
 
 class Guard:
-    """Refuses requests that come from elsewhere; `names` are those by which the node is called."""
+    """Refuses requests that come from elsewhere; `names` gives those by which the node is called.
 
-    def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
+    They are asked for at each request, since a renewed certificate may have others.
+    """
+
+    def __init__(self, app: ASGIApp, names: Callable[[], Collection[str]]) -> None:
         self._app = app
-        self._names = frozenset(name.lower() for name in (*LOOPBACK_NAMES, *names))
+        self._names = names
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on, or answers it with 403 or 415."""
         if scope["type"] == "http":
-            refusal = self._refusal(scope["method"], Headers(scope=scope))
+            is_image = scope["path"].startswith(_IMAGES)
+            headers = Headers(scope=scope)
+            refusal = self._refusal(scope["scheme"], scope["method"], headers, is_image)
             if refusal is not None:
                 code, text = refusal
                 await _answer(code, "rest", text)(scope, receive, send)
                 return
+            if is_image and _kind(headers) in _STREAMED:
+                await self._app(scope, receive, send)  # bounded by the datastore's limits
+                return
             try:
-                receive = await self._bounded(receive)
+                receive = await self._bounded(receive, is_json=_kind(headers) != _FORM)
             except _TooLarge:
                 text = f"the body has more than {MAX_BYTES >> 20} MiB"
                 await _answer(413, "rest", text)(scope, receive, send)
@@ -57,7 +72,7 @@ class Guard:
                 return
         await self._app(scope, receive, send)
 
-    async def _bounded(self, receive: Receive) -> Receive:
+    async def _bounded(self, receive: Receive, is_json: bool) -> Receive:
         """Takes the whole body in, within its bounds, and gives it out as one message."""
         body = bytearray()
         while True:
@@ -69,7 +84,7 @@ class Guard:
                 raise _TooLarge
             if not message.get("more_body", False):
                 break
-        if body:
+        if body and is_json:
             parse(bytes(body))
         whole: Message | None = {"type": "http.request", "body": bytes(body), "more_body": False}
 
@@ -82,22 +97,35 @@ class Guard:
 
         return replay
 
-    def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
+    def _refusal(
+        self, scheme: str, method: str, headers: Headers, is_image: bool
+    ) -> tuple[int, str] | None:
         hosts, origins = headers.getlist("host"), headers.getlist("origin")
-        if len(hosts) != 1 or _name_of(f"//{hosts[0]}") not in self._names:
+        names = {name.lower() for name in (*LOOPBACK_NAMES, *self._names())}
+        if len(hosts) != 1 or _name_of(f"//{hosts[0]}") not in names:
             text = "Host: not a name of this node; add it to rest.names in node.yaml"
             return 403, text
-        if any(origin.lower() != f"http://{hosts[0].lower()}" for origin in origins):
+        if any(origin.lower() != f"{scheme}://{hosts[0].lower()}" for origin in origins):
             return 403, "Origin: pages of other places may not use this node"
+        if is_image and headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return 403, "Sec-Fetch-Site: pages of other places may not use this node"
         length = headers.get("content-length", "0")
+        if is_image and _kind(headers) in _STREAMED:
+            return None
         if length.isdecimal() and int(length[:20]) > MAX_BYTES:
             return 413, f"the body has more than {MAX_BYTES >> 20} MiB"
         has_body = "transfer-encoding" in headers or length != "0"
-        if method not in ("GET", "HEAD", "OPTIONS") and has_body:
-            types = headers.getlist("content-type")
-            if [kind.partition(";")[0].strip().lower() for kind in types] != ["application/json"]:
-                return 415, "Content-Type: the body of a request must be application/json"
+        writes = method not in ("GET", "HEAD", "OPTIONS")
+        allowed = (_JSON, _FORM) if is_image else (_JSON,)
+        if writes and has_body and _kind(headers) not in allowed:
+            return 415, "Content-Type: the body of a request must be application/json"
         return None
+
+
+def _kind(headers: Headers) -> str:
+    """The content type without its parameters; empty if there is not exactly one."""
+    types = headers.getlist("content-type")
+    return types[0].partition(";")[0].strip().lower() if len(types) == 1 else ""
 
 
 class _TooLarge(Exception):

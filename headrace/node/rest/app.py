@@ -20,6 +20,7 @@ from headrace.machine.places import log_directory
 from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
+from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -27,6 +28,7 @@ from headrace.node.rest import users as user_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
 from headrace.node.rest.login import Login
+from headrace.node.tls import Tls
 from headrace.switches.base import SwitchError
 
 
@@ -44,7 +46,9 @@ class TidyPath:
         await self._app(scope, receive, send)
 
 
-def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) -> FastAPI:
+def make_app(
+    node: Node, on_ready: Callable[[], Awaitable[None]] | None = None, tls: Tls | None = None
+) -> FastAPI:
     """The API of a node that has been started; it is closed when the server stops."""
 
     @asynccontextmanager
@@ -63,14 +67,17 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     )
     app.state.node = node
     app.include_router(graph_routes.router)
+    app.include_router(datastore_routes.router)
+    app.include_router(datastore_routes.conf_router)
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
     app.include_router(user_routes.router)
     audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
+    configured = (node.config.rest.host, *node.config.rest.names)
+    app.add_middleware(Guard, names=lambda: (*configured, *(tls.names if tls else ())))
     app.add_middleware(TidyPath)
-    app.add_middleware(Guard, names=(node.config.rest.host, *node.config.rest.names))
 
     def answer(code: int, error: NodeError) -> JSONResponse:
         return JSONResponse({"module": error.module, "message": sendable(str(error))}, code)
@@ -78,7 +85,10 @@ def make_app(node: Node, on_ready: Callable[[], Awaitable[None]] | None = None) 
     @app.exception_handler(NodeError)
     async def node_error(_: Request, error: NodeError) -> JSONResponse:
         if isinstance(error, AccessError):
-            return answer(error.code, error)
+            refusal = answer(error.code, error)
+            if error.retry_s:
+                refusal.headers["Retry-After"] = str(error.retry_s)
+            return refusal
         codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
         return answer(codes.get(type(error), 500), error)
 

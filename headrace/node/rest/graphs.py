@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/NF-FG: graphs; /v2: templates; with the union of paths and codes that clients know.
+"""/NF-FG: graphs, with the union of paths and codes that clients know.
 
 POST creates under a new id: 201 with `nffg-uuid` and `Location`. PUT updates (202; 201 with
 `rest.legacy`) or creates under the client's id (201). All three answer when the work is done, or at
@@ -78,6 +78,7 @@ async def post_graph(
 ) -> dict[str, str]:
     """Deploys a graph under a new id."""
     graph_id = str(uuid.uuid4())
+    await node.datastore.provide(document, user)
     await node.check(graph_id, document)
     await _create(node, user, graph_id, document, wait)
     response.headers["Location"] = f"{request.base_url}NF-FG/{quote(graph_id)}"
@@ -99,6 +100,7 @@ async def put_graph(
             "graphs", f"{graph_id[:80]!a} cannot be the id of a graph; choose another"
         )
     headers = {"Location": f"{request.base_url}NF-FG/{quote(graph_id)}"}
+    await node.datastore.provide(document, user)
     await node.check(graph_id, document)
     try:
         node.graphs.record(graph_id)
@@ -167,45 +169,3 @@ async def delete_rule(graph_id: str, rule_id: str, node: NodeDep, user: UserDep)
     demand(node.users, user, "update", graph_id)  # again: it may be another's by now
     await node.graphs.update(graph_id, document)
     return Response(status_code=204)
-
-
-# Templates, as the original datastore gives them.
-
-
-@router.get("/v2/nf_template", tags=["templates"])
-async def list_templates(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
-    """All templates."""
-    return {"list": [_listed(node, template.id) for template in node.templates.all()]}
-
-
-@router.get("/v2/nf_template/{template_id}", tags=["templates"])
-async def get_template(template_id: str, node: NodeDep) -> dict[str, Any]:
-    """One template."""
-    template = node.templates.get(template_id)
-    if template is None:
-        raise NotFound("templates", f"there is no template {template_id!r}")
-    return template.wire()
-
-
-@router.get("/v2/nf_capability/{capability}", tags=["templates"])
-async def get_capability(capability: str, node: NodeDep) -> dict[str, list[dict[str, Any]]]:
-    """The templates with a functional capability."""
-    found = node.templates.capable(capability)
-    if not found:
-        raise NotFound("templates", f"no template has the capability {capability!r}")
-    return {"list": [_listed(node, template.id) for template in found]}
-
-
-def _listed(node: Node, template_id: str) -> dict[str, Any]:
-    template = node.templates.get(template_id)
-    wire = template.wire() if template else {}
-    return {"id": template_id, "template": wire, "image-upload-status": "CO"}
-
-
-@router.get("/conf", tags=["templates"])
-async def get_conf(node: NodeDep, request: Request) -> dict[str, Any]:
-    """Where templates are and which ports there are; the misspelt key is the name on the wire."""
-    return {
-        "datastoreEndpoint": str(request.base_url).rstrip("/"),
-        "unPhisicalPorts": list(node.ports),
-    }

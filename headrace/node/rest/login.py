@@ -55,9 +55,9 @@ class Login:
             if message["type"] == "http.response.start" and not noted:
                 noted = True
                 status = int(message["status"])
-                if method not in _READING or status in (401, 403):
+                if method not in _READING or status in (401, 403, 429):
                     name = user.name if user else "-"
-                    self._audit.note(name, _source(scope), method, path, status)
+                    self._audit.note(name, source_of(scope), method, path, status)
             await send(message)
 
         if user is None and path != "/login":
@@ -76,11 +76,16 @@ class Login:
 
 
 def _is_local(scope: Scope) -> bool:
-    """Whether the request came through the Unix socket: only that has no address at either end."""
-    return scope.get("server") is None and scope.get("client") is None
+    """Whether the request came through the Unix socket.
+
+    Only there the server's address has no port (ASGI: a path and None) and the client none at all.
+    """
+    server = scope.get("server")
+    return scope.get("client") is None and (server is None or server[1] is None)
 
 
-def _source(scope: Scope) -> str:
+def source_of(scope: Scope) -> str:
+    """The address that a request comes from."""
     return str(scope["client"][0]) if scope.get("client") else "unix"
 
 
@@ -88,7 +93,7 @@ def _is_for_admins(method: str, path: str) -> bool:
     first = path.split("/")[1]
     if first in _FOR_ADMINS:
         return True
-    return method not in _READING and first not in ("NF-FG", "login")
+    return method not in _READING and first not in ("NF-FG", "login", "v2")
 
 
 def _refusal(code: int, text: str) -> JSONResponse:

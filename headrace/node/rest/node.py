@@ -1,12 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """/node: what the node is, has and spends; /metrics for Prometheus."""
 
+import asyncio
+from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import APIRouter, Depends, Query, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from headrace.node.access.permissions import demand
+from headrace.node.logs import tail
 from headrace.node.node import Node
 from headrace.node.rest import pci
 from headrace.node.rest.access import node_of
@@ -78,6 +82,48 @@ async def get_vnf_counters(
     vnf, engine = node.vnf(graph_id, vnf_id)
     demand(node.users, user, "read", graph_id)
     return await engine.counters(vnf)
+
+
+Lines = Annotated[int, Query(ge=0, le=10_000, description="how many of the last lines")]
+Offset = Annotated[
+    int | None, Query(ge=0, le=1 << 62, description="X-Log-Offset of an earlier answer")
+]
+
+
+@router.get("/node/vnfs/{graph_id}/{vnf_id}/log", response_class=PlainTextResponse)
+async def get_vnf_log(
+    graph_id: str,
+    vnf_id: str,
+    node: NodeDep,
+    user: UserDep,
+    lines: Lines = 100,
+    offset: Offset = None,
+) -> Response:
+    """What the process of a VNF has written."""
+    file = node.log_of(graph_id, vnf_id)
+    demand(node.users, user, "read", graph_id)
+    return await _tail(file, lines, offset)
+
+
+@router.get("/node/vnfs/{graph_id}/{vnf_id}/console", response_class=PlainTextResponse)
+async def get_vnf_console(
+    graph_id: str,
+    vnf_id: str,
+    node: NodeDep,
+    user: UserDep,
+    lines: Lines = 100,
+    offset: Offset = None,
+) -> Response:
+    """What a virtual machine has written on its first serial port."""
+    file = node.console_of(graph_id, vnf_id)
+    demand(node.users, user, "read", graph_id)
+    return await _tail(file, lines, offset)
+
+
+async def _tail(file: Path, lines: int, offset: int | None) -> Response:
+    text, end = await asyncio.to_thread(tail, file, lines, offset)
+    headers = {"X-Log-Offset": str(end), "Cache-Control": "no-cache"}
+    return PlainTextResponse(text, headers=headers)
 
 
 @router.put("/node/paused")

@@ -12,6 +12,7 @@ from headrace.node.errors import AccessError, GraphRefused, describe
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
+from headrace.node.rest.login import source_of
 
 router = APIRouter(tags=["users"])
 
@@ -44,6 +45,7 @@ class NewUser(_Body):
     max_graphs: Limit = None
     max_cores: Limit = None
     max_memory_mb: Limit = None
+    max_images_mb: Limit = None
 
 
 class _NewName(_Body):
@@ -67,12 +69,18 @@ async def login(node: NodeDep, request: Request) -> Response:
     """Gives a token for a name and a password, as plain text."""
     _demand_login(node)
     credentials = await _body_of(request, Credentials)
-    stored = node.users.password_hash(credentials.username)
-    async with _HASHING:
+    name, source = credentials.username, source_of(request.scope)
+    async with _HASHING:  # the wait is looked at inside, or requests at once would all be in time
+        wait_s = node.lockout.wait_s(name, source)
+        if wait_s:
+            raise AccessError(429, f"too many failed logins: wait {wait_s} s", retry_s=wait_s)
+        stored = node.users.password_hash(name)
         right = await asyncio.to_thread(is_password, stored, credentials.password)
-    if not right or node.users.find(credentials.username) is None:
-        raise AccessError(401, "wrong user or password")
-    token = node.users.give_token(credentials.username)
+        if not right or node.users.find(name) is None:
+            node.lockout.failed(name, source)
+            raise AccessError(401, "wrong user or password")
+    node.lockout.succeeded(name)
+    token = node.users.give_token(name)
     return Response(token, media_type="text/plain", headers={"Cache-Control": "no-cache"})
 
 
@@ -101,7 +109,7 @@ async def post_user(name: str, node: NodeDep, request: Request) -> Response:
     _check_name(name)
     async with _HASHING:
         hashed = await asyncio.to_thread(hash_of, body.password)
-    quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb)
+    quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb, body.max_images_mb)
     node.users.add(User(name, body.group, quota), hashed)
     return Response(status_code=202)
 
@@ -153,4 +161,5 @@ def _shown(user: User) -> dict[str, Any]:
         "max_graphs": quota.graphs,
         "max_cores": quota.cores,
         "max_memory_mb": quota.memory_mb,
+        "max_images_mb": quota.images_mb,
     }

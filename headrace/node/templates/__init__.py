@@ -4,19 +4,19 @@
 Outside they have the form of the original node's template datastore (its REST paths `/v2/...`).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.engines.vm import GRAPH_SETTINGS
+from headrace.engines.registry import graph_settings
 from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
 
-_LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "kvm"}
+LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "virtual-machine-kvm"}
 """What the original node calls our engines; `native` is the same."""
 
 
@@ -56,19 +56,19 @@ class Template(_Strict):
 
     @model_validator(mode="after")
     def _keeps_the_host(self) -> "Template":
-        if self.engine == "vm":
-            for key in self.graph_may_set:
-                if key not in GRAPH_SETTINGS:
-                    known = ", ".join(sorted(GRAPH_SETTINGS))
-                    raise ValueError(
-                        f"graph-may-set: {key} of a virtual machine names something of the host "
-                        f"or is unknown; a graph may set: {known}"
-                    )
+        settings = graph_settings(self.engine, self.function)
+        for key in self.graph_may_set if settings is not None else ():
+            if key not in (settings or ()):
+                known = ", ".join(sorted(settings or ()))
+                raise ValueError(
+                    f"graph-may-set: {key} of engine {self.engine} names something of the host "
+                    f"or is unknown; a graph may set: {known}"
+                )
         return self
 
     def wire(self) -> dict[str, Any]:
         """The template as the original datastore gives it."""
-        kind = _LEGACY_TYPES.get(self.engine, self.engine)
+        kind = LEGACY_TYPES.get(self.engine, self.engine)
         return {
             "name": self.name,
             "functional-capability": self.functional_capability,
@@ -94,10 +94,23 @@ class Template(_Strict):
 
 
 class TemplateStore:
-    """All templates of a node, in the order in which they were read."""
+    """All templates of a node, in the order in which they were read.
 
-    def __init__(self, templates: Iterable[Template]) -> None:
+    `unusable` are those that it keeps but cannot run, by their ids and capabilities, with why.
+    """
+
+    def __init__(
+        self, templates: Iterable[Template], unusable: Mapping[str, str] | None = None
+    ) -> None:
         self._templates = {template.id: template for template in templates}
+        self._unusable = dict(unusable or {})
+
+    def why_not(self, vnf: VnfModel) -> str | None:
+        """Why what a VNF asks for cannot be run, although the node has it."""
+        for asked in (vnf.vnf_template, vnf.functional_capability, vnf.name):
+            if asked in self._unusable:
+                return f"{asked!r}: {self._unusable[asked]}"
+        return None
 
     def all(self) -> list[Template]:
         """Every template."""

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The datastore: templates and images that clients bring, or that another datastore has."""
