@@ -44,6 +44,7 @@
 //
 // Memory that a hostile guest can write to is read by librte_vhost only: it translates and bounds
 // each descriptor, and copies every frame before we see it; how much of it, frame_pool.h bounds.
+// Where it gets the bounds wrong when it writes, guarded_mapping.h keeps that from doing harm.
 //
 // Thread safety: rx() and tx() by workers as port_io.h says, but tx() by any number at once;
 // publish() and withdraw() by one thread at a time.

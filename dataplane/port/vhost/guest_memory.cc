@@ -34,16 +34,11 @@ bool replace_page(uintptr_t address) {
   return false;
 }
 
-/// librte_vhost's thread reads rings and regions while it handles messages; whose is not known.
-bool is_library_thread() {
-  std::array<char, 16> name{};  // the kernel's limit
-  return ::prctl(PR_GET_NAME, name.data()) == 0 && std::strcmp(name.data(), "vhost-events") == 0;
-}
-
 /// Only what signal-safety(7) and thread-local reads allow; mmap is a bare system call.
 void on_sigbus(int /*signal*/, siginfo_t* info, void* /*context*/) {
   const int error = errno;
   const int vid = guest_accessed - 1;
+  // The library's thread reads rings and regions while it handles messages; whose is not known.
   const bool in_guest = vid >= 0 || is_library_thread();
   if (in_guest && info->si_code == BUS_ADRERR &&
       replace_page(reinterpret_cast<uintptr_t>(info->si_addr))) {
@@ -64,6 +59,11 @@ bool install() {
 }
 
 }  // namespace
+
+bool is_library_thread() {
+  std::array<char, 16> name{};  // the kernel's limit
+  return ::prctl(PR_GET_NAME, name.data()) == 0 && std::strcmp(name.data(), "vhost-events") == 0;
+}
 
 void guard_guest_memory() {
   [[maybe_unused]] static const bool installed = install();

@@ -20,6 +20,9 @@ namespace headrace::port::vhost {
 /// Installs the handler, once for the process.
 void guard_guest_memory();
 
+/// True on librte_vhost's thread, which handles the messages of all guests.
+bool is_library_thread();
+
 /// The guest whose memory this thread accesses, + 1; 0: none. Read by the signal handler.
 inline thread_local volatile int guest_accessed = 0;
 
