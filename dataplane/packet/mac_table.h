@@ -70,13 +70,18 @@ class MacTable {
     return made;
   }
 
+  /// Worker: true if learn() has nothing to do, as its first look tells. May be false anyway.
+  [[nodiscard]] static bool is_learned(const Place& place, uint32_t port, uint32_t tick) noexcept {
+    const auto& first = static_cast<const Bucket*>(place.bucket_)->entries[0];
+    return first.key.load(std::memory_order_acquire) == place.key_ &&
+           first.seen.load(std::memory_order_relaxed) == seen_at(port, tick);
+  }
+
   /// Worker: notes that an address was seen on `port`. Group addresses and the address of zeros in
   /// VLAN 0 are not learned.
   void learn(const Place& place, uint32_t port, uint32_t tick) noexcept {
-    const auto& first = static_cast<const Bucket*>(place.bucket_)->entries[0];
     // Most often the address is where it was, in the first entry of its bucket.
-    if (first.key.load(std::memory_order_acquire) == place.key_ &&
-        first.seen.load(std::memory_order_relaxed) == seen_at(port, tick)) [[likely]] {
+    if (is_learned(place, port, tick)) [[likely]] {
       return;
     }
     if (place.key_ != 0 && (place.key_ & 1) == 0) put(place.key_, seen_at(port, tick));

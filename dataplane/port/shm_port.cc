@@ -15,6 +15,7 @@
 namespace headrace::port {
 namespace {
 
+constexpr uint32_t kFrameOverhead = 22;  ///< Ethernet header and two VLAN tags
 /// Empty buffers kept ready for a VNF to send from, once it has taken any; before that, a few.
 constexpr uint32_t kFreshLevel = 256;
 constexpr uint32_t kFirstFreshLevel = 16;
@@ -57,7 +58,7 @@ class ShmPort final : public Port, public pipeline::PortIo, public DirectEnd {
   LinkState link() override { return {.up = group_->attached(place_)}; }
   [[nodiscard]] MacAddress mac() const override { return mac_; }
   [[nodiscard]] uint32_t mtu() const override {
-    return group_->region().config().buffer_room - shm::kHeadroom - 18;
+    return group_->region().config().buffer_room - shm::kHeadroom - kFrameOverhead;
   }
   [[nodiscard]] std::optional<uint32_t> ifindex() const override { return std::nullopt; }
   Result<> set_mtu(uint32_t wanted) override {

@@ -40,8 +40,10 @@ def growth(before: int | None, after: int | None) -> int | None:
     return None if before is None or after is None else after - before
 
 
-def generator_activity(result: TrialResult, core: int | None) -> Activity:
-    """The generator's side of a trial."""
+def generator_activity(
+    result: TrialResult, core: int | None, ceiling_pps: float | None = None
+) -> Activity:
+    """The generator's side of a trial; its ceiling is that over such a port, if it is known."""
     health = result.generator
     io = health.io
     on_core = [w.on_core_share for w in health.workers if w.on_core_share is not None]
@@ -56,6 +58,7 @@ def generator_activity(result: TrialResult, core: int | None) -> Activity:
         refused_by="switch",
         on_core=min(on_core) if on_core else None,
         core=core,
+        of_ceiling=result.rx_pps / ceiling_pps if ceiling_pps else None,
     )
 
 
@@ -78,8 +81,13 @@ def switch_activity(
     physical: Sequence[str],
     on_core: float | None,
     core: int | None,
+    sent_for: float | None = None,
 ) -> Activity:
-    """The switch's side of a trial; ports named in `physical` are the generator's, others VNFs'."""
+    """The switch's side of a trial; ports named in `physical` are the generator's, others VNFs'.
+
+    `sent_for`: seconds for which packets came. The readings are farther apart then, and the idle
+    rounds before and after are not what the trial is about; None if they came all the time.
+    """
     if after.switch.approximate:
         return Activity(role="switch", name=name)
     pairs = _workers(before.switch, after.switch)
@@ -101,8 +109,8 @@ def switch_activity(
     return Activity(
         role="switch",
         name=name,
-        idle_share=share(idle, busy + idle),
-        empty_share=share(empty, rounds),
+        idle_share=_idle_share(busy, idle, sent_for, after.switch.tsc_hz * len(pairs)),
+        empty_share=share(empty, rounds) if sent_for is None else None,
         full_share=share(_total(pairs, "full_bursts"), _total(pairs, "bursts")),
         refused_share=share(dropped, sent + dropped) if after.ports else None,
         refused_by=most if dropped else "",
@@ -111,10 +119,25 @@ def switch_activity(
     )
 
 
+def _idle_share(busy: int, idle: int | None, sent_for: float | None, hz: float) -> float | None:
+    """Share of the time in which packets came that was not spent on them."""
+    if idle is None:
+        return None
+    if sent_for is None:
+        return share(idle, busy + idle)
+    return share(hz * sent_for - busy, hz * sent_for)
+
+
 def vnf_activity(
-    name: str, before: VnfCycles, after: VnfCycles, seconds: float, core: int | None
+    name: str,
+    before: VnfCycles,
+    after: VnfCycles,
+    seconds: float,
+    core: int | None,
+    sent_for: float | None = None,
+    tsc_hz: float = 0.0,
 ) -> Activity:
-    """A VNF's side of a trial of that many seconds."""
+    """A VNF's side of a trial of that many seconds; `sent_for` as for `switch_activity`."""
     busy = after.busy_cycles - before.busy_cycles
     idle = growth(before.idle_cycles, after.idle_cycles)
     yielded = after.yielded_cycles - before.yielded_cycles
@@ -126,8 +149,8 @@ def vnf_activity(
     return Activity(
         role="VNF",
         name=name,
-        idle_share=share(idle, None if idle is None else busy + idle),
-        empty_share=share(empty, polls),
+        idle_share=_idle_share(busy, idle, sent_for, tsc_hz),
+        empty_share=share(empty, polls) if sent_for is None else None,
         full_share=share(
             growth(before.full_bursts, after.full_bursts), growth(before.bursts, after.bursts)
         ),
@@ -137,6 +160,22 @@ def vnf_activity(
         on_core=share(ran / 1e9, seconds) if ran > 0 and yielded == 0 else None,
         core=core,
     )
+
+
+def generator_counters(result: TrialResult) -> dict[str, int | None]:
+    """What the generator's workers counted while they sent; bursts are of both directions."""
+    workers, io = result.generator.workers, result.generator.io
+    if io is None or not workers:
+        return {}
+    busy = sum(worker.busy_cycles for worker in workers)
+    return {
+        "busy_cycles": busy,
+        "idle_cycles": sum(worker.cycles for worker in workers) - busy,
+        "rounds": sum(worker.rounds for worker in workers),
+        "busy_rounds": sum(worker.busy_rounds for worker in workers),
+        "bursts": io.tx_bursts + io.rx_polls - io.rx_empty_polls,
+        "packets": result.sent + result.received,
+    }
 
 
 _COUNTED = ("busy_cycles", "idle_cycles", "rounds", "busy_rounds", "bursts", "packets")

@@ -48,10 +48,14 @@ class Worker(_Reply):
 
 
 class Cycles(_Reply):
-    """Cycles of all workers of a switch since they started."""
+    """Cycles of all workers of a switch since they started.
+
+    `resolution_cycles`: how far the difference of two readings may be off, where they are derived.
+    """
 
     tsc_hz: float
     approximate: bool = False
+    resolution_cycles: float | None = None
     source: str = ""
     workers: list[Worker]
 

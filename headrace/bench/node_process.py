@@ -22,16 +22,24 @@ from headrace.bench.core_plan import CorePlan
 from headrace.bench.errors import DeviceError
 from headrace.bench.node_client import NodeClient
 from headrace.bench.owned import end_owned
-from headrace.bench.scenario import Subject
+from headrace.bench.peers import frames
+from headrace.bench.peers.bed import flow_source
+from headrace.bench.peers.systems import PeerError
+from headrace.bench.scenario import IN_PROCESS, Subject
+from headrace.machine.programs import ProgramMissing, find_program
 
 START_S = 60.0
 DOWN_S = 90.0
 PORTS = ("in0", "out0")
 """Names of the two physical ports: traffic enters by the first and leaves by the second."""
+SOURCE = "net_null_source"
+SOURCE_DEVICE, SINK_DEVICE = f"{SOURCE},size=60", "net_null_sink,no-rx=1"
 
 
-def node_config(subject: Subject, plan: CorePlan, rest_port: int) -> dict[str, Any]:
-    """The node.yaml of a subject's node."""
+def node_config(
+    subject: Subject, plan: CorePlan, rest_port: int, plugin: Path | None = None
+) -> dict[str, Any]:
+    """The node.yaml of a subject's node; `plugin` is the flow source's."""
     return {
         "name": subject.node,
         "switch": subject.switch,
@@ -42,8 +50,22 @@ def node_config(subject: Subject, plan: CorePlan, rest_port: int) -> dict[str, A
         "oversubscribe": True,
         "idle": "yield",  # sleeps would be part of what is measured
         "vnf_ports": subject.inner_ports,
-        "ports": [{"name": name, "kind": subject.ports} for name in PORTS],
+        "ports": _ports(subject),
+        "dpdk_plugins": [] if plugin is None else [str(plugin)],
     }
+
+
+def _ports(subject: Subject) -> list[dict[str, Any]]:
+    inside = (
+        {"kind": "dpdk", "options": {"devargs": SOURCE_DEVICE}},
+        {"kind": "dpdk", "options": {"devargs": SINK_DEVICE}},
+    )
+    own: list[dict[str, Any]] = [{"kind": subject.ports}, {"kind": subject.ports}]
+    if subject.ports == IN_PROCESS:
+        own = list(inside)
+    elif subject.sink == IN_PROCESS:
+        own[1] = inside[1]
+    return [{"name": name, **port} for name, port in zip(PORTS, own, strict=True)]
 
 
 def free_port() -> int:
@@ -74,7 +96,14 @@ class NodeProcess:
         self.subject = subject
         self.rundir = folder()
         port = free_port()
-        self._config = node_config(subject, plan, port)
+        self.flows: Path | None = None
+        plugin: Path | None = None
+        if IN_PROCESS in (subject.ports, subject.sink):
+            # DPDK refuses plugins below folders that anyone may write.
+            plugin = self.rundir / "flowsource.so"
+            self.flows = self.rundir / "flows"
+        self._plugin = plugin
+        self._config = node_config(subject, plan, port, plugin)
         self.client = NodeClient(f"http://127.0.0.1:{port}")
         self._process: asyncio.subprocess.Process | None = None
 
@@ -88,6 +117,13 @@ class NodeProcess:
         Raises:
             DeviceError: it did not start; the message includes the end of its log.
         """
+        environment = dict(os.environ)
+        if self._plugin is not None and self.flows is not None:
+            self._plugin.write_bytes(_flow_source().read_bytes())
+            self.flows.mkdir()
+            # Without a file the device would make packets of its own, as fast as it is polled.
+            frames.close(self.flows / f"{SOURCE}.frames")
+            environment["HEADRACE_FLOW_DIR"] = str(self.flows)
         config = self.rundir / "bench-node.yaml"
         config.write_text(yaml.safe_dump(self._config))
         log = self.rundir / "bench-node.log"
@@ -95,7 +131,7 @@ class NodeProcess:
             self._process = await asyncio.create_subprocess_exec(
                 self._command(), "up", "--config", str(config), "--rundir", str(self.rundir),
                 "--foreground", stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream,
-                start_new_session=True,
+                start_new_session=True, env=environment,
             )  # fmt: skip
         waiting = asyncio.create_task(self.client.wait_up(START_S))
         ending = asyncio.create_task(self._process.wait())
@@ -137,6 +173,13 @@ class NodeProcess:
             await end_owned(self.rundir)
         await self.client.close()
         shutil.rmtree(self.rundir, ignore_errors=True)
+
+
+def _flow_source() -> Path:
+    try:
+        return flow_source(find_program("headrace-switch"))
+    except (ProgramMissing, PeerError) as error:
+        raise DeviceError(f"in-process source: {error}") from error
 
 
 def _last_words(log: Path) -> str:

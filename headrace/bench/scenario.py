@@ -28,6 +28,9 @@ from headrace.results import Case, Placement, Shape
 
 Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
 PortKind = Literal["memif", "vhost-user", "veth"]
+IN_PROCESS = "in-process"
+OF_DPDK: tuple[Switch, ...] = ("headrace", "ovs-dpdk")
+"""Switches that can load the in-process source, which is a DPDK plugin."""
 Mix = Literal["imix-csit", "imix-nfvbench"]
 
 
@@ -63,31 +66,65 @@ class GraphSpec(_Strict):
 
 
 class Subject(_Strict):
-    """What is measured: a switch, the kinds of its ports, and how VNFs run on it."""
+    """What is measured: a switch, the kinds of its ports, and how VNFs run on it.
+
+    With `ports: in-process` source and sink are in the switch's own worker
+    (dataplane/flowsource): there is no generator that could be the limit or take a core. With
+    `sink: in-process` a generator sends by `ports`, and the switch counts what it would send back.
+    """
 
     switch: Switch
-    ports: PortKind
+    ports: PortKind | Literal["in-process"]
     vnf_ports: PortKind | None = None
     engine: Literal["process", "native"] = "process"
     function: str = "pass"
+    sink: Literal["generator", "in-process"] = "generator"
+
+    @model_validator(mode="after")
+    def _possible(self) -> Self:
+        inside = IN_PROCESS in (self.ports, self.sink)
+        if inside and self.switch not in OF_DPDK:
+            raise ValueError(f"{self.switch} has no in-process source and sink: they are DPDK's")
+        return self
 
     @property
     def inner_ports(self) -> PortKind:
         """Kind of the ports towards VNFs; by default that of the physical ports."""
-        return self.vnf_ports or self.ports
+        if self.vnf_ports is not None:
+            return self.vnf_ports
+        return "vhost-user" if self.ports == "in-process" else self.ports
+
+    @property
+    def outer_ports(self) -> str:
+        """Where packets come from and go to: a kind of port, or `vhost-user>in-process`."""
+        if self.ports != IN_PROCESS and self.sink == IN_PROCESS:
+            return f"{self.ports}>{IN_PROCESS}"
+        return self.ports
 
     @property
     def node(self) -> str:
         """Name of the node that runs it: one node for each switch and set of port kinds."""
         inner = f"-{self.inner_ports}" if self.inner_ports != self.ports else ""
-        return f"{self.switch}-{self.ports}{inner}"
+        return f"{self.switch}-{self.outer_ports.replace('>', '-to-')}{inner}"
 
 
 class Traffic(_Strict):
-    """Frame sizes (bytes with FCS, or the name of a mix) and numbers of flows."""
+    """What is sent.
+
+    Attributes:
+        sizes: bytes with FCS, or the name of a mix.
+        flows: numbers of flows.
+        bare: the generator's packets have neither sequence number nor time stamp, which costs it
+            less: losses are counted; order, copies and latency are not.
+        burst: packets with one scheduled time, at the same mean rate.
+        poisson: exponential gaps between these times, instead of even ones.
+    """
 
     sizes: list[Annotated[int, Field(ge=64, le=1518)] | Mix] = [64]
     flows: list[Annotated[int, Field(ge=1, le=1_000_000)]] = [1000]
+    bare: bool = False
+    burst: Annotated[int, Field(ge=1, le=4096)] = 1
+    poisson: bool = False
 
 
 class BackToBack(_Strict):
@@ -125,6 +162,7 @@ class Measure(_Strict):
         repeats: how often overload and fixed loads are taken in one round; their mean counts.
         search: the goals to search for, by name.
         loss_ratios: shares of packets that a search may lose; None for those of the named goals.
+        search_trial_s: seconds of the final trials of a standard's search, instead of its own.
         overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
         latency_at: latency at these fractions of the PDR.
         loads_pps: fixed loads, with the switch's cycles.
@@ -137,6 +175,7 @@ class Measure(_Strict):
     repeats: Annotated[int, Field(ge=1, le=20)] = 1
     search: GoalName | None = None
     loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
+    search_trial_s: Annotated[float, Field(gt=0, le=3600)] | None = None
     overload: bool | Literal["csit"] = False
     latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
     loads_pps: list[Annotated[float, Field(gt=0)]] = []
@@ -153,6 +192,8 @@ class Measure(_Strict):
             raise ValueError("latency_at takes fractions of the PDR: it needs a search")
         if self.loss_ratios is not None and (self.search is None or not self.loss_ratios):
             raise ValueError("loss_ratios are those of a search: name a search and one ratio")
+        if self.search_trial_s is not None and self.search in (None, "quick"):
+            raise ValueError("search_trial_s is for csit, rfc2544 and tst009")
         if not (self.search or self.overload or self.loads_pps or self.extras):
             raise ValueError("nothing to measure: name search, overload or loads_pps")
         return self
@@ -170,7 +211,7 @@ class Headline(_Strict):
     flows: list[int] | None = None
     vnfs: list[int] | None = None
     switches: list[Switch] | None = None
-    ports: list[PortKind] | None = None
+    ports: list[PortKind | Literal["in-process"]] | None = None
 
 
 class Scenario(_Strict):
@@ -185,6 +226,21 @@ class Scenario(_Strict):
     traffic: Traffic = Traffic()
     measure: Measure
     headline: Headline | None = None
+
+    @model_validator(mode="after")
+    def _measurable(self) -> Self:
+        stamped = not self.traffic.bare and all(
+            subject.ports != IN_PROCESS and subject.sink == "generator" for subject in self.subjects
+        )
+        if self.measure.latency_at and not stamped:
+            raise ValueError("latency_at needs packets with stamps that come back to the generator")
+        inside = any(IN_PROCESS in (one.ports, one.sink) for one in self.subjects)
+        if inside and self.measure.extras:
+            raise ValueError(f"{', '.join(self.measure.extras)}: not with an in-process sink")
+        several = any(graph.shape == "parallel" and max(graph.vnfs) > 1 for graph in self.graphs)
+        if self.traffic.bare and several:
+            raise ValueError("bare packets don't say which of several parallel streams is theirs")
+        return self
 
     def answers(self, case: Case) -> bool:
         """Whether a case is one of those that answer the question: its rows get rounds first."""
@@ -221,7 +277,7 @@ class Scenario(_Strict):
             vnfs=vnfs,
             placement=graph.placement,
             switch=subject.switch,
-            ports=subject.ports,
+            ports=subject.outer_ports,
             vnf_ports="" if bare else subject.inner_ports,
             function="" if bare else subject.function,
             engine="" if bare else subject.engine,

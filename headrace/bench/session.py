@@ -102,12 +102,18 @@ async def _bed(
         yield SimulatedBed(SIMULATED, options.seed)
         return
     manifest["priority"] = raise_priority()
-    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick)
+    sent = {scenario.name: scenario.traffic for scenario in scenarios}
+    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick, sent)
     try:
         await testbed.up()
         manifest["nodes"] = testbed.information
         if testbed.calibration is not None:
-            manifest["generator"] = testbed.calibration.model_dump()
+            ceilings = testbed.port_ceilings.values()
+            manifest["generator"] = {
+                **testbed.calibration.model_dump(),
+                "ports": [ceiling.as_dict() for ceiling in ceilings],
+                "not_calibrated": testbed.not_calibrated,
+            }
         yield testbed
     finally:
         # Shielded: a second Ctrl-C must not leave a poller running.

@@ -81,6 +81,29 @@ class SimulatedDevice:
         """The load up to which only `floor_loss` is lost."""
         return TSC_HZ / self.cycles_per_packet
 
+    def _counters(self, packets: int, load: float, busy: int) -> dict[str, dict[str, int]]:
+        """What its switch and VNFs would count: bursts grow with the load."""
+        burst = max(1.0, 32 * load)
+        hops = self.case.traversals
+
+        def polled(cycles: float, visits: float) -> dict[str, int]:
+            bursts = max(1, round(packets * visits / burst))
+            idle = max(1, round(bursts * (1 - load) / max(load, 0.01)))
+            return {
+                "busy_cycles": round(cycles),
+                "idle_cycles": round(idle * self.model.cycles / 2),
+                "rounds": bursts + idle,
+                "busy_rounds": bursts,
+                "bursts": bursts,
+                "packets": round(packets * visits),
+            }
+
+        visits = 1.0 if self.case.shape == "chain" else 1 / max(1, self.case.vnfs)
+        each = polled(0.5 * busy * visits / hops, visits)
+        return {"switch": polled(busy, hops)} | {
+            f"vnf{number}": each for number in range(self.case.vnfs)
+        }
+
     async def trial(self, request: TrialRequest) -> Trial:
         """One simulated trial."""
         self.trials.append(request)
@@ -128,7 +151,10 @@ class SimulatedDevice:
             switch_packets=received * self.case.traversals,
             tsc_hz=TSC_HZ,
             generator_limited=verdict.lower_bound,
-            detail={"limiter": verdict.as_dict()},
+            detail={
+                "limiter": verdict.as_dict(),
+                "counters": self._counters(received, load, round(received * idle_cost)),
+            },
             latency_ns={
                 "count": received,
                 "min": self.model.latency_ns,

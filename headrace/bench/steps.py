@@ -72,7 +72,9 @@ class Step:
 
 def goals_of(measure: Measure, timing: Timing) -> GoalSet:
     """The goals that a measurement searches for."""
-    return goal_set(measure.search or "quick", measure.loss_ratios, timing.trial_s)
+    return goal_set(
+        measure.search or "quick", measure.loss_ratios, timing.trial_s, measure.search_trial_s
+    )
 
 
 def steps_of(measure: Measure) -> list[Step]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables at the end of a campaign: one for each scenario, its subjects side by side."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from rich.console import Console
 from rich.table import Table
@@ -117,33 +117,50 @@ def scenario_tables(store: Store, campaign: int, width: int = WIDE) -> list[Tabl
     ]
 
 
+def columns_of(cases: Sequence[Case]) -> dict[Case, str]:
+    """The column of each case: its subject, which without VNFs is that of the same switch's VNFs.
+
+    Where the switch has several kinds of inner ports on the same outer ones, p2p has its own.
+    """
+    inner: dict[tuple[str, str], set[str]] = {}
+    for case in cases:
+        if case.vnf_ports:
+            inner.setdefault((case.switch, case.ports), set()).add(case.subject)
+    found = {}
+    for case in cases:
+        others = inner.get((case.switch, case.ports), set())
+        found[case] = next(iter(others)) if len(others) == 1 else case.subject
+    return found
+
+
 def _scenario_table(
     name: str,
     rows: list[Row],
     ratios: dict[tuple[Case, str, str], RatioRow],
     width: int,
 ) -> Table:
-    subjects = list(dict.fromkeys(row.case.subject for row in rows))
+    column = columns_of([row.case for row in rows])
+    subjects = list(dict.fromkeys(column.values()))
     compared = any(key[0].scenario == name for key in ratios)
     many_flows = len({row.case.flows for row in rows}) > 1
     cells: dict[Key, dict[str, Row]] = {}
     best: dict[Key, RatioRow] = {}
     for row in _kept(rows):
         key = (_what(row.case, many_flows), row.metric, row.point)
-        cells.setdefault(key, {})[row.case.subject] = row
+        cells.setdefault(key, {})[column[row.case]] = row
         ratio = ratios.get((row.case, row.metric, row.point))
         if ratio is not None:
             best[key] = ratio
     whats = list(dict.fromkeys(key[0] for key in cells))
     order = sorted(cells, key=lambda k: (whats.index(k[0]), _SHOWN.index(k[1]), _point_order(k[2])))
     if width < WIDE:
-        beside = {key: (entry.ours.subject, _ratio(entry)) for key, entry in best.items()}
+        beside = {key: (column[entry.ours], _ratio(entry)) for key, entry in best.items()}
         return narrow_table(name, order, cells, _metric, _cell, beside)
     table = Table(title=name, title_justify="left", title_style="bold")
     table.add_column("case", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     for subject in subjects:
-        table.add_column(subject.replace("/", "\n"), justify="right")
+        table.add_column(subject.replace("/", "\n").replace("+", "\n+"), justify="right")
     if compared:
         table.add_column(f"{OURS} /\n{PEER}", justify="right", no_wrap=True)
     previous = ""

@@ -20,6 +20,9 @@ def register(app: typer.Typer) -> None:
     @group.command("cost")
     def cost_command(
         ways: Annotated[str, typer.Option(help="p2p, pvp, by comma.")] = "p2p,pvp",
+        switches: Annotated[
+            str, typer.Option(help="headrace, ovs-dpdk, by comma.")
+        ] = "headrace,ovs-dpdk",
         repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 3,
         seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05)] = 0.15,
         plot: Annotated[
@@ -42,7 +45,10 @@ def register(app: typer.Typer) -> None:
         try:
             if not chosen:
                 raise ValueError(f"--ways: give at least one of {', '.join(known)}")
-            plan = suite.Plan(chosen, repeats, seconds)
+            wanted = [name.strip() for name in switches.split(",") if name.strip()]
+            if not wanted or set(wanted) - set(suite.SWITCHES):
+                raise ValueError(f"--switches: give some of {', '.join(suite.SWITCHES)}")
+            plan = suite.Plan(chosen, repeats, seconds, switches=wanted)
             rows, taken, manifest = asyncio.run(
                 suite.run(plan, lambda line: console.print(line, highlight=False, markup=False))
             )

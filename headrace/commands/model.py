@@ -17,7 +17,10 @@ from headrace.results import Fit
 from headrace.results.store import Store, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from headrace.model.campaign import CampaignModel
+    from headrace.model.roles import Comparison, RoleCost
 
 RESULTS = Path("results/headrace.sqlite")
 
@@ -80,6 +83,34 @@ def _cycle_table(model: "CampaignModel") -> Table:
             str(entry.points),
         )
     return table
+
+
+def _role_tables(costs: "Sequence[RoleCost]", placements: "Sequence[Comparison]") -> list[Table]:
+    from headrace.results.units import digits
+
+    table = Table(title="cycles of a packet through the graph, by role")
+    for name in ("subject", "graph", "bytes", "role", "at load", "full bursts"):
+        table.add_column(name, overflow="fold")
+    for cost in costs:
+        ordered = sorted(cost.at_load.items(), key=lambda one: -one[1])
+        loads = ", ".join(f"{load} {digits(value)}" for load, value in ordered)
+        if cost.resolution is not None:
+            loads += f" (± {digits(cost.resolution)}: softirq time in ticks)"
+        full = cost.reason if cost.marginal is None else digits(cost.marginal)
+        full += " (disturbed)" if cost.disturbed else ""
+        table.add_row(cost.case.subject, cost.case.graph, cost.case.size, cost.role, loads, full)
+    both = Table(title="n chains of n VNFs on n servers: cycles of a packet, all servers together")
+    for name in ("subject", "bytes", "n", "load", "gather", "distribute", "distribute/gather"):
+        both.add_column(name, overflow="fold")
+    for one in placements:
+        told = [
+            " + ".join(f"{role} {digits(value)}" for role, value in side.items())
+            for side in (one.gather, one.distribute)
+        ]
+        gathered, spread = one.total
+        ratio = digits(spread / gathered)
+        both.add_row(one.subject, one.size, str(one.length), one.load, *told, ratio)
+    return [table, both]
 
 
 def _fail(error: Exception) -> typer.Exit:
@@ -145,6 +176,28 @@ def register(app: typer.Typer) -> None:
         console.print(_cycle_table(model))
         for what, reason in model.failures.items():
             console.print(f"not fitted: {what}: {reason}")
+
+    @group.command("roles")
+    def roles_command(
+        results: ResultsOption = RESULTS,
+        campaign: CampaignOption = None,
+        as_json: JsonOption = False,
+    ) -> None:
+        """What a packet costs the switch, the VNFs, the generator; gather beside distribute."""
+        from headrace.model.roles import compare_placements, role_costs
+
+        try:
+            with _open(results) as store:
+                costs = role_costs(store, store.campaign(campaign).id)
+        except StoreError as error:
+            raise _fail(error) from error
+        placements = compare_placements(costs)
+        if as_json:
+            rows = [{**vars(one), "case": one.case.name} for one in costs]
+            print(json.dumps({"rows": rows, "placements": [vars(one) for one in placements]}))
+            return
+        for table in _role_tables(costs, placements):
+            Console().print(table)
 
     @group.command("predict")
     def predict_command(

@@ -2,7 +2,8 @@
 """What the node asks of an engine: a way to run a VNF. Idempotent, as switch drivers are."""
 
 import hashlib
-from typing import Any, Protocol
+from collections.abc import Mapping
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
@@ -83,6 +84,18 @@ class Observed(_Frozen):
     user: int | None = None
 
 
+T = TypeVar("T")
+
+
+def by_engine(table: Mapping[str, T], engine: str, function: str) -> T | None:
+    """What a table has for a function of an engine, else for the engine; None if it has neither.
+
+    A function that an engine runs in another way than its others has a key of its own,
+    `engine:function`.
+    """
+    return table.get(f"{engine}:{function}", table.get(engine))
+
+
 class Engine(Protocol):
     """One way to run VNFs."""
 
@@ -128,3 +141,15 @@ class Engine(Protocol):
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """The names, at the supervisor, of the VNF's processes."""
         ...
+
+
+def engine_of(engines: Mapping[str, Engine], vnf: VnfSpec) -> Engine:
+    """The engine that runs the VNF.
+
+    Raises:
+        EngineError: the node has none, as after a change of its version.
+    """
+    found = by_engine(engines, vnf.engine, vnf.function)
+    if found is None:
+        raise EngineError(f"VNF {vnf.vnf}: there is no engine {vnf.engine!r}")
+    return found

@@ -205,9 +205,9 @@ class Confinement:
 
 def remove_remains(rundir: Path) -> None:
     """Unmounts and removes whatever VNFs of this directory have left, for `down`."""
-    for line in Path("/proc/self/mounts").read_text().splitlines():
+    for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         place = Path(line.split()[1])
-        if place.is_relative_to(rundir.resolve() / "vnf"):
+        if any(place.is_relative_to(rundir.resolve() / name) for name in ("vnf", "bundles")):
             _run(_UMOUNT, "--lazy", str(place))
     Group(Confinement(rundir).parent).remove_all()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine for VNFs in containers: headrace-vnf by runc, without a daemon and without an image.
+"""The engine for VNFs in containers: headrace-vnf by runc (images of others: image.py).
 
 It is the engine `process` with another way to start: the same configuration, the same control
 socket, the same ports, the same user of its own. `oci.py` says what the container sees; of the
@@ -14,15 +14,13 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.base import VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
-from headrace.machine.priority import ordinary
-from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private, open_log
+from headrace.engines.runc import RUNC, Runc
+from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 from headrace.switches.base import PortKind
-
-RUNC = "runc"
 
 _GROUP_PATIENCE_S = 3.0
 
@@ -42,18 +40,17 @@ class ContainerEngine(ProcessEngine):
         confinement: Confinement | None = None,
     ) -> None:
         super().__init__(rundir, supervisor, hugepages, confinement)
-        self._state = rundir / "runc"
+        self._runc = Runc(rundir / "runc")
         self._bundles = rundir / "bundles"
 
     async def _launch(self, vnf: VnfSpec, argv: Sequence[str], digest: str) -> ProcessId:
         """See ProcessEngine: in a container."""
-        if shutil.which(RUNC) is None:
-            raise ProcessError(f"{RUNC} is not installed; run `make setup`")
+        self._runc.check()
         name = self._process(vnf)
         running = self._supervisor.find(name)
         if running is not None:
             return running  # as it was made: `ensure` ended any other
-        await self._delete(vnf)
+        await self._runc.delete(vnf)
         bundle = self._bundles / vnf.name
         if vnf.user is None or vnf.group is None or vnf.node_group is None:
             raise ProcessError(f"VNF {vnf.vnf}: a container needs a user and groups of its own")
@@ -80,37 +77,16 @@ class ContainerEngine(ProcessEngine):
             ),
             bundle,
         )
-        pid_file = bundle / "pid"
-        words = ["run", "--detach", "--bundle", str(bundle), "--pid-file", str(pid_file), vnf.name]
-        log = self._supervisor.log_of(name)
-        make_private(log.parent)
-        if await self._runc(*words, log=log) != 0:
+        pid = await self._runc.run(vnf.name, bundle, self._supervisor.log_of(name))
+        if pid is None:
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
-        return self._supervisor.adopt(name, int(pid_file.read_text()), list(argv), digest)
+        return self._supervisor.adopt(name, pid, list(argv), digest)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""
         await super().stop(vnf)
-        await self._delete(vnf)
+        await self._runc.delete(vnf)
         shutil.rmtree(self._bundles / vnf.name, ignore_errors=True)
-
-    async def _delete(self, vnf: VnfSpec) -> None:
-        """Removes what runc keeps of a container that has ended: its state and its cgroups."""
-        if (self._state / vnf.name).exists() and await self._runc("delete", "--force", vnf.name):
-            raise EngineError(f"VNF {vnf.vnf}: {RUNC} cannot delete its container")
-
-    async def _runc(self, *words: str, log: Path | None = None) -> int:
-        """Runs runc to its end; what it says, and what the container will, goes to `log`."""
-        with open_log(log or Path("/dev/null")) as output:
-            child = await asyncio.create_subprocess_exec(
-                *ordinary([RUNC, "--root", str(self._state), *words]),
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                start_new_session=True,
-                umask=0o077,
-            )
-            return await child.wait()
 
 
 def _port_directories(vnf: VnfSpec) -> list[Path]:

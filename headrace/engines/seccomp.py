@@ -14,6 +14,7 @@ from typing import Any
 _NAMESPACE_FLAGS = 0x7E02_0000  # CLONE_NEW* of sched.h that clone(2) takes
 _ENOSYS = 38
 _AF_FAMILIES = (1, 2, 10, 16)  # UNIX, INET, INET6, NETLINK
+_AF_PACKET = 17
 
 _ALLOWED = """
 accept accept4 access alarm arch_prctl bind brk capget chdir chmod chown clock_getres
@@ -42,8 +43,8 @@ utimes vfork wait4 waitid write writev
 """
 
 
-def profile() -> dict[str, Any]:
-    """`linux.seccomp` of an OCI bundle, for x86-64."""
+def profile(*, packets: bool = False) -> dict[str, Any]:
+    """`linux.seccomp` of an OCI bundle, for x86-64; `packets`: with packet sockets, too."""
     equal = {"op": "SCMP_CMP_EQ"}
     return {
         "defaultAction": "SCMP_ACT_ERRNO",
@@ -69,7 +70,7 @@ def profile() -> dict[str, Any]:
                     "action": "SCMP_ACT_ALLOW",
                     "args": [{"index": 0, "value": family, **equal}],
                 }
-                for family in _AF_FAMILIES
+                for family in (*_AF_FAMILIES, *((_AF_PACKET,) if packets else ()))
             ),
         ],
     }

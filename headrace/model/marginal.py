@@ -3,7 +3,8 @@
 
 A poller's cycles are
 
-    cycles = rounds x (fixed + ports x poll) + bursts x c1 + packets x c2 + bytes x c3
+    cycles = rounds x (fixed + ports x poll) + bursts x c1
+             + packets x c2 + bytes x c3 + changes x c4
 
 and every one of its cycles is in some round, so what polling shows as busy is not what packets
 cost: at low load a round that brings one packet is busy as a whole, and costs what an empty one
@@ -23,6 +24,10 @@ costs besides. The equation is fitted in two parts, from counters that every swi
 `saturation_pps` is where the cycles of full bursts, with the share of a round that each packet then
 bears, are all that there are. It is a prediction: no reading at saturation is in the fit. Capacity
 used is the packet rate over it; busy is another number, near 100 % long before.
+
+`changes` are packets whose size differs from that of the packet before. Copies to and from guests
+take other branches for other sizes, so in a random mix they are mispredicted: a mix of sizes costs
+more than the sizes' mean does (`headrace bench cost` measures how much).
 
 Held-out errors leave out all points of one intended load (`group`) at a time, so that repeats of a
 point never predict each other.
@@ -45,7 +50,8 @@ class Observation:
     """What a poller counted in one window, `group` being its intended load.
 
     `packets` are those that came through, `octets` theirs with FCS (summed), `bursts` all that it
-    took from its queues: two for a packet that visits a VNF.
+    took from its queues: two for a packet that visits a VNF. `changes`: packets whose size is not
+    that of the one before.
     """
 
     group: str
@@ -56,6 +62,7 @@ class Observation:
     bursts: float
     packets: float
     octets: float
+    changes: float = 0.0
 
     @property
     def wakes(self) -> float:
@@ -76,7 +83,7 @@ class MarginalCost:
         round_cycles: of a round that finds nothing.
         per_round: a busy round's own.
         per_wake: of a busy round that follows an idle one, besides.
-        per_burst, per_packet, per_byte: c1, c2, c3.
+        per_burst, per_packet, per_byte, per_change: c1, c2, c3, c4.
         r2: of the regression, weighted.
         held_out: median relative error of the busy cycles of loads left out of the fit.
         points: observations used.
@@ -96,14 +103,32 @@ class MarginalCost:
     r2: float
     held_out: float
     points: int
+    per_change: float = 0.0
+    per_change_se: float = 0.0
 
-    def cycles(self, size: float, *, bursts: float = 1 / BURST, rounds: float = 0.0) -> float:
-        """Cycles of one packet of `size` bytes that bears these parts of bursts and rounds."""
-        per_packet = self.per_packet + self.per_byte * size
+    def cycles(
+        self,
+        size: float,
+        *,
+        bursts: float = 1 / BURST,
+        rounds: float = 0.0,
+        changes: float = 0.0,
+    ) -> float:
+        """Cycles of one packet of `size` bytes that bears these parts of bursts and rounds.
+
+        `changes` is the share of packets whose size is not that of the one before.
+        """
+        per_packet = self.per_packet + self.per_byte * size + self.per_change * changes
         return per_packet + bursts * self.per_burst + rounds * self.per_round
 
     def saturation_pps(
-        self, size: float, hz: float, *, bursts: float = 1 / BURST, rounds: float = 1 / BURST
+        self,
+        size: float,
+        hz: float,
+        *,
+        bursts: float = 1 / BURST,
+        rounds: float = 1 / BURST,
+        changes: float = 0.0,
     ) -> float:
         """Packets per second at which no cycle is left, all bursts being full.
 
@@ -112,8 +137,9 @@ class MarginalCost:
             hz: TSC cycles per second.
             bursts: bursts for each packet: the number of queues that it is taken from / 32.
             rounds: rounds for each packet: 1 / packets that a round takes at most.
+            changes: share of packets whose size is not that of the one before.
         """
-        return hz / self.cycles(size, bursts=bursts, rounds=rounds)
+        return hz / self.cycles(size, bursts=bursts, rounds=rounds, changes=changes)
 
     def capacity_used(
         self, pps: float, size: float, hz: float, *, bursts: float = 1 / BURST
@@ -122,7 +148,8 @@ class MarginalCost:
         return pps * self.cycles(size, bursts=bursts) / hz
 
 
-_NAMES = ("busy_rounds", "wakes", "bursts", "packets", "octets")
+_NAMES = ("busy_rounds", "wakes", "bursts", "packets", "octets", "changes")
+_LEAST_POINTS = 6
 
 
 def _ratio_varies(points: Sequence[Observation], one: str, other: str) -> bool:
@@ -144,6 +171,7 @@ def _round_cycles(points: Sequence[Observation]) -> float:
 def predicted_busy(cost: MarginalCost, one: Observation) -> float:
     """The busy cycles of a window by the fitted function of its counters."""
     own = one.busy_rounds * cost.per_round + one.wakes * cost.per_wake + one.bursts * cost.per_burst
+    own += one.changes * cost.per_change
     return own + one.packets * cost.per_packet + one.octets * cost.per_byte
 
 
@@ -189,16 +217,17 @@ def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
 
 
 def _fit(points: Sequence[Observation]) -> MarginalCost:
-    if len(points) <= len(_NAMES):
-        raise FitError(f"{len(points)} points, the fit needs at least {len(_NAMES) + 1}")
+    if len(points) < _LEAST_POINTS:
+        raise FitError(f"{len(points)} points, the fit needs at least {_LEAST_POINTS}")
     if not _ratio_varies(points, "bursts", "packets"):
         raise FitError("bursts are in proportion to packets: vary the burst size")
     round_cycles = _round_cycles(points)
     busy = np.array([one.busy_cycles for one in points])
     own = np.array([one.busy_rounds * round_cycles for one in points])
     names = list(_NAMES)
-    if not _ratio_varies(points, "octets", "packets"):
-        names.remove("octets")
+    for name in ("octets", "changes"):
+        if not _ratio_varies(points, name, "packets"):
+            names.remove(name)
     if not _ratio_varies(points, "bursts", "busy_rounds"):
         names.remove("busy_rounds")
     values: dict[str, float] = {}
@@ -230,6 +259,8 @@ def _fit(points: Sequence[Observation]) -> MarginalCost:
         r2=float(fitted.rsquared),
         held_out=float("nan"),
         points=len(points),
+        per_change=values.get("changes", 0.0),
+        per_change_se=errors.get("changes", 0.0),
     )
 
 

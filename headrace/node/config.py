@@ -149,7 +149,8 @@ class NodeConfig(_Strict):
 
     `idle` is for VNFs, and for the switch's workers that share a core: `auto` lets a poller sleep,
     for up to `sleep_us`, where it shares its core with the control programs or may come to share it
-    with another poller. A template's own `idle` and `burst` win.
+    with another poller. A template's own `idle` and `burst` win. `dpdk_plugins` are shared objects
+    of DPDK drivers that the switch loads besides DPDK's own.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
@@ -166,6 +167,7 @@ class NodeConfig(_Strict):
     ports: list[PortConfig] | None = None
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
+    dpdk_plugins: list[Path] = []
     datastore: DatastoreConfig = DatastoreConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
@@ -178,6 +180,14 @@ class NodeConfig(_Strict):
             shared |= set(self.cores.vnf)
         rests = self.idle in ("auto", "sleep") and shared & set(self.cores.switch)
         return self.sleep_us if rests else 0
+
+    @field_validator("dpdk_plugins")
+    @classmethod
+    def _are_absolute(cls, plugins: list[Path]) -> list[Path]:
+        for plugin in plugins:
+            if not plugin.is_absolute() or len(str(plugin).split()) != 1:
+                raise ValueError(f"{plugin}: give an absolute path without blanks")
+        return plugins
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> "NodeConfig":

@@ -16,11 +16,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.base import Engine, EngineError, VnfSpec, engine_of
 from headrace.engines.confinement import WEIGHT, Confinement, remove_remains
-from headrace.engines.container import ContainerEngine
-from headrace.engines.native import NativeEngine, remove_namespaces
-from headrace.engines.process import ProcessEngine
+from headrace.engines.native import remove_namespaces
+from headrace.engines.registry import EngineSettings, make_engines
 from headrace.engines.vm import Claim, VmEngine, nothing_given
 from headrace.machine.eal import hugepages_lacking
 from headrace.machine.places import database, image_directory
@@ -93,15 +92,13 @@ def parts_of(
         hugepages=hugepages,
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
         max_sleep_us=config.switch_sleep_us,
+        plugins=tuple(config.dpdk_plugins),
     )
     # VNFs that yield share their cores by yielding, not by weight.
     confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
-    engines: dict[str, Engine] = {
-        "process": ProcessEngine(rundir, supervisor, hugepages, confinement),
-        "container": ContainerEngine(rundir, supervisor, hugepages, confinement),
-        "vm": VmEngine(rundir, supervisor, hugepages, claim, confinement),
-        "native": NativeEngine(prefix_of(rundir)),
-    }
+    engines = make_engines(
+        EngineSettings(rundir, prefix_of(rundir), supervisor, hugepages, confinement, claim)
+    )
     return make_driver(config.switch, settings, supervisor), engines
 
 
@@ -255,7 +252,7 @@ class Node:
             Busy: another change of this graph is under way.
         """
         vnfs = self.graphs.draft(graph_id, document).vnfs()
-        checks = (self.engines[vnf.engine].check(vnf) for vnf in vnfs)
+        checks = (engine_of(self.engines, vnf).check(vnf) for vnf in vnfs)
         for result in await asyncio.gather(*checks, return_exceptions=True):
             if isinstance(result, EngineError):
                 raise GraphRefused("configuration", str(result)) from result
@@ -272,7 +269,7 @@ class Node:
         """
         for vnf in self.graphs.record(graph_id).plan.vnfs():
             if vnf.vnf == vnf_id:
-                return vnf, self.engines[vnf.engine]
+                return vnf, engine_of(self.engines, vnf)
         raise NotFound("graphs", f"graph {graph_id} has no VNF {vnf_id!r}")
 
     def inventory(self) -> Inventory:
@@ -295,7 +292,7 @@ class Node:
                     state, message = "error", f"the {name} has ended; the node starts it again"
             for vnf in record.plan.vnfs():
                 # A switch that has ended is the cause of more than one VNF: it is named.
-                if state != "error" and not self.engines[vnf.engine].running(vnf):
+                if state != "error" and not engine_of(self.engines, vnf).running(vnf):
                     message = f"VNF {vnf.vnf} does not run as wanted; the node starts it again"
                     state = "error"
         return {
@@ -309,7 +306,7 @@ class Node:
 
     def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:
         """A VNF as it was found on the machine; `engine` is null if nothing of it runs."""
-        engine = self.engines[vnf.engine]
+        engine = engine_of(self.engines, vnf)
         observed = engine.observed(vnf)
         return {
             "id": vnf.vnf,
@@ -434,7 +431,7 @@ class Node:
         names = list(self.driver.processes())
         for plan in self.graphs.plans().values():
             for vnf in plan.vnfs():
-                names += self.engines[vnf.engine].processes(vnf)
+                names += engine_of(self.engines, vnf).processes(vnf)
         for name in names:
             process = self.supervisor.find(name)
             if process is not None:
@@ -476,5 +473,5 @@ async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
         resource = row.resource
         if isinstance(resource, VnfResource):
             with contextlib.suppress(EngineError):  # its process is ended by id below
-                await engines[resource.vnf.engine].stop(resource.vnf)
+                await engine_of(engines, resource.vnf).stop(resource.vnf)
     await driver.stop()

@@ -22,13 +22,19 @@ def _interval(ratio: Ratio) -> str:
 
 
 def _rate_ratio(view: View, size: str) -> RatioRow | None:
-    """Port to port under overload, on ports that both switches have."""
-    for entry in view.ratios:
-        case = entry.ours
-        plain = case.shape == "p2p" and not case.prefixes and case.size == size
-        if entry.metric == "mrr" and plain:
-            return entry
-    return None
+    """Port to port under overload, on ports that both switches have.
+
+    One in which the switches were the limit is taken before one that a generator bounds.
+    """
+    found = [
+        entry
+        for entry in view.ratios
+        if entry.metric == "mrr"
+        and entry.ours.shape == "p2p"
+        and not entry.ours.prefixes
+        and entry.ours.size == size
+    ]
+    return min(found, key=lambda entry: entry.bound != "", default=None)
 
 
 def faster(view: View) -> str | None:
@@ -37,7 +43,9 @@ def faster(view: View) -> str | None:
     if entry is None:
         return None
     ratio, ports = entry.ratio, entry.ours.ports
-    where = f"from port to port, 64-byte frames, {ports} ports, as fast as they can be sent"
+    limit = "the generator may have been the limit" if entry.bound else "the switches the limit"
+    ends = "source and sink in the switch" if ports == "in-process" else f"{ports} ports"
+    where = f"from port to port, 64-byte frames, {ends}, as fast as they can be sent, {limit}"
     if ratio.verdict == "same":
         return f"Which is faster? Neither by more than 5 % ({where}; {_interval(ratio)})."
     if ratio.verdict not in ("higher", "lower"):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from headrace.model.cost import server_cost, total_cost
+from headrace.model.roles import FULL, Comparison
 from headrace.report import style
 from headrace.report.view import View
 from headrace.results import published
@@ -160,3 +161,39 @@ def cycles_by_load(view: View) -> str | None:
             axes.legend(fontsize=9, ncols=2)
         grid[0][0].set_ylabel("TSC cycles per packet, whole graph")
         return style.svg(made, "Cycles per packet over load", "cycles")
+
+
+ROLE_COLOURS = {"switch": "#0b6e8f", "VNFs": "#d9822b"}
+
+
+def cycles_by_role(view: View) -> str | None:
+    """Cycles of a packet on all servers together, switching and VNFs stacked, by placement.
+
+    At full bursts where that is known of a subject and length, else at the highest common load;
+    frames of the smallest size.
+    """
+    smallest = min((int(one.size) for one in view.placements), default=None)
+    chosen: dict[tuple[str, int], Comparison] = {}
+    for one in view.placements:
+        key = (one.subject, one.length)
+        if int(one.size) == smallest and (key not in chosen or chosen[key].load != FULL):
+            chosen[key] = one
+    if not chosen:
+        return None
+    bars = [
+        (f"{one.length} VNFs, {placement}\n{one.subject}, {one.load}", parts)
+        for one in chosen.values()
+        for placement, parts in (("gather", one.gather), ("distribute", one.distribute))
+    ]
+    with style.figure(9.2, 1.0 + 0.5 * len(bars)) as (made, axes):
+        places = list(range(len(bars)))[::-1]
+        left = [0.0] * len(bars)
+        for role, tint in ROLE_COLOURS.items():
+            widths = [parts.get(role, 0.0) for _, parts in bars]
+            axes.barh(places, widths, left=left, color=tint, label=role, height=0.7)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+        axes.set_yticks(places, [label for label, _ in bars])
+        axes.set_xlabel(f"TSC cycles of a packet of {smallest} B, all servers together")
+        axes.grid(visible=False, axis="y")
+        made.legend(loc="outside lower center", ncols=2)
+        return style.svg(made, "Cycles of a packet by role and placement", "roles")

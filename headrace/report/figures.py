@@ -13,7 +13,9 @@ import numpy as np
 from headrace.report import style
 from headrace.report.view import View, mean_bytes
 from headrace.results import Case, Trial, published
+from headrace.results.bounds import bounded
 from headrace.results.summary import Row
+from headrace.results.units import digits
 
 MPPS = 1e6
 
@@ -55,7 +57,10 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
 
 
 def throughput_by_size(view: View) -> str | None:
-    """Rates port to port: a dot with its interval for each frame size, subject and search goal."""
+    """Rates port to port: a dot with its interval for each frame size, subject and search goal.
+
+    Beside each its value, with `≥` where the generator limited it or may have.
+    """
     rows = view.port_to_port("mrr", "pdr", "ndr")
     if not rows:
         return None
@@ -78,6 +83,15 @@ def throughput_by_size(view: View) -> str | None:
                 capsize=3,
                 linestyle="none",
             )
+            axes.annotate(
+                bounded(digits(middle), row.bound),
+                (high, place),
+                (7, 0),
+                textcoords="offset points",
+                va="center",
+                fontsize=9.5,
+                color=style.INK,
+            )
         for subject in subjects:
             axes.plot(
                 [], [], color=style.colour(subject), marker=style.marker(subject), ls="none",
@@ -91,7 +105,8 @@ def throughput_by_size(view: View) -> str | None:
         style.plain_log(axes.xaxis)
         axes.set_xlabel("million frames per second, one direction (logarithmic)")
         axes.set_yticks(range(len(sizes)), [f"{s} B" if s.isdigit() else s for s in sizes])
-        axes.invert_yaxis()
+        axes.set_ylim(len(sizes) - 0.5, -0.5)
+        axes.margins(x=0.12)
         axes.grid(visible=False, axis="y")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
         return style.svg(made, "Throughput port to port by frame size and switch", "size")

@@ -47,7 +47,8 @@ PARTS = (
         "throughput",
         "Throughput port to port",
         "One dot for each frame size, switch and kind of rate; whiskers are 95 % intervals, or the "
-        "range where there are fewer than six samples. Overload is what came back when the "
+        "range where there are fewer than six samples; ≥ marks what the generator limited or may "
+        "have. Overload is what came back when the "
         "generator sent as fast as it could; PDR and NDR were searched for.",
         figures.throughput_by_size,
     ),
@@ -97,6 +98,14 @@ PARTS = (
         cost_figures.cycles_by_load,
     ),
     _Part(
+        "roles",
+        "Switching and VNFs",
+        "What one packet costs n chains of n VNFs on n servers: the switches of all servers, and "
+        "the VNFs, which do the same work in both placements. “Full bursts” is the cost at the "
+        "margin; at a load, polling is in it.",
+        cost_figures.cycles_by_role,
+    ),
+    _Part(
         "placement",
         "Gather or distribute",
         "The cost of n chains of n VNFs on n servers by the cost functions, ours and Luizelli's, "
@@ -140,6 +149,13 @@ def _ruler(manifest: dict[str, Any]) -> str:
     ceilings = ", ".join(
         f"{rate(entry['ceiling_pps'])} of {entry['size']} B" for entry in generator["ceilings"]
     )
+    for over in generator.get("ports", []):
+        said = ", ".join(
+            f"{'' if point['exact'] else 'at least '}{rate(point['pps'])} of {point['size']} B"
+            for point in over["points"]
+        )
+        bare = " without stamps" if over["bare"] else ""
+        ceilings += f"; over {over['kind']} ports{bare} {said}"
     floor, timing = generator["latency_floor_ns"], generator["timing_error_ns"]
     if floor.get("p50") is None or timing.get("p99") is None:
         return f"Looped to itself ({generator['via']}) the generator sends and counts {ceilings}."
@@ -186,8 +202,9 @@ def _oversubscribed(manifest: dict[str, Any]) -> str:
     return (
         f"This machine has {len(usable)} usable cores. The switch's worker has core "
         f"{plan['switch'][0]} for itself; generator, control and all VNFs share core "
-        f"{generator[0]}. Every figure with a VNF is oversubscribed: it says how well they share "
-        "as much as how fast the switch is."
+        f"{generator[0]}. Every figure with a VNF and a generator is oversubscribed: it says how "
+        "well they share as much as how fast the switch is. With source and sink in the switch "
+        "(in-process) VNFs have that core to themselves."
     )
 
 

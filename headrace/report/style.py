@@ -25,12 +25,20 @@ COLOURS = {
     "headrace/memif": "#4fb3bf",
     "ovs-dpdk/vhost-user": "#d9822b",
     "linux-bridge/veth": "#7d8794",
+    "headrace/in-process": "#0b6e8f",
+    "headrace/in-process+vhost-user": "#0b6e8f",
+    "ovs-dpdk/in-process": "#d9822b",
+    "ovs-dpdk/in-process+vhost-user": "#d9822b",
 }
 MARKERS = {
     "headrace/vhost-user": "o",
     "headrace/memif": "s",
     "ovs-dpdk/vhost-user": "D",
     "linux-bridge/veth": "^",
+    "headrace/in-process": "v",
+    "headrace/in-process+vhost-user": "v",
+    "ovs-dpdk/in-process": "p",
+    "ovs-dpdk/in-process+vhost-user": "p",
 }
 _SPARE = ("#5a8f4e", "#b0413e", "#3d5a98", "#8c6d46")
 

@@ -5,6 +5,7 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
 from headrace.model.campaign import CampaignModel, model_of
+from headrace.model.roles import Comparison, compare_placements, role_costs
 from headrace.results import Campaign, Case, Skip, Trial
 from headrace.results.store import Store
 from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
@@ -28,6 +29,7 @@ class View:
         skips: skipped cases.
         model: the cost functions.
         trials: every trial by case.
+        placements: gather and distribute by role.
     """
 
     campaign: Campaign
@@ -36,6 +38,7 @@ class View:
     skips: list[Skip]
     model: CampaignModel
     trials: dict[Case, list[Trial]] = field(default_factory=dict)
+    placements: list[Comparison] = field(default_factory=list)
 
     def limiters(self, row: Row) -> str:
         """What limited a rate, by the verdicts of its overload trials: `switch 5 of 6`."""
@@ -96,4 +99,5 @@ def read(store: Store, campaign: int | None = None) -> View:
         store.skips(found.id),
         model_of(store, found.id),
         dict(trials),
+        compare_placements(role_costs(store, found.id)),
     )

@@ -6,10 +6,14 @@ sample has a rank like any other: it is larger, or smaller, than every value tha
 stays in the median, and the median is itself a bound where it falls on such a sample.
 """
 
+import math
+import statistics
 from collections.abc import Sequence
 
 from headrace.results.records import Relation
 
+NEGLIGIBLE = 0.05
+"""A median that the limited samples could raise by no more than this share is no bound."""
 _RANK: dict[Relation, int] = {"<": 0, "=": 1, ">=": 2}
 
 
@@ -26,3 +30,16 @@ def relation_of_median(samples: Sequence[tuple[float, Relation]]) -> Relation:
     bounds = middle - {"="}
     # Between a bound from below and one from above nothing is known but the upper one.
     return "<" if "<" in bounds else bounds.pop() if bounds else "="
+
+
+def limited_median(samples: Sequence[tuple[float, bool]]) -> bool:
+    """Whether the median of (rate, whether the generator may have limited it) is a lower bound.
+
+    Each limited sample may be any rate from its own up. So the median is known if it hardly rises
+    when all of them are taken as boundless: a few disturbed trials of unknown limit leave it so.
+    """
+    if not samples:
+        return False
+    plain = statistics.median(value for value, _ in samples)
+    raised = statistics.median(math.inf if limited else value for value, limited in samples)
+    return not raised <= (1 + NEGLIGIBLE) * plain

@@ -9,6 +9,10 @@ are counted at both sides of each queue:
 * its polls bring full bursts: more packets were waiting than it took;
 * whoever sends to it is refused: the queue in front of it is full.
 
+A generator can be the limit with time left in its counters' words (its bursts are not full where
+receiving takes its time), so it is also compared with what it reaches over that kind of port with a
+peer that is never slower: a rate near that ceiling, with nothing refused, is the generator's.
+
 The path is looked at from its end: a queue that is full in front of a saturated VNF makes that VNF
 the limit, even if the switch before it is saturated too (it spends what is left on packets that are
 refused). Where two of those that could be the limit share a core, or the kernel took the core away,
@@ -29,6 +33,12 @@ FULL = 0.5
 """With a smaller share of full bursts, an element has no queue in front of it."""
 REFUSED = 0.001
 """A queue is full if more than this share of the packets sent to it is refused."""
+NEAR_CEILING = 0.9
+"""Above this share of what the generator reaches over such a port it may have been the limit."""
+FULL_QUEUE = 0.1
+"""With a larger share refused, the queue was full most of the time."""
+STOLEN = 0.15
+"""Idle share that a switch with a full queue in front of it may show by what was taken from it."""
 ON_CORE = 0.9
 """An element that had less of its core's time was slowed by other programs."""
 
@@ -49,6 +59,8 @@ class Activity:
         core: the core that it polls on.
         inexhaustible: a generator that always has more to send, as an in-process source without a
             rate, which a switch polls: it can't be the limit.
+        of_ceiling: a generator's rate as a share of what it reaches over this kind of port with a
+            peer that is never slower (bench/port_ceilings.py).
     """
 
     role: Role
@@ -61,6 +73,12 @@ class Activity:
     on_core: float | None = None
     core: int | None = None
     inexhaustible: bool = False
+    of_ceiling: float | None = None
+
+    @property
+    def at_ceiling(self) -> bool:
+        """Whether a generator sent and received about as much as it can over such a port."""
+        return self.of_ceiling is not None and self.of_ceiling >= NEAR_CEILING
 
     @property
     def saturated(self) -> bool | None:
@@ -80,6 +98,7 @@ class Activity:
                 (self.full_share, "of bursts full"),
                 (self.refused_share, "of packets refused"),
                 (self.on_core, "of the time on its core"),
+                (self.of_ceiling, "of its ceiling over such a port"),
             )
             if share is not None
         ]
@@ -135,7 +154,9 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
             return _limits(vnf, "VNF", evidence)
     if _is_refused(switch) and switch.refused_by == "generator":
         return verdict("generator", "it does not take back what the switch sends")
-    if switch.saturated:
+    if generator.at_ceiling and not _is_refused(generator):
+        return verdict("generator", generator.told())
+    if switch.saturated or _held_up(switch, generator):
         return _limits(switch, "switch", evidence)
     if generator.saturated and not generator.inexhaustible and not _is_refused(generator):
         return _limits(generator, "generator", evidence)
@@ -148,6 +169,18 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
             return verdict("unknown", "the switch does not count what it polls")
         return verdict("unknown", "no element was saturated")
     return verdict("unknown", f"{suspects[0].name} is saturated, but no queue in front of it fills")
+
+
+def _held_up(switch: Activity, generator: Activity) -> bool:
+    """Whether the switch's queue was full, although it seems to have had some time left.
+
+    Time that a hypervisor takes is counted as idle: a switch that lets packets wait in a full queue
+    while it has a tenth of its time left did not have that time.
+    """
+    refused = generator.refused_share is not None and generator.refused_share > FULL_QUEUE
+    full = switch.full_share is None or switch.full_share >= FULL
+    spare = switch.idle_share is not None and switch.idle_share <= STOLEN
+    return refused and full and spare and not _is_refused(switch)
 
 
 def _limits(one: Activity, limiter: Limiter, evidence: tuple[Activity, ...]) -> Verdict:

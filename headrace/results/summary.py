@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
-from headrace.results.censored import relation_of_median
+from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
     Ratio,
@@ -106,7 +106,7 @@ def rows_of(store: Store, campaign: int) -> list[Row]:
             grouped[(sample.metric, sample.point)].append(sample)
         for (metric, point), samples in grouped.items():
             numbers = tuple(sample.value for sample in samples)
-            limited = any(sample.generator_limited for sample in samples)
+            limited = limited_median([(s.value, s.generator_limited) for s in samples])
             relation = relation_of_median([(s.value, s.relation) for s in samples])
             rows.append(Row(case, metric, point, summarise(numbers), numbers, limited, relation))
     return rows
@@ -157,7 +157,7 @@ def _bounds(samples: Iterable[Sample]) -> dict[tuple[str, str], Bound]:
         grouped[(sample.metric, sample.point)].append(sample)
     return {
         key: rate_bound(
-            any(sample.generator_limited for sample in drawn),
+            limited_median([(sample.value, sample.generator_limited) for sample in drawn]),
             relation_of_median([(sample.value, sample.relation) for sample in drawn]),
         )
         for key, drawn in grouped.items()

@@ -117,7 +117,8 @@ class SwitchCycles(_Frozen):
     """Cycles of the switch's workers. Counters only increase; subtract two readings.
 
     `approximate` marks kernel switches: softirq time of whole cores, in clock ticks, converted with
-    `tsc_hz`; `source` says where the figures come from.
+    `tsc_hz`; `source` says where the figures come from. `resolution_cycles` is how far the
+    difference of two readings may be off then: a tick of each core.
     """
 
     switch: str
@@ -126,6 +127,7 @@ class SwitchCycles(_Frozen):
     tsc_hz: float
     at_ns: int
     workers: tuple[WorkerCycles, ...]
+    resolution_cycles: float | None = None
 
 
 class Capabilities(_Frozen):
@@ -142,6 +144,7 @@ class SwitchSettings(_Frozen):
     """The settings of a driver. `pci`: some port is a PCI device, so the bus must be scanned.
 
     `max_sleep_us` is how long an idle worker may sleep; 0 on cores that are the switch's alone.
+    `plugins` are DPDK drivers (shared objects) that EAL loads besides its own.
     """
 
     rundir: Path
@@ -152,6 +155,7 @@ class SwitchSettings(_Frozen):
     hugepages: bool
     pci: bool = False
     max_sleep_us: int = 0
+    plugins: tuple[Path, ...] = ()
 
 
 def mask_of(cores: Iterable[int]) -> str:

@@ -68,6 +68,8 @@ class HeadraceDriver(OvsFamilyDriver):
         ]
         if self.settings.pci:
             command.append("--pci")
+        for plugin in self.settings.plugins:
+            command += ["--eal-arg", "-d", "--eal-arg", str(plugin)]
         return command if self.settings.hugepages else [*command, "--no-huge"]
 
     def _other_config(self) -> dict[str, str]:

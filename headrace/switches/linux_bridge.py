@@ -298,6 +298,7 @@ class LinuxBridgeDriver:
             tsc_hz=hz,
             at_ns=time.monotonic_ns(),
             workers=softirq_cycles(_read("/proc/stat"), cores, hz),
+            resolution_cycles=len(cores) * hz / _CLOCK_TICKS_HZ,
         )
 
     async def version(self) -> str:

@@ -70,7 +70,8 @@ class OvsDpdkDriver(OvsFamilyDriver):
             "pmd-maxsleep": str(self.settings.max_sleep_us),
         }
         no_pci = "" if self.settings.pci else " --no-pci"
-        prefix = f"--file-prefix={self.settings.prefix}{no_pci}"
+        plugins = "".join(f" -d {plugin}" for plugin in self.settings.plugins)
+        prefix = f"--file-prefix={self.settings.prefix}{no_pci}{plugins}"
         if self.settings.hugepages:
             return {
                 **common,

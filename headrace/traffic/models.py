@@ -116,10 +116,15 @@ class WorkerHealth(_Reply):
 
     `busy_share`: the share of its cycles in rounds that moved packets. `on_core_share`: the share
     of time in which the kernel ran it, None while it still sends; for the rest another program had
-    its core, which happened `preemptions` times.
+    its core, which happened `preemptions` times. `cycles` are TSC cycles of its `rounds`, of which
+    `busy_cycles` and `busy_rounds` moved packets.
     """
 
     busy_share: float
+    cycles: int = 0
+    busy_cycles: int = 0
+    rounds: int = 0
+    busy_rounds: int = 0
     on_core_share: float | None = None
     preemptions: int = 0
     cpu: int | None = None

@@ -66,7 +66,7 @@ async def test_a_campaign_measures_skips_withdraws_and_fits(tmp_path: Path) -> N
         found = {(entry.switch, entry.placement, entry.packet_bytes) for entry in model.fits}
         assert found == {
             (switch, placement, size)
-            for switch in ("headrace/vhost-user", "ovs-dpdk/vhost-user")
+            for switch in ("headrace/in-process+vhost-user", "ovs-dpdk/in-process+vhost-user")
             for placement in ("gather", "distribute")
             for size in (100, 1500)
         }

@@ -93,3 +93,23 @@ def test_errors_are_words_not_tracebacks(tmp_path: Path, arguments: list[str], w
 def test_comparing_an_unknown_campaign_says_which_there_are(two_campaigns: Path) -> None:
     code, output = bench("compare", "1", "7", "--results", str(two_campaigns))
     assert code == 1 and "known: 1, 2" in output
+
+
+@pytest.mark.parametrize("goal", ["rfc2544", "csit", "tst009"])
+def test_one_search_is_made_to_its_end_by_a_command(tmp_path: Path, goal: str) -> None:
+    done = CliRunner().invoke(
+        app,
+        ["bench", "search", goal, "--trials-of", "1", "--loss", "0.01", "--simulate", "--json",
+         "--results", str(tmp_path / "r.sqlite")],
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    rows = {row["name"]: row for row in json.loads(done.stdout)["rows"]}
+    ((name, row),) = rows.items()
+    assert name.endswith("pdr at 1% loss, 1 s trials") and row["value"] > 1e6
+
+
+def test_a_search_that_is_none_says_what_there_is(tmp_path: Path) -> None:
+    done = CliRunner().invoke(
+        app, ["bench", "search", "quick", "--trials-of", "1", "--results", str(tmp_path / "r")]
+    )
+    assert done.exit_code == 1 and "is for csit, rfc2544 and tst009" in done.output

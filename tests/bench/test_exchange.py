@@ -64,7 +64,7 @@ def test_json_holds_all_trials_and_markdown_the_rows(results: Path, tmp_path: Pa
     assert len(document["trials"]) == trials > 0
     assert document["trials"][0]["case"]["scenario"] and document["skipped"][0]["reason"]
     text = (tmp_path / "rows.md").read_text()
-    assert "| flow-sweep | 64B-1f-l3x512@headrace/vhost-user | mrr overload |" in text
+    assert "| flow-sweep | 64B-1f-l3x512@headrace/in-process | mrr overload |" in text
     assert "skipped: 64B: no vpp" in text
     assert re.search(r"\| l3x512, 64B, 1 \| mrr \| [12]\.\d+ \| not determined \|", text)
 

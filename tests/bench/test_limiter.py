@@ -45,11 +45,33 @@ def test_the_limit_is_where_work_waits(path: list[Activity], limiter: str) -> No
     assert verdict.as_dict()["evidence"][0]["role"] == "generator"
 
 
+def test_a_full_queue_in_front_of_a_switch_outweighs_a_little_idle_time() -> None:
+    stolen = replace(BUSY, idle_share=0.1)
+    pushed = replace(FAST, refused_share=0.3)
+    assert decide([pushed, stolen], sent_all=False).limiter == "switch"
+    assert decide([replace(pushed, refused_share=0.05), stolen], sent_all=False).limiter == (
+        "unknown"
+    )
+    assert decide([pushed, replace(stolen, idle_share=0.3)], sent_all=False).limiter == "unknown"
+
+
 def test_always_busy_with_single_packets_is_not_saturated() -> None:
     """What a utilisation from busy rounds calls 100 % may have room for many times the load."""
     single = replace(BUSY, idle_share=0.0, full_share=0.001)
     assert decide([replace(SLOW, idle_share=0.5), single], sent_all=False).limiter == "unknown"
     assert decide([SLOW, single], sent_all=False).limiter == "generator"
+
+
+def test_a_rate_near_the_generators_ceiling_over_such_a_port_is_its_own() -> None:
+    near = replace(SLOW, full_share=0.1, of_ceiling=0.95)
+    assert decide([near, BUSY], sent_all=False).limiter == "generator"
+    assert "95 % of its ceiling" in decide([near, SPARE], sent_all=False).reason
+    far = replace(near, of_ceiling=0.5)
+    assert decide([far, BUSY], sent_all=False).limiter == "switch"
+    assert decide([far, SPARE], sent_all=False).limiter == "unknown"
+    # Its packets wait for the switch, whatever rate that is.
+    waiting = replace(near, refused_share=0.2)
+    assert decide([waiting, BUSY], sent_all=False).limiter == "switch"
 
 
 def test_a_load_that_came_back_is_the_generators() -> None:
@@ -96,6 +118,25 @@ def test_activities_are_what_grew_between_two_readings() -> None:
     )  # fmt: skip
     assert (vnf.idle_share, vnf.empty_share, vnf.refused_share) == (0.25, 0.5, 0.25)
     assert vnf.full_share is None and vnf.on_core == 0.5
+
+
+def test_idle_rounds_before_and_after_the_sending_are_not_counted() -> None:
+    """Readings 2 s apart around 1 s of sending in which the switch had no time left."""
+    before, after = reading(0, 0, 0, 0, 0), reading(990_000_000, 1_010_000_000, 9, 9, 0)
+    assert switch_activity("s", before, after, ["in0"], 1.0, 1).saturated is False
+    during = switch_activity("s", before, after, ["in0"], 1.0, 1, sent_for=1.0)
+    assert during.idle_share == pytest.approx(0.01) and during.saturated
+    cycles = {"packets": 1, "polls": 1, "busy_polls": 1, "refused": 0}
+    vnf = vnf_activity(
+        "vnf0",
+        VnfCycles(busy_cycles=0, idle_cycles=0, **cycles),
+        VnfCycles(busy_cycles=480_000_000, idle_cycles=1_500_000_000, **cycles),
+        1.0,
+        0,
+        sent_for=0.5,
+        tsc_hz=1e9,
+    )
+    assert vnf.idle_share == pytest.approx(0.04)
 
 
 def test_a_generator_without_counters_has_none() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.bench.attached import generator_health
 from headrace.bench.device import TrialRequest
 from headrace.bench.noise.probe import Glimpse, Probe, watch
 from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.noise.steal import stolen_s
 from headrace.bench.simulated import SimulatedDevice
-from headrace.bench.testbed import generator_health
 from headrace.results import Case, Purpose, Trial
 from headrace.traffic import TrialResult
 

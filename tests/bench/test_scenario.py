@@ -1,12 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from headrace.bench.errors import ScenarioError
+from headrace.bench.core_plan import plan_cores
+from headrace.bench.errors import DeviceError, ScenarioError
+from headrace.bench.graph import vnf_mac
+from headrace.bench.in_process import prepared
+from headrace.bench.node_process import node_config
 from headrace.bench.plan import Clock, blocks_of
-from headrace.bench.scenario import find, load, load_all
+from headrace.bench.scenario import Scenario, find, load, load_all
 from headrace.bench.steps import Timing
+from headrace.results import Case
 
 
 def test_the_shipped_scenarios_cover_the_slice() -> None:
@@ -71,6 +78,7 @@ def test_cases_of_one_graph_share_a_block_and_subjects_alternate() -> None:
     assert {job.case.scenario for job in one.jobs} >= {"multi-vnf", "chain-cost", "native-vnf"}
     assert len({(block.shape, block.vnfs, block.prefixes) for block in blocks}) == len(blocks)
     port = next(block for block in blocks if block.shape == "p2p" and not block.prefixes)
+    port = replace(port, jobs=[j for j in port.jobs if j.case.scenario == "port-to-port"])
     first = [turn.job.case.subject for turn in port.turns(0)][: len(port.subjects)]
     second = [turn.job.case.subject for turn in port.turns(1)][: len(port.subjects)]
     assert first == port.subjects and second == list(reversed(port.subjects))
@@ -95,3 +103,44 @@ def test_the_clock_learns_and_keeps_to_its_budget() -> None:
     assert clock.left_s == pytest.approx(15) and clock.used == pytest.approx(0.75)
     moment = 500.0
     assert clock.left_s == 0 and clock.used == 1
+
+
+def test_ends_in_the_switch_are_for_dpdk_switches_and_have_no_latency(tmp_path: Path) -> None:
+    def made(subject: str, more: str = "overload: true", traffic: str = "{}") -> Scenario:
+        path = tmp_path / "ends.yaml"
+        path.write_text(
+            f"title: t\nquestion: q\ngraphs: [{{shape: p2p}}, {{shape: parallel, vnfs: [2]}}]\n"
+            f"subjects: [{{{subject}}}]\nmeasure: {{{more}}}\ntraffic: {traffic}\n"
+        )
+        return load(path)
+
+    inside = made("switch: ovs-dpdk, ports: in-process")
+    assert inside.subjects[0].inner_ports == "vhost-user"
+    assert {case.subject for case in inside.cases()} == {
+        "ovs-dpdk/in-process", "ovs-dpdk/in-process+vhost-user"
+    }  # fmt: skip
+    one_way = made("switch: headrace, ports: memif, sink: in-process")
+    assert one_way.cases()[0].ports == "memif>in-process"
+    config = node_config(one_way.subjects[0], plan_cores([0, 1]), 1, Path("/p.so"))
+    assert [port["kind"] for port in config["ports"]] == ["memif", "dpdk"]
+    assert config["dpdk_plugins"] == ["/p.so"]
+    with pytest.raises(ScenarioError, match="linux-bridge has no in-process"):
+        made("switch: linux-bridge, ports: in-process")
+    with pytest.raises(ScenarioError, match="stamps that come back"):
+        made("switch: headrace, ports: in-process", "search: quick, latency_at: [0.5]")
+    with pytest.raises(ScenarioError, match="reset: not with an in-process sink"):
+        made("switch: headrace, ports: in-process", "reset: {}")
+    with pytest.raises(ScenarioError, match="which of several parallel streams"):
+        made("switch: headrace, ports: memif", traffic="{bare: true}")
+
+
+def test_frames_of_an_in_process_source_are_the_generators() -> None:
+    case = Case("s", "parallel", 2, "none", "headrace", "in-process", "vhost-user", "pass",
+                "process", "imix-csit", 10)  # fmt: skip
+    made, lengths = prepared(case)
+    assert lengths is not None and set(lengths) == {60, 566, 1514}
+    assert abs(float(np.mean(lengths)) + 4 - 353.83) < 4
+    assert {bytes(row[:6]).hex(":") for row in made} == {vnf_mac(0), vnf_mac(1)}
+    assert len({bytes(row[:6]) + bytes(row[30:34]) for row in made}) == 10
+    with pytest.raises(DeviceError, match="take too much"):
+        prepared(replace(case, size="1518", flows=1_000_000))

@@ -193,6 +193,27 @@ def test_loss_ratios_are_data() -> None:
     assert "at most 0.01 % lost" in goals.definition
 
 
+@pytest.mark.parametrize("name", ["csit", "rfc2544", "tst009"])
+async def test_a_standards_search_with_shorter_trials_is_named_so_and_ends(name: GoalName) -> None:
+    goals = goal_set(name, [0.0], trials_of=0.5)
+    (key,) = goals.goals
+    assert key == GoalKey("ndr", "0.5 s trials") and "not the standard's" in goals.definition
+    assert goal_set(name, [0.001], trials_of=0.5).goals.keys() == {
+        GoalKey("pdr", "0.1% loss, 0.5 s trials")
+    }
+    assert goals.budget_s < goal_set(name).budget_s
+    simulated = device(DeviceModel(noise=0.002))
+
+    async def run(seconds: float, load: float) -> Trial:
+        return await simulated.trial(TrialRequest(0, "search", seconds, load))
+
+    limits = Limits(simulated.capacity_pps, simulated.ceiling_pps)
+    found = await search_case(goals, run, limits, 0.1, now=lambda: simulated.elapsed_s)
+    assert found[key].relation == "=" and simulated.elapsed_s < goals.budget_s
+    assert found[key].pps == pytest.approx(simulated.capacity_pps, rel=0.012)
+    assert max(request.duration_s for request in simulated.trials) == 0.5
+
+
 @pytest.mark.parametrize("name", ["quick", "csit", "rfc2544", "tst009"])
 def test_every_goal_set_says_what_it_means(name: GoalName) -> None:
     goals = goal_set(name)

@@ -52,3 +52,8 @@ def test_the_command_finds_a_fault_in_a_real_switch() -> None:
     assert all(row["skipped"] is None for row in rows.values()), rows
     # Whoever else uses the machine, a source with a rate is never taken for the switch.
     assert rows["generator throttled to 25%: verdict generator"]["goal"] == 100.0
+
+
+def test_the_cost_bench_names_the_switches_that_it_knows() -> None:
+    done = CliRunner().invoke(app, ["bench", "cost", "--switches", "headrace,vpp"])
+    assert done.exit_code == 1 and "give some of headrace, ovs-dpdk" in done.output

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.results.censored import relation_of_median
+from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.statistics import (
     Ratio,
     proven,
@@ -130,3 +130,14 @@ def test_bounds_keep_their_rank_in_a_median() -> None:
     # A bound from below at 4 stands above the values that were reached.
     assert relation_of_median([(5, "="), (4, ">="), (4, ">=")]) == ">="
     assert relation_of_median([(5, "<"), (4, ">=")]) == "<"
+
+
+def test_a_few_limited_trials_leave_a_median_that_is_known() -> None:
+    rates = [10.0, 10.1, 10.2, 10.3, 10.4]
+    assert not limited_median([(rate, False) for rate in rates])
+    assert not limited_median([(3.0, True), *((rate, False) for rate in rates)])
+    assert not limited_median([(99.0, True), *((rate, False) for rate in rates)])
+    assert limited_median([(rate, number > 1) for number, rate in enumerate(rates)])
+    # Taken as boundless, the one limited trial would raise this median by a third.
+    assert limited_median([(10.0, True), (12.0, False), (16.0, False)])
+    assert not limited_median([])

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 import pytest
 
+from headrace.bench.attached import AttachedDevice, Stand, trial_of
 from headrace.bench.core_plan import plan_cores
 from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError
@@ -23,7 +24,6 @@ from headrace.bench.node_process import free_port, node_config, run_folder
 from headrace.bench.owned import end_owned
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Subject
-from headrace.bench.testbed import AttachedDevice, Stand, trial_of
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case
 from headrace.results.limiter import Verdict

@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from headrace.engines.container import RUNC
+from headrace.engines.runc import RUNC
 from headrace.machine.processes import ProcessId
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app

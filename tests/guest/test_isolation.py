@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.engines.container import RUNC
+from headrace.engines.runc import RUNC
 from headrace.machine.cgroups import Group
 from headrace.machine.confined import Confined
 from headrace.machine.programs import ProgramMissing, find_program

@@ -18,16 +18,21 @@ HZ = 2e9
 ROUND, BUSY_ROUND, BURST_COST, PACKET, BYTE = 400.0, 500.0, 150.0, 30.0, 0.05
 
 
-def window(pps: float, burst: int, size: int, factor: float = 1.0) -> Observation:
+CHANGE = 40.0
+
+
+def window(
+    pps: float, burst: int, size: int, factor: float = 1.0, changes: float = 0.0
+) -> Observation:
     """A second of a poller with these costs, each burst in a round of its own below 4 a round."""
     bursts = pps / burst
     busy_rounds = bursts / (2 if burst == 32 else 1)
-    packets = pps * (PACKET + BYTE * size)
+    packets = pps * (PACKET + BYTE * size + CHANGE * changes)
     busy = factor * (busy_rounds * BUSY_ROUND + bursts * BURST_COST + packets)
     idle = HZ - busy
     assert idle > 0
     return Observation(
-        group=f"{size} {burst} {pps:g}",
+        group=f"{size} {burst} {pps:g} {changes:g}",
         busy_cycles=busy,
         idle_cycles=idle,
         rounds=busy_rounds + idle / ROUND,
@@ -35,6 +40,7 @@ def window(pps: float, burst: int, size: int, factor: float = 1.0) -> Observatio
         bursts=bursts,
         packets=pps,
         octets=pps * size,
+        changes=pps * changes,
     )
 
 
@@ -44,6 +50,18 @@ POINTS = [
     for burst in (1, 4, 32)
     for size in (64, 1518)
 ]
+
+
+def test_a_mix_of_sizes_costs_more_than_their_mean() -> None:
+    """Another mix, in no point of the fit, is predicted from the cost of a change of size."""
+    mixed = [window(pps, 32, 354, changes=0.54) for pps in (0.2e6, 0.5e6, 1.5e6)]
+    known = HZ / (PACKET + BYTE * 544 + CHANGE * 0.5 + BURST_COST / 32 + BUSY_ROUND / 128)
+    without, cost = fit_marginal(POINTS), fit_marginal([*POINTS, *mixed])
+    assert without.per_change == 0.0
+    assert cost.per_change == pytest.approx(CHANGE, rel=0.05)
+    found = cost.saturation_pps(544, HZ, rounds=1 / 128, changes=0.5)
+    assert found == pytest.approx(known, rel=0.02)
+    assert without.saturation_pps(544, HZ, rounds=1 / 128) > 1.2 * known
 
 
 def test_known_costs_are_found_and_saturation_is_predicted() -> None:

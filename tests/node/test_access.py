@@ -113,7 +113,7 @@ VM: dict[str, Any] = {
 
 @pytest.mark.parametrize("key", ["disk", "kernel", "initrd", "command_line", "pci", "accelerator"])
 def test_no_template_lets_a_graph_name_what_is_the_hosts(key: str) -> None:
-    with pytest.raises(ValueError, match=f"graph-may-set: {key} of a virtual machine"):
+    with pytest.raises(ValueError, match=f"graph-may-set: {key} of engine vm"):
         templates.Template.model_validate({**VM, "graph-may-set": [key]})
 
 

@@ -88,3 +88,10 @@ def test_hugepages_lacking(rundir: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert node.hugepages and node.hugepages_note == ""
     mounts.write_text("proc /proc proc rw 0 0\n")
     assert "no hugetlbfs is mounted" in (eal.hugepages_lacking(1) or "")
+
+
+def test_a_dpdk_plugin_has_an_absolute_path() -> None:
+    assert from_dict({"dpdk_plugins": ["/opt/a.so"]}).dpdk_plugins == [Path("/opt/a.so")]
+    for wrong in ("a.so", "/opt/a b.so"):
+        with pytest.raises(ConfigError, match="absolute path without blanks"):
+            from_dict({"dpdk_plugins": [wrong]})

@@ -11,10 +11,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.traffic import TrialResult
 from tests.support.frames import checksum, udp_frame
+from tests.support.headrace_port import VnfPort
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
-from tests.switch.test_switch_devices import LATE_US, bench
+from tests.switch.test_switch_devices import LATE_US, Bench, bench
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -143,9 +145,122 @@ def _with_tos(frame: bytes, tos: int) -> bytes:
     return frame[:at] + ip[:10] + struct.pack("!H", checksum(ip)) + frame[at + 12 :]
 
 
+async def _hundred(wired: Bench) -> TrialResult:
+    return await wired.traffic.trial(
+        0.2, 500, warmup_s=0, drain_s=1.0, yield_core=True, late_bound_us=LATE_US
+    )
+
+
+@pytest.mark.parametrize("kind", ["memif", "vhost"])
+async def test_longer_than_the_mtu_of_a_vnfs_port(rundir: Path, kind: str) -> None:
+    """One frame of the MTU passes, with a VLAN tag's octets too; one octet more is a named drop."""
+    async with bench(rundir, kind, settings=("mtu_request=1000",), frame_size=1018 + 4) as wired:
+        result = await _hundred(wired)
+        assert (result.sent, result.received) == (100, 100), await wired.call("show")
+        for name in wired.devices:
+            await wired.vsctl("set", "Interface", name, "mtu_request=999")
+        result = await _hundred(wired)
+        assert (result.sent, result.received) == (100, 0), await wired.call("show")
+        drops = (await wired.call("drops"))["lsis"][0]
+        assert drops["drops"] == {"mtu-exceeded": 100}
+
+
+@pytest.mark.parametrize("kind", ["system", "tap", "internal"])
+def test_longer_than_the_mtu_of_a_kernel_port(switch: Switch, kind: str) -> None:
+    """What is too long is dropped under a name, what is around it passes; and the interface's MTU
+    is followed when somebody else changes it."""
+    bridge = unique_bridge()
+    with ExitStack() as stack:
+        switch.vsctl("add-br", bridge, "--", "set", "Bridge", bridge, "fail-mode=secure")
+        pairs = [stack.enter_context(VethPair())]
+        for pair in pairs:
+            _ip("link", "set", pair.far, "mtu", "2000")
+        ports = [pairs[0].near]
+        mtus = ["mtu_request=2000", "mtu_request=1000"]
+        if kind == "system":
+            pairs.append(stack.enter_context(VethPair()))
+            _ip("link", "set", pairs[1].far, "mtu", "2000")
+            ports.append(pairs[1].near)
+        else:
+            ports.append(f"{bridge}t")
+        for number, (name, mtu) in enumerate(zip(ports, mtus, strict=True), 1):
+            switch.vsctl(
+                "add-port", bridge, name, "--", "set", "Interface", name,
+                f"type={kind if number == 2 else 'system'}", f"ofport_request={number}", mtu,
+            )  # fmt: skip
+            assert switch.interface(name, "error") == ["set", []]
+            stack.callback(switch.vsctl, "del-port", bridge, name)
+        if kind == "internal":
+            _ip("link", "set", ports[1], "up")
+        switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2")
+        sender = RawPort(pairs[0].far)
+        stack.callback(sender.close)
+        receiver = RawPort(pairs[1].far if kind == "system" else ports[1])
+        stack.callback(receiver.close)
+        assert switch.process is not None
+        switch.process.wait_until(lambda: switch.port(ports[1])["link_up"])
+
+        def pass_on(*sizes: int) -> list[int]:
+            """Sizes of those that arrive; the shortest, at the end, always does."""
+            for number, size in enumerate((*sizes, 60)):
+                sender.send(udp_frame(udp_src=number, size=size))
+            got: list[int] = []
+            while not got or got[-1] != 60:
+                frames = receiver.receive(1)
+                assert frames, (got, switch.call("drops"))
+                got += [len(frame) for frame in frames if frame[12:14] == b"\x08\x00"]
+            return got[:-1]
+
+        def exceeded() -> int:
+            statistics = dict(switch.interface(ports[1], "statistics")[1])
+            return int(statistics.get("ovs_tx_mtu_exceeded_drops", 0))
+
+        assert pass_on(1014, 1019, 1013, 2000, 1500, 1014) == [1014, 1013, 1014]
+        drops = switch.call("drops")["lsis"][0]
+        assert drops["drops"].get("mtu-exceeded") == 3, drops
+        switch.process.wait_until(lambda: exceeded() == 3)
+        _ip("link", "set", ports[1], "mtu", "1500")
+        switch.process.wait_until(lambda: switch.interface(ports[1], "mtu") == 1500)
+        assert pass_on(1514, 1519, 1019) == [1514, 1019]
+        switch.process.wait_until(lambda: exceeded() == 4)
+
+
+def test_longer_than_the_buffers_of_a_shared_memory_group(switch: Switch) -> None:
+    """The frames around one that is too long pass; before, it kept the burst behind it out."""
+    bridge = unique_bridge()
+    switch.vsctl("add-br", bridge, "--", "set", "Bridge", bridge, "fail-mode=secure")
+    for number, (port, room) in enumerate((("wide", 2176), ("narrow", 1200)), start=1):
+        switch.vsctl(
+            "add-port", bridge, port, "--", "set", "Interface", port, "type=shm",
+            f"options:group=g{port}", f"options:buffer-size={room}", f"ofport_request={number}",
+        )  # fmt: skip
+    assert switch.interface("narrow", "mtu") == 1200 - 128 - 22
+    switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2")
+    assert switch.process is not None
+    with ExitStack() as stack:
+        sender, receiver = (
+            VnfPort(switch.rundir / f"g{port}.shm", port) for port in ("wide", "narrow")
+        )
+        stack.callback(sender.close)
+        stack.callback(receiver.close)
+        switch.process.wait_until(lambda: switch.port("narrow")["link_up"])
+        frames = [udp_frame(udp_src=n, size=(60, 1068, 1069, 1500)[n % 4]) for n in range(16)]
+        left, got = list(frames), []
+
+        def move() -> bool:
+            del left[: sender.send(left)]
+            got.extend(receiver.receive())
+            return len(got) == 8
+
+        switch.process.wait_until(move)
+        assert got == [frame for frame in frames if len(frame) <= 1068]
+        assert switch.call("drops")["lsis"][0]["drops"] == {"mtu-exceeded": 8}
+
+
 @pytest.mark.parametrize("mtu", [JUMBO_MTU, None])
 def test_dpdk_ports_carry_jumbo_frames(switch: Switch, rundir: Path, mtu: int | None) -> None:
-    """From a capture by a ring into a capture; without mtu_request in several buffers each."""
+    """From a capture by a ring into a capture; without mtu_request they are received in several
+    buffers each, and none may leave."""
     bridge = unique_bridge()
     frames = [udp_frame(udp_src=n, size=JUMBO_FRAME) for n in range(40)]
     frames += [udp_frame(udp_src=n, size=JUMBO_FRAME + 4, vlan=5) for n in range(40)]
@@ -168,6 +283,10 @@ def test_dpdk_ports_carry_jumbo_frames(switch: Switch, rundir: Path, mtu: int | 
         f"options:dpdk-devargs=net_pcap_in,rx_pcap={rundir}/in.pcap", "ofport_request=1", *request,
     )  # fmt: skip
     assert switch.process is not None
+    if mtu is None:
+        lost = {"mtu-exceeded": len(frames)}
+        switch.process.wait_until(lambda: switch.call("drops")["lsis"][0]["drops"] == lost)
+        return
     switch.process.wait_until(lambda: switch.port("j3")["counters"]["tx_packets"] >= len(frames))
     counters = switch.port("j2")["counters"]
     assert counters["rx_packets"] == counters["tx_packets"] == len(frames)

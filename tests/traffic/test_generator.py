@@ -214,6 +214,8 @@ async def test_two_workers_share_two_ports(two_cores: TrafficProcess, tmp_path: 
         assert [worker.cpu for worker in workers] == sorted(os.sched_getaffinity(0))[:2]
         assert all(0 < (worker.on_core_share or 0) <= 1 for worker in workers)
         assert all(worker.busy_share > 0 for worker in workers)
+        assert all(0 < worker.busy_cycles <= worker.cycles for worker in workers)
+        assert all(0 < worker.busy_rounds <= worker.rounds for worker in workers)
 
 
 async def test_two_workers_share_a_port(two_cores: TrafficProcess) -> None:

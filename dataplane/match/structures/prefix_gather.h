@@ -25,7 +25,8 @@ inline constexpr uint32_t kNone = 0x7fffffff;
 /// The packet lacks the exact part; never in an entry.
 inline constexpr uint32_t kForeign = 0x7ffffffe;
 
-/// A prefix table of a four-octet field and one exact word, as a look-up sees it.
+/// A prefix table of a field of whole four-octet words (IPv4, IPv6) and one exact word, as a
+/// look-up sees it.
 struct PrefixView {
   const uint32_t* root;
   const Node* nodes;

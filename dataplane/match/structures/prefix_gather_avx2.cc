@@ -17,7 +17,8 @@ static_assert(kGroups * kLanes == kBurst);
 
 /// Packets 8g..8g+7 of a burst, on their way down the trie.
 struct Lanes {
-  __m256i address;  ///< host order
+  __m256i place;    ///< of the flow keys: octets from the first
+  __m256i address;  ///< the four octets around the level that is at work, host order
   __m256i entry;
 };
 
@@ -31,20 +32,26 @@ HEADRACE_AVX2 inline __m256i lanes_without(uint32_t bits) {
   return _mm256_cmpeq_epi32(_mm256_and_si256(splat(bits), bit), _mm256_setzero_si256());
 }
 
+/// Loads the four octets of the addresses from `level` on, a multiple of four.
+HEADRACE_AVX2 inline void load_address(const PrefixView& table, const FlowKey* burst, size_t level,
+                                       Lanes& lanes) {
+  const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset + level;
+  const __m256i raw = _mm256_i32gather_epi32(reinterpret_cast<const int*>(fields), lanes.place, 1);
+  // From network order.
+  const __m256i swap = _mm256_broadcastsi128_si256(
+      _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
+  lanes.address = _mm256_shuffle_epi8(raw, swap);
+}
+
 template <size_t kRootOctets>
 HEADRACE_AVX2 inline Lanes begin(const PrefixView& table, const FlowKey* burst,
                                  const uint8_t* slots) {
   const __m256i slot =
       _mm256_cvtepu8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(slots)));
   static_assert(sizeof(FlowKey) == 192);
-  const __m256i place = _mm256_add_epi32(_mm256_slli_epi32(slot, 7), _mm256_slli_epi32(slot, 6));
-  const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset;
-  const __m256i raw = _mm256_i32gather_epi32(reinterpret_cast<const int*>(fields), place, 1);
-  // From network order.
-  const __m256i swap = _mm256_broadcastsi128_si256(
-      _mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
   Lanes lanes;
-  lanes.address = _mm256_shuffle_epi8(raw, swap);
+  lanes.place = _mm256_add_epi32(_mm256_slli_epi32(slot, 7), _mm256_slli_epi32(slot, 6));
+  load_address(table, burst, 0, lanes);
   const __m256i index = _mm256_srli_epi32(lanes.address, 32 - 8 * kRootOctets);
   lanes.entry =
       _mm256_i32gather_epi32(reinterpret_cast<const int*>(table.root), index, sizeof(uint32_t));
@@ -52,11 +59,13 @@ HEADRACE_AVX2 inline Lanes begin(const PrefixView& table, const FlowKey* burst,
 }
 
 /// One node further, for packets that are at one; false if none is.
-HEADRACE_AVX2 inline bool descend(const PrefixView& table, size_t level, Lanes& lanes) {
+HEADRACE_AVX2 inline bool descend(const PrefixView& table, const FlowKey* burst, size_t level,
+                                  Lanes& lanes) {
   static_assert(kNode == 1u << 31);
   if (_mm256_movemask_ps(_mm256_castsi256_ps(lanes.entry)) == 0) return false;
+  if (level % 4 == 0) load_address(table, burst, level, lanes);
   static_assert(sizeof(Node) == 256 * sizeof(uint32_t) && TrieNodePool::kLimit <= 1u << 23);
-  const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level)));
+  const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level % 4)));
   const __m256i octet = _mm256_and_si256(_mm256_srl_epi32(lanes.address, shift), splat(0xff));
   // The shift drops the mark of a node.
   const __m256i index = _mm256_or_si256(_mm256_slli_epi32(lanes.entry, 8), octet);
@@ -90,7 +99,7 @@ HEADRACE_AVX2 inline void look_up(const PrefixView& table, const FlowKey* burst,
   bool more = true;
   for (size_t level = kRootOctets; more; ++level) {
     more = false;
-    for (size_t g = 0; g < groups; ++g) more = descend(table, level, lanes[g]) || more;
+    for (size_t g = 0; g < groups; ++g) more = descend(table, burst, level, lanes[g]) || more;
   }
   for (size_t g = 0; g < groups; ++g) {
     _mm256_storeu_si256(reinterpret_cast<__m256i*>(results + g * kLanes),

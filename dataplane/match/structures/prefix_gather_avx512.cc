@@ -13,13 +13,26 @@ constexpr size_t kLanes = 16;
 /// Packets 16v..16v+15 of `active`, on their way down the trie.
 struct Lanes {
   __mmask16 present;
-  __m512i address;  ///< host order
+  __m512i place;    ///< of the flow keys: octets from the first
+  __m512i address;  ///< the four octets around the level that is at work, host order
   __m512i entry;
 };
 
+/// Loads the four octets of the addresses from `level` on, a multiple of four.
+HEADRACE_AVX512 inline void load_address(const PrefixView& table, const FlowKey* burst,
+                                         size_t level, Lanes& lanes) {
+  const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset + level;
+  const __m512i raw =
+      _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), lanes.present, lanes.place, fields, 1);
+  // From network order.
+  const __m512i swap =
+      _mm512_broadcast_i32x4(_mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
+  lanes.address = _mm512_shuffle_epi8(raw, swap);
+}
+
 /// The octet of the address that decides at `level`.
 HEADRACE_AVX512 inline __m512i octet(__m512i address, size_t level) {
-  const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level)));
+  const __m128i shift = _mm_cvtsi64_si128(static_cast<int64_t>(8 * (3 - level % 4)));
   return _mm512_and_si512(_mm512_srl_epi32(address, shift), _mm512_set1_epi32(0xff));
 }
 
@@ -28,14 +41,8 @@ HEADRACE_AVX512 inline void begin(const PrefixView& table, const FlowKey* burst,
                                   const uint8_t* active, __mmask16 mine, Lanes& lanes) {
   const __m512i slot = _mm512_cvtepu8_epi32(_mm_maskz_loadu_epi8(lanes.present, active));
   static_assert(sizeof(FlowKey) == 192);
-  const __m512i place = _mm512_add_epi32(_mm512_slli_epi32(slot, 7), _mm512_slli_epi32(slot, 6));
-  const auto* fields = reinterpret_cast<const uint8_t*>(burst) + table.field_offset;
-  const __m512i raw =
-      _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), lanes.present, place, fields, 1);
-  // From network order.
-  const __m512i swap =
-      _mm512_broadcast_i32x4(_mm_set_epi8(12, 13, 14, 15, 8, 9, 10, 11, 4, 5, 6, 7, 0, 1, 2, 3));
-  lanes.address = _mm512_shuffle_epi8(raw, swap);
+  lanes.place = _mm512_add_epi32(_mm512_slli_epi32(slot, 7), _mm512_slli_epi32(slot, 6));
+  load_address(table, burst, 0, lanes);
   const __m512i index = _mm512_srli_epi32(lanes.address, 32 - 8 * kRootOctets);
   lanes.entry = _mm512_mask_i32gather_epi32(_mm512_set1_epi32(static_cast<int>(kForeign)),
                                             static_cast<__mmask16>(lanes.present & mine), index,
@@ -43,9 +50,11 @@ HEADRACE_AVX512 inline void begin(const PrefixView& table, const FlowKey* burst,
 }
 
 /// One node further, for packets that are at one; false if none is.
-HEADRACE_AVX512 inline bool descend(const PrefixView& table, size_t level, Lanes& lanes) {
+HEADRACE_AVX512 inline bool descend(const PrefixView& table, const FlowKey* burst, size_t level,
+                                    Lanes& lanes) {
   const __mmask16 at_node = _mm512_movepi32_mask(lanes.entry);
   if (at_node == 0) return false;
+  if (level % 4 == 0) load_address(table, burst, level, lanes);
   static_assert(sizeof(Node) == 256 * sizeof(uint32_t) && TrieNodePool::kLimit <= 1u << 23);
   // The shift drops the mark of a node.
   const __m512i index =
@@ -75,15 +84,18 @@ HEADRACE_AVX512 void lookup(const PrefixView& table, const FlowKey* burst,
   const size_t count = active.size();
   const uint32_t mine = with_exact_part(table, burst, active);
   const uint32_t present = count >= kBurst ? ~0u : (1u << count) - 1;
-  Lanes low{.present = static_cast<__mmask16>(present), .address = {}, .entry = {}};
-  Lanes high{.present = static_cast<__mmask16>(present >> kLanes), .address = {}, .entry = {}};
+  Lanes low{.present = static_cast<__mmask16>(present), .place = {}, .address = {}, .entry = {}};
+  Lanes high{.present = static_cast<__mmask16>(present >> kLanes),
+             .place = {},
+             .address = {},
+             .entry = {}};
   begin<kRootOctets>(table, burst, active.data(), static_cast<__mmask16>(mine), low);
   begin<kRootOctets>(table, burst, active.data() + kLanes, static_cast<__mmask16>(mine >> kLanes),
                      high);
   bool more = true;
   for (size_t level = kRootOctets; more; ++level) {
-    more = descend(table, level, low);
-    more = descend(table, level, high) || more;
+    more = descend(table, burst, level, low);
+    more = descend(table, burst, level, high) || more;
   }
   finish(table, low, results);
   finish(table, high, results + kLanes);

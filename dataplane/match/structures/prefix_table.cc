@@ -59,7 +59,7 @@ PrefixTable<kRootOctets>::PrefixTable(const PrefixForm& form, Defer defer)
       root_(root_memory_.template as<uint32_t>()),
       nodes_(std::make_shared<Nodes>()),
       whole_(kNone),
-      gather_(info(form.field).bytes == 4 ? prefix_lookup<kRootOctets>() : nullptr) {
+      gather_(info(form.field).bytes % 4 == 0 ? prefix_lookup<kRootOctets>() : nullptr) {
   assert(info(form.field).bytes >= kRootOctets);
   for (size_t i = 0; i < exact_words_.size(); ++i) {
     exact_key_.push_back(exact_words_.key_word(form.exact_value, i));

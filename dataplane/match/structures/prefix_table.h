@@ -94,7 +94,7 @@ class PrefixTable final : public Classifier {
   uint32_t* root_;
   std::shared_ptr<Nodes> nodes_;  ///< outlives the table in callbacks
   uint32_t whole_;                ///< the rule of length 0; kNone without one
-  PrefixLookup gather_;           ///< for one exact word and four octets; null: portable
+  PrefixLookup gather_;           ///< for one exact word, whole four-octet words; null: portable
   PrefixSet set_;
 };
 

@@ -267,6 +267,8 @@ class Lsi : public PublishedProgram {
   /// Replaces the data path of a port that has one; workers touch the old one no more a grace
   /// period later.
   void set_port_io(PortNo port, PortIo& io);
+  /// Packets that are longer are dropped instead of sent; octets of IP, 0: there is no limit.
+  void set_port_mtu(PortNo port, uint32_t mtu);
   /// Changes what NORMAL does with VLANs at a port, which forgets the addresses learned there.
   void set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans);
   OfResult<> port_mod(const PortMod& mod);

@@ -117,6 +117,10 @@ void Lsi::set_port_io(PortNo port, PortIo& io) {
   state_->ports.set_io(port, io);
 }
 
+void Lsi::set_port_mtu(PortNo port, uint32_t mtu) {
+  state_->ports.set_mtu(port, mtu);
+}
+
 void Lsi::set_port_vlans(PortNo port, const std::optional<PortVlans>& vlans) {
   std::shared_ptr<const void> old = state_->ports.set_vlans(port, vlans);
   // Workers may learn by the old rules until then.

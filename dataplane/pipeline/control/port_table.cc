@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "pipeline/execute/defragmenter.h"
+#include "pipeline/execute/egress_mtu.h"
 #include "pipeline/execute/tunnel_port.h"
 #include "pipeline/program/mirror.h"
 #include "pipeline/program/receive_feature.h"
@@ -159,6 +160,13 @@ void PortTable::set_io(PortNo number, PortIo& io) {
   const auto found = ports_.find(number);
   if (found == ports_.end() || found->second.port->io == nullptr) return;
   found->second.port->io.store(&io, std::memory_order_release);
+}
+
+void PortTable::set_mtu(PortNo number, uint32_t mtu) {
+  const auto found = ports_.find(number);
+  if (found == ports_.end()) return;
+  found->second.port->max_frame.store(mtu == 0 ? UINT32_MAX : mtu + kMtuOverhead,
+                                      std::memory_order_relaxed);
 }
 
 Result<> PortTable::set_peer(PortNo number, Lsi* peer, PortNo peer_port) {
@@ -335,6 +343,7 @@ OfResult<std::vector<PortStats>> PortTable::stats(PortNo number, uint64_t now, u
       stats.tx_bytes += read(counts.tx_bytes);
       stats.rx_dropped += read(counts.rx_dropped);
       stats.tx_dropped += read(counts.tx_dropped);
+      stats.tx_mtu_exceeded += read(counts.tx_mtu_exceeded);
     }
     all.push_back(stats);
   }

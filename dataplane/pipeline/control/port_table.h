@@ -29,6 +29,7 @@ class PortTable {
 
   /// Replaces the data path of a port that has one.
   void set_io(PortNo number, PortIo& io);
+  void set_mtu(PortNo number, uint32_t mtu);
 
   /// Sets or clears (null) the peer of a patch port.
   Result<> set_peer(PortNo number, Lsi* peer, PortNo peer_port);

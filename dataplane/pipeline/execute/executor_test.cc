@@ -5,6 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <numeric>
+
+#include "packet/bytes.h"
+#include "pipeline/execute/egress_mtu.h"
 #include "pipeline/program/action_program.h"
 #include "pipeline/testing/test_support.h"
 
@@ -65,6 +69,71 @@ TEST(Executor, WhatAPortDoesNotTakeIsCountedDropped) {
   EXPECT_EQ(stats.tx_dropped, 27u);
   EXPECT_EQ(dropped(sw.lsi, DropReason::tx_queue_full), 27u);
   EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
+}
+
+TEST(Executor, DropsWhatIsLongerThanThePortsMtuAndSendsTheRest) {
+  TestSwitch sw(2);
+  ASSERT_TRUE(sw.lsi.flow_mod(add_flow(0, 1, {}, output(2))));
+  const auto with_tags = [](size_t size, int tags) {
+    Bytes frame = make_frame({.size = size});
+    for (int i = 0; i < tags; ++i) {
+      const size_t at = 12 + 4 * static_cast<size_t>(i);
+      packet::store_be16(&frame[at], i == 0 ? 0x88a8 : 0x8100);
+      packet::store_be16(&frame[at + 2], 5);
+    }
+    return frame;
+  };
+  const std::vector<Bytes> fit = {with_tags(60, 0), with_tags(1018, 0), with_tags(1018, 1),
+                                  with_tags(1022, 2)};
+  const std::vector<Bytes> too_long = {with_tags(1019, 0), with_tags(1022, 1), with_tags(1023, 2),
+                                       with_tags(1500, 0)};
+  std::vector<Bytes> frames;
+  std::vector<Bytes> expected;
+  for (size_t i = 0; i < 32; ++i) {
+    const bool fits = i % 3 != 0;
+    frames.push_back(fits ? fit[i % fit.size()] : too_long[i % too_long.size()]);
+    if (fits) expected.push_back(frames.back());
+  }
+  sw.lsi.set_port_mtu(2, 1000);
+  sw.send(1, frames);
+  EXPECT_EQ(sw.take(2), expected);
+  const uint64_t lost = frames.size() - expected.size();
+  EXPECT_EQ(dropped(sw.lsi, DropReason::mtu_exceeded), lost);
+  EXPECT_EQ(dropped(sw.lsi, DropReason::tx_queue_full), 0u);
+  const PortStats stats = sw.lsi.port_stats(2)->at(0);
+  EXPECT_EQ(stats.tx_packets, expected.size());
+  EXPECT_EQ(stats.tx_bytes, std::accumulate(expected.begin(), expected.end(), uint64_t{0},
+                                            [](uint64_t octets, const Bytes& frame) {
+                                              return octets + frame.size();
+                                            }));
+  EXPECT_EQ(stats.tx_dropped, lost);
+  EXPECT_EQ(stats.tx_mtu_exceeded, lost);
+  sw.send(1, {too_long.back()});
+  EXPECT_THAT(sw.take(2), SizeIs(0)) << "a whole burst of them";
+  sw.lsi.set_port_mtu(2, 1500);
+  sw.send(1, frames);
+  EXPECT_EQ(sw.take(2), frames);
+  EXPECT_EQ(rte_mempool_in_use_count(mbuf_pool()), 0u);
+}
+
+TEST(EgressMtu, CountsAPacketThatIsToBeCutByItsSegments) {
+  rte_mbuf* packet = rte_pktmbuf_alloc(mbuf_pool());
+  ASSERT_NE(packet, nullptr);
+  ASSERT_NE(rte_pktmbuf_append(packet, 2000), nullptr);
+  packet->ol_flags = RTE_MBUF_F_TX_TCP_SEG | RTE_MBUF_F_TX_IPV4;
+  packet->l2_len = 14;
+  packet->l3_len = 20;
+  packet->l4_len = 20;
+  packet->tso_segsz = 1000 - 40 + 4;  // with one VLAN tag's octets to spare
+  EXPECT_TRUE(may_be_too_long(std::span(&packet, 1), 1000 + kMtuOverhead));
+  EXPECT_FALSE(is_too_long(packet, 1000 + kMtuOverhead));
+  ++packet->tso_segsz;
+  EXPECT_TRUE(is_too_long(packet, 1000 + kMtuOverhead));
+  packet->tso_segsz = 1960;  // one segment, shorter than that
+  EXPECT_FALSE(is_too_long(packet, 2000));
+  EXPECT_TRUE(is_too_long(packet, 1999));
+  EXPECT_FALSE(may_be_too_long(std::span(&packet, 1), UINT32_MAX));
+  rte_pktmbuf_free(packet);
 }
 
 TEST(Executor, RefusesByPortStateAndConfiguration) {

@@ -26,14 +26,13 @@ const BucketProgram* select_bucket(const GroupProgram& group, uint64_t version,
                                    uint32_t hash) noexcept {
   const size_t places = group.bucket_table.size();
   if (places == 0) return nullptr;
-  size_t place = uint64_t{hash} * places >> 32;
-  const BucketProgram* bucket = &group.buckets[group.bucket_table[place]];
+  const BucketProgram* bucket = &bucket_at(group, hash);
   if (!group.watched || is_live(*bucket, version)) [[likely]]
     return bucket;
   // Flows of a dead bucket spread over the living ones; the others' flows stay where they are.
   for (size_t tried = 0; tried < places; ++tried) {
     hash = static_cast<uint32_t>(mix_hash(hash, tried + 1));
-    bucket = &group.buckets[group.bucket_table[uint64_t{hash} * places >> 32]];
+    bucket = &bucket_at(group, hash);
     if (is_live(*bucket, version)) return bucket;
   }
   for (const BucketProgram& any : group.buckets) {

@@ -16,7 +16,13 @@ inline constexpr unsigned kSelectTickShift = 29;
 [[nodiscard]] bool is_live(const BucketProgram& bucket, uint64_t version,
                            unsigned nesting = 0) noexcept;
 
-/// The place in a select group's bucket table for a flow, its bucket alive; null if none is.
+/// The bucket that a select group's table, which is not empty, has for a flow, alive or not.
+[[nodiscard]] inline const BucketProgram& bucket_at(const GroupProgram& group,
+                                                    uint32_t hash) noexcept {
+  return group.buckets[group.bucket_table[uint64_t{hash} * group.bucket_table.size() >> 32]];
+}
+
+/// That bucket if it is alive, else one that is; null if none is.
 [[nodiscard]] const BucketProgram* select_bucket(const GroupProgram& group, uint64_t version,
                                                  uint32_t hash) noexcept;
 

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "pipeline/execute/egress_mtu.h"
+
 namespace headrace::pipeline {
 
 void TxBuffers::push_aside(const Port& port, TxHook tx_hook, rte_mbuf* packet, unsigned depth,
@@ -72,6 +74,11 @@ void TxBuffers::gather(const Port& port, std::span<rte_mbuf*> packets, uint64_t 
 
 void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t bytes,
                      WorkerCounts& counts) noexcept {
+  const uint32_t max_frame = port.max_frame.load(std::memory_order_relaxed);
+  if (may_be_too_long(packets, max_frame)) [[unlikely]] {
+    packets = packets.first(drop_too_long(port, packets, max_frame, bytes, counts));
+    if (packets.empty()) return;
+  }
   const auto queue = static_cast<uint16_t>(worker_);
   const uint16_t sent = port.io.load(std::memory_order_acquire)->tx(queue, packets);
   PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
@@ -89,6 +96,23 @@ void TxBuffers::send(const Port& port, std::span<rte_mbuf*> packets, uint64_t by
   }
   add(port_counts.tx_packets, sent);
   add(port_counts.tx_bytes, bytes);
+}
+
+size_t TxBuffers::drop_too_long(const Port& port, std::span<rte_mbuf*> packets, uint32_t max_frame,
+                                uint64_t& bytes, WorkerCounts& counts) noexcept {
+  size_t kept = 0;
+  for (rte_mbuf* packet : packets) {
+    if (is_too_long(packet, max_frame)) {
+      bytes -= packet->pkt_len;
+      drop(packet, DropReason::mtu_exceeded, counts);
+    } else {
+      packets[kept++] = packet;
+    }
+  }
+  PortCounts& port_counts = const_cast<Port&>(port).counts[worker_];
+  add(port_counts.tx_dropped, packets.size() - kept);
+  add(port_counts.tx_mtu_exceeded, packets.size() - kept);
+  return kept;
 }
 
 void TxBuffers::remove_waiting(uint32_t egress) noexcept {

@@ -129,6 +129,9 @@ class TxBuffers {
     buffer.count = 0;
     buffer.bytes = 0;
   }
+  /// Drops what the port's MTU refuses, of `bytes` in all; how many are left, in front.
+  size_t drop_too_long(const Port& port, std::span<rte_mbuf*> packets, uint32_t max_frame,
+                       uint64_t& bytes, WorkerCounts& counts) noexcept;
   void remove_waiting(uint32_t egress) noexcept;
   void free_gathered() noexcept;
 

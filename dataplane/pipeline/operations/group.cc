@@ -208,18 +208,56 @@ void run_chosen(Execution& x, const OpBurst& burst, const Chosen& chosen,
   if (others.packets.count != 0) run_buckets(x, others);
 }
 
-void run(Execution& x, OpBurst& burst) {
-  note_outputs(x, burst);
-  const uint64_t version = x.burst.program->version;
-  std::array<const GroupProgram*, kBurst> groups;
-  for (size_t k = 0; k < burst.count; ++k) {
-    groups[k] = burst.ops[k]->group->at(version);
-    rte_prefetch0(groups[k]);
+using Groups = std::array<const GroupProgram*, kBurst>;  // by a burst's k
+
+/// True if all packets are at select groups without memory, none of which has a bucket that may be
+/// dead.
+bool all_pick_by_hash(const OpBurst& burst, const Groups& groups) noexcept {
+  if (burst.nesting >= kMaxGroupDepth) [[unlikely]] {
+    return false;
   }
-  std::array<uint64_t, kBurst> hashes;  // by position
+  bool others = false;
+  for (size_t k = 0; k < burst.count; ++k) {
+    const GroupProgram* group = groups[k];
+    if (group == nullptr) [[unlikely]] {
+      return false;
+    }
+    others |= group->type != GroupMod::Type::select;
+    others |= group->memory != nullptr;
+    others |= group->watched;
+    others |= group->bucket_table.empty();
+  }
+  return !others;
+}
+
+/// The buckets of packets that are all at such groups. Each step is a short loop of its own, so
+/// that the misses of many packets are under way together.
+void pick_by_hash(Execution& x, const OpBurst& burst, const Groups& groups, uint64_t* hashes,
+                  Chosen& chosen) noexcept {
+  std::array<uint32_t, kBurst> picks;
+  for (size_t k = 0; k < burst.count; ++k) {
+    const PacketView view = burst.view(k);
+    const uint64_t hash = hashes[burst.at[k]] = flow_hash64(view.packet, *view.parsed);
+    picks[k] = static_cast<uint32_t>(select_hash(view.packet, hash) >> 32);
+  }
+  for (size_t k = 0; k < burst.count; ++k) {
+    const BucketProgram* bucket = &bucket_at(*groups[k], picks[k]);
+    rte_prefetch0(&bucket->rule);
+    chosen.k[k] = static_cast<uint8_t>(k);
+    chosen.bucket[k] = bucket;
+  }
+  chosen.count = burst.count;
+  for (size_t k = 0; k < burst.count; ++k) {
+    add(x.burst.counts[groups[k]->counter], 1, burst.view(k).packet->pkt_len);
+  }
+}
+
+/// The buckets of packets at groups of any type; packets at groups of type all are run here.
+void pick_each(Execution& x, const OpBurst& burst, const Groups& groups, uint64_t* hashes,
+               Chosen& chosen) noexcept {
+  const uint64_t version = x.burst.program->version;
   std::array<uint8_t, kBurst> all_members;
   size_t n_all = 0;
-  Chosen chosen;
   for (size_t k = 0; k < burst.count; ++k) {
     const GroupProgram* group = groups[k];
     if (!enter_group(x, burst, k, group)) continue;
@@ -240,6 +278,20 @@ void run(Execution& x, OpBurst& burst) {
     chosen.bucket[chosen.count++] = bucket;
   }
   if (n_all != 0) run_all_groups(x, burst, groups, {all_members.data(), n_all});
+}
+
+void run(Execution& x, OpBurst& burst) {
+  note_outputs(x, burst);
+  const uint64_t version = x.burst.program->version;
+  Groups groups;
+  for (size_t k = 0; k < burst.count; ++k) groups[k] = burst.ops[k]->group->at(version);
+  std::array<uint64_t, kBurst> hashes;  // by position
+  Chosen chosen;
+  if (all_pick_by_hash(burst, groups)) [[likely]] {
+    pick_by_hash(x, burst, groups, hashes.data(), chosen);
+  } else {
+    pick_each(x, burst, groups, hashes.data(), chosen);
+  }
   if (burst.last) {
     run_chosen(x, burst, chosen, hashes.data());
     burst.count = 0;

@@ -94,6 +94,7 @@ struct alignas(64) PortCounts {
   uint64_t tx_bytes;
   uint64_t rx_dropped;
   uint64_t tx_dropped;
+  uint64_t tx_mtu_exceeded;  ///< of tx_dropped
 };
 
 /// All counters of one LSI.

@@ -56,6 +56,8 @@ struct Port {
   std::atomic<const TunnelEgress*> egress_tunnel{nullptr};
   /// Of a LOCAL port: the tunnels that end there; null: none.
   std::atomic<const TunnelIngress*> ingress_tunnels{nullptr};
+  /// Octets of the longest frame with one VLAN tag that its device may be given (egress_mtu.h).
+  std::atomic<uint32_t> max_frame{UINT32_MAX};
   /// Why packets may not be sent to it, or DropReason::none.
   std::atomic<DropReason> send_refusal{DropReason::none};
   /// Why packets received on it are dropped, or DropReason::none.

@@ -25,6 +25,7 @@ enum class DropReason : uint8_t {
   port_no_forward,     ///< output to a port with OFPPC_NO_FWD
   port_no_receive,     ///< received on a port with OFPPC_NO_RECV or administratively down
   input_port,          ///< output to the packet's own input port without IN_PORT
+  mtu_exceeded,        ///< longer than the MTU of the port that it was to leave by
   tx_queue_full,       ///< the port took fewer packets than offered
   no_buffer,           ///< no mbuf for a copy
   no_headroom,         ///< no room in the mbuf for a pushed header
@@ -70,6 +71,7 @@ constexpr std::string_view name(DropReason reason) {
                                                                  "port-no-forward",
                                                                  "port-no-receive",
                                                                  "input-port",
+                                                                 "mtu-exceeded",
                                                                  "tx-queue-full",
                                                                  "no-buffer",
                                                                  "no-headroom",

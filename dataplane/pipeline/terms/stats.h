@@ -116,8 +116,9 @@ struct PortStats {
   uint64_t tx_packets{0};
   uint64_t rx_bytes{0};
   uint64_t tx_bytes{0};
-  uint64_t rx_dropped{0};  ///< received and refused by the port's configuration
-  uint64_t tx_dropped{0};  ///< the port took fewer packets than offered
+  uint64_t rx_dropped{0};       ///< received and refused by the port's configuration
+  uint64_t tx_dropped{0};       ///< the port took fewer packets than offered, or they were too long
+  uint64_t tx_mtu_exceeded{0};  ///< of tx_dropped: longer than the port's MTU
   Duration duration;
 };
 

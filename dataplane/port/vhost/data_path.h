@@ -60,6 +60,7 @@
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/port_io.h"
 #include "port/vhost/frame_pool.h"
+#include "port/vhost/lookahead.h"
 #include "port/vhost/queue_states.h"
 
 namespace headrace::port::vhost {
@@ -91,6 +92,9 @@ class DataPath final : public pipeline::PortIo {
   void set_takes(uint64_t flags) { takes_.store(flags, std::memory_order_release); }
   [[nodiscard]] uint64_t takes() const { return takes_.load(std::memory_order_acquire); }
 
+  /// Of the guest that is served.
+  [[nodiscard]] Lookahead& lookahead() { return lookahead_; }
+
   [[nodiscard]] uint16_t rx_queues() const { return config_.rx_queues; }
   /// Times that the rest of a burst was tried again.
   [[nodiscard]] uint64_t retries() const { return retries_.load(std::memory_order_relaxed); }
@@ -115,6 +119,7 @@ class DataPath final : public pipeline::PortIo {
   struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
     std::atomic<uint16_t> count{0};
     uint16_t next{0};  ///< the worker's own: where to look first
+    bool had{false};   ///< the worker's own: the last poll of a vring brought packets
     std::unique_ptr<std::atomic<Route>[]> routes;
   };
 
@@ -124,6 +129,7 @@ class DataPath final : public pipeline::PortIo {
   uint16_t pass_long(Route to, std::span<rte_mbuf*> packets) noexcept;
 
   DataPathConfig config_;
+  Lookahead lookahead_;
   std::unique_ptr<RxQueue[]> rx_;
   alignas(RTE_CACHE_LINE_SIZE) std::array<std::atomic<Route>, pipeline::kMaxWorkers> tx_;
   std::atomic<uint64_t> takes_{0};

@@ -93,6 +93,9 @@ struct Callbacks {
     Device* device = device_of(vid);
     if (device == nullptr) return -1;
     forget_lost_memory(vid);
+    static constexpr rte_vhost_user_extern_ops kAroundMessages = {.pre_msg_handle = before_message,
+                                                                  .post_msg_handle = after_message};
+    if (rte_vhost_extern_callback_register(vid, &kAroundMessages, nullptr) != 0) return -1;
     device->connected(vid);
     return 0;
   }
@@ -111,6 +114,15 @@ struct Callbacks {
   static int vring_state_changed(int vid, uint16_t vring, int enabled) {
     if (Device* device = device_of(vid)) device->vring_changed(vid, vring, enabled != 0);
     return 0;
+  }
+  /// Around each message of the guest, upon which librte_vhost may map its memory elsewhere.
+  static rte_vhost_msg_result before_message(int vid, void* /*message*/) {
+    if (Device* device = device_of(vid)) device->stop_looking(vid);
+    return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
+  }
+  static rte_vhost_msg_result after_message(int vid, void* /*message*/) {
+    if (Device* device = device_of(vid)) device->look_again(vid);
+    return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
   }
   static void guest_notified(int vid) {
     notified[static_cast<size_t>(vid)].fetch_add(1, std::memory_order_relaxed);
@@ -223,10 +235,21 @@ void Device::ready(int vid) {
     facts_ = facts_of(vid);
     features_ = features;
     data_.publish(vid, connected_[vid], features);
+    if (may_look()) data_.lookahead().renew(vid);
     log::info("{}: a guest is ready at {}, {} queue pairs enabled of {}", config_.name,
               config_.socket, connected_[vid].pairs_to_guest(), vrings / 2);
   }
   if (config_.on_link_event) config_.on_link_event();
+}
+
+void Device::stop_looking(int vid) {
+  const std::lock_guard lock(mutex_);
+  if (vid == active_) data_.lookahead().stop();
+}
+
+void Device::look_again(int vid) {
+  const std::lock_guard lock(mutex_);
+  if (vid == active_ && may_look()) data_.lookahead().renew(vid);
 }
 
 void Device::set_takes(uint64_t takes) {
@@ -247,6 +270,7 @@ void Device::gone(int vid) {
     was_active = vid == active_;
     if (was_active) {
       data_.withdraw();
+      data_.lookahead().stop();
       notifications_before_ += notified[static_cast<size_t>(vid)];
       active_ = -1;
       facts_.clear();
@@ -262,6 +286,7 @@ bool Device::look() {
   const std::lock_guard lock(mutex_);
   if (active_ >= 0 && has_lost_memory(active_)) {
     data_.withdraw();
+    data_.lookahead().stop();
     notifications_before_ += notified[static_cast<size_t>(active_)];
     active_ = -1;
     facts_.clear();

@@ -83,6 +83,10 @@ class Device {
   void ready(int vid);
   void gone(int vid);
   void vring_changed(int vid, uint16_t vring, bool enabled);
+  void stop_looking(int vid);
+  void look_again(int vid);
+  /// Whether workers may read descriptors (lookahead.h).
+  [[nodiscard]] bool may_look() const { return !config_.iommu && !config_.postcopy; }
 
   const DeviceConfig config_;
   DataPath& data_;

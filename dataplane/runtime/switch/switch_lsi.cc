@@ -267,6 +267,7 @@ Result<> SwitchLsi::add_port(const ovsdb::PortSpec& spec) {
                                       .io_knows_link = port.device->io_knows_link(),
                                       .vlans = spec.vlans};
   if (Result<> added = lsi_->add_port(added_spec); !added) return added;
+  note_mtu(port);
   ports_.emplace(spec.name, std::move(*opened));
   return {};
 }
@@ -341,6 +342,7 @@ Result<bool> SwitchLsi::update_port(const ovsdb::PortSpec& spec) {
     if (!then) return fail("{}: {}", spec.name, then.error().message);
     if (*now != *then) return false;
     if (Result<> set = port.device->set_mtu(mtu); !set) return tl::unexpected(set.error());
+    note_mtu(port);
   }
   if (spec.qos != port.spec.qos && port.device) {
     auto queues = make_queues(spec.qos, port.unscheduled_io());
@@ -373,11 +375,19 @@ std::unique_ptr<SwitchPort> SwitchLsi::remove_port(std::string_view name) {
   return port;
 }
 
+void SwitchLsi::note_mtu(SwitchPort& port) {
+  const uint32_t mtu = port.device->mtu();
+  if (mtu == port.mtu) return;
+  port.mtu = mtu;
+  lsi_->set_port_mtu(port.spec.number, mtu);
+}
+
 bool SwitchLsi::poll_links() {
   bool changed = false;
   for (const auto& [name, port] : ports_) {
     if (!port->device) continue;
     const port::LinkState link = port->device->link();
+    note_mtu(*port);  // a kernel interface's may be changed by others
     if (link.up == port->link.up && link.speed_bps == port->link.speed_bps) continue;
     if (link.up != port->link.up) {
       ++port->link_resets;
@@ -409,7 +419,7 @@ ovsdb::PortState SwitchLsi::port_state(const SwitchPort& port) const {
   state.link_resets = port.link_resets;
   if (port.link.speed_bps > 0) state.link_speed_bps = port.link.speed_bps;
   state.full_duplex = port.link.full_duplex;
-  state.mtu = port.device->mtu();
+  state.mtu = port.mtu;
   state.mac = packet::format_mac(port.device->mac());
   state.ifindex = port.device->ifindex();
   state.status = port.device->status();
@@ -430,6 +440,7 @@ std::map<std::string, int64_t> SwitchLsi::port_statistics(const SwitchPort& port
   statistics["tx_packets"] = count(stats.tx_packets);
   statistics["tx_bytes"] = count(stats.tx_bytes);
   statistics["rx_dropped"] += count(stats.rx_dropped);
+  statistics["ovs_tx_mtu_exceeded_drops"] += count(stats.tx_mtu_exceeded);
   statistics["tx_dropped"] +=
       count(stats.tx_dropped + (port.offload ? port.offload->dropped() : 0) +
             (port.handed ? port.handed->dropped() : 0) +

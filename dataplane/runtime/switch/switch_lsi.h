@@ -69,6 +69,7 @@ struct SwitchPort {
     return tx ? static_cast<pipeline::PortIo&>(*tx) : *offload;
   }
   port::LinkState link;
+  uint32_t mtu{0};  ///< of the device, as the pipeline knows it
   uint64_t link_resets{0};
   std::optional<port::TunnelOptions> tunnel;  ///< of a tunnel port
   port::StringMap tunnel_status;              ///< what Tunnels found for it
@@ -133,6 +134,8 @@ class SwitchLsi final : public openflow::AgentHost {
   Result<std::unique_ptr<PortQueues>> make_queues(const std::optional<pipeline::QosConfig>& qos,
                                                   pipeline::PortIo& io);
   Result<std::unique_ptr<SwitchPort>> open_device(const ovsdb::PortSpec& spec);
+  /// Tells the pipeline of the device's MTU.
+  void note_mtu(SwitchPort& port);
   /// What an LSI without controllers does: NORMAL if standalone, else nothing.
   void install_default_rules();
   /// Removes all rules, as OVS does when controllers come or go and when fail-mode changes

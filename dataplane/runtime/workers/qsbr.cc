@@ -28,8 +28,12 @@ void Qsbr::go_offline(unsigned worker) noexcept {
 }
 
 void Qsbr::wait() noexcept {
-  const uint64_t token = rte_rcu_qsbr_start(qsbr_.get());
-  // Not by spinning: the worker that it waits for may need this thread's CPU.
+  wait_for(rte_rcu_qsbr_start(qsbr_.get()));
+}
+
+void Qsbr::wait_for(uint64_t token) noexcept {
+  // Not by spinning: the worker that it waits for may need this thread's CPU, which goes to this
+  // one first.
   while (rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) != 1) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
@@ -53,7 +57,7 @@ size_t Qsbr::reclaim() {
 
 void Qsbr::drain() {
   while (!deferred_.empty()) {
-    rte_rcu_qsbr_check(qsbr_.get(), deferred_.front().token, /*wait=*/true);
+    wait_for(deferred_.front().token);
     reclaim();
   }
 }

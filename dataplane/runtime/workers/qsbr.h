@@ -62,6 +62,8 @@ class Qsbr final : public pipeline::Reclaimer {
     void operator()(rte_rcu_qsbr* qsbr) const { std::free(qsbr); }
   };
 
+  void wait_for(uint64_t token) noexcept;
+
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::deque<Deferred> deferred_;
   std::function<void()> wake_;

@@ -2,8 +2,10 @@
 #include "runtime/workers/qsbr.h"
 
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <atomic>
+#include <chrono>
 #include <thread>
 #include <vector>
 
@@ -69,6 +71,43 @@ TEST(Qsbr, WakesWhenSomethingBecomesPending) {
   qsbr.drain();
   qsbr.defer([] {});
   EXPECT_EQ(woken, 2);
+}
+
+/// CPU time of the calling thread.
+std::chrono::nanoseconds cpu_time() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return std::chrono::seconds(time.tv_sec) + std::chrono::nanoseconds(time.tv_nsec);
+}
+
+/// The control thread goes first on its CPU. A worker that shares it could not end its round while
+/// that thread spins for it.
+TEST(Qsbr, WaitingLeavesTheCpuToWorkers) {
+  constexpr std::chrono::milliseconds kRound{300};
+  for (const bool by_drain : {true, false}) {
+    Qsbr qsbr;
+    std::atomic<bool> online{false};
+    std::atomic<bool> waiting{false};
+    std::thread worker([&] {
+      qsbr.go_online(0);
+      online = true;
+      while (!waiting) std::this_thread::yield();
+      std::this_thread::sleep_for(kRound);
+      qsbr.go_offline(0);
+    });
+    while (!online) std::this_thread::yield();
+    qsbr.defer([] {});
+    const auto before = cpu_time();
+    waiting = true;
+    if (by_drain) {
+      qsbr.drain();
+    } else {
+      qsbr.wait();
+    }
+    EXPECT_LT(cpu_time() - before, kRound / 2) << (by_drain ? "drain()" : "wait()");
+    worker.join();
+    qsbr.drain();
+  }
 }
 
 /// A reader must never see what a deferred function destroyed.

@@ -80,6 +80,10 @@ json generator_json(const Trial& trial) {
   for (const auto& part : trial.parts()) {
     const double on_core = part->on_core_share();
     workers.push_back({{"busy_share", part->busy_share()},
+                       {"cycles", part->total_cycles()},
+                       {"busy_cycles", part->busy_cycles()},
+                       {"rounds", part->rounds()},
+                       {"busy_rounds", part->busy_rounds()},
                        {"on_core_share", on_core < 0 ? json() : json(on_core)},
                        {"preemptions", part->preemptions()}});
     busy = std::max(busy, part->busy_share());

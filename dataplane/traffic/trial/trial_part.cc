@@ -56,7 +56,8 @@ void TrialPart::run() {
     if (state_.options.warmup_s <= 0) state_.begin.set(state_.planned);
   });
   const uint64_t begin = warm ? warm_up(state_.planned) : state_.planned;
-  for (Counter* counter : {&busy_cycles_, &total_cycles_, &polls_, &empty_polls_, &full_polls_}) {
+  for (Counter* counter : {&busy_cycles_, &total_cycles_, &rounds_, &busy_rounds_, &polls_,
+                           &empty_polls_, &full_polls_}) {
     counter->set(0);
   }
   // Packets without a signature do not tell that they are the warm-up's.
@@ -104,7 +105,11 @@ void TrialPart::send_phase(uint64_t begin) {
     const bool worked = round(true);
     const uint64_t after = rte_rdtsc();
     total_cycles_.add(after - now);
-    if (worked) busy_cycles_.add(after - now);
+    rounds_.add(1);
+    if (worked) {
+      busy_cycles_.add(after - now);
+      busy_rounds_.add(1);
+    }
     if (options.yield) sched_yield();
     now = rte_rdtsc();
     if (!cut && (state_.stop.load(std::memory_order_relaxed) || now >= end)) {

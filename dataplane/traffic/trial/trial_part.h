@@ -34,6 +34,11 @@ class TrialPart {
   [[nodiscard]] const Receiver& receiver() const { return receiver_; }
   /// Share of the worker's cycles since the trial's begin spent in rounds that moved packets.
   [[nodiscard]] double busy_share() const;
+  /// Cycles of its rounds while it sent, of those that moved packets, and the numbers of both.
+  [[nodiscard]] uint64_t total_cycles() const { return total_cycles_.read(); }
+  [[nodiscard]] uint64_t busy_cycles() const { return busy_cycles_.read(); }
+  [[nodiscard]] uint64_t rounds() const { return rounds_.read(); }
+  [[nodiscard]] uint64_t busy_rounds() const { return busy_rounds_.read(); }
   /// Share of the sending time in which the kernel ran this worker. Negative while it still sends.
   /// (Time taken by a hypervisor is not included.)
   [[nodiscard]] double on_core_share() const;
@@ -60,6 +65,8 @@ class TrialPart {
   Receiver receiver_;
   Counter busy_cycles_;
   Counter total_cycles_;
+  Counter rounds_;
+  Counter busy_rounds_;
   Counter sending_ns_;  ///< wall-clock time; 0: it still sends
   Counter running_ns_;  ///< of these, on the core
   Counter preemptions_;

@@ -27,10 +27,14 @@ MAX_LOSS = 0.10
 
 @dataclass(frozen=True)
 class Saturation:
-    """The highest rate at one size: mean bytes with FCS, packets per second, who limited it."""
+    """The highest rate at one size: mean bytes with FCS, packets per second, who limited it.
+
+    `changes`: share of packets whose size is not that of the one before.
+    """
 
     mix: str
     size: float
+    changes: float
     pps: float
     limiter: str
     reason: str
@@ -58,6 +62,7 @@ def observation(group: str, window: Window, worker: WorkerCounters, packets: int
         bursts=worker.bursts,
         packets=packets,
         octets=packets * window.mix.mean,
+        changes=packets * window.mix.changes,
     )
 
 
@@ -84,11 +89,17 @@ def vnf_points(taken: Taken) -> list[Observation]:
     ]
 
 
-def predicted(cost: MarginalCost, taken: Taken, size: float, hz: float) -> float:
+def predicted(
+    cost: MarginalCost, taken: Taken, size: float, hz: float, changes: float = 0.0
+) -> float:
     """Packets per second at which this switch has no cycle left on this way."""
     queues = QUEUES[taken.way]
     return cost.saturation_pps(
-        size, hz, bursts=queues / BURST, rounds=1 / ROUND_PACKETS[taken.switch]
+        size,
+        hz,
+        bursts=queues / BURST,
+        rounds=1 / ROUND_PACKETS[taken.switch],
+        changes=changes,
     )
 
 
@@ -96,6 +107,7 @@ def _cost_rows(prefix: str, cost: MarginalCost) -> Iterator[Row]:
     note = f"{cost.points} points, R2 {cost.r2:.4f}"
     yield row(f"{prefix} per packet", [cost.per_packet], "cycles", note=note)
     yield row(f"{prefix} per byte", [cost.per_byte], "cycles")
+    yield row(f"{prefix} per change of size", [cost.per_change], "cycles")
     yield row(f"{prefix} per burst", [cost.per_burst], "cycles")
     yield row(f"{prefix} per busy round", [cost.per_round], "cycles")
     yield row(f"{prefix} per idle round", [cost.round_cycles], "cycles")
@@ -146,7 +158,7 @@ def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -
     for mix in dict.fromkeys(one.mix for one in taken.saturations):
         found = [one for one in taken.saturations if one.mix == mix]
         rates = [one.pps / 1e6 for one in found]
-        foretold = predicted(cost, taken, found[0].size, hz) / 1e6
+        foretold = predicted(cost, taken, found[0].size, hz, found[0].changes) / 1e6
         limiters = dict.fromkeys(one.limiter for one in found)
         measured = statistics.median(rates)
         lower = any(one.limiter in ("generator", "unknown") for one in found)

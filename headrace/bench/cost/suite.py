@@ -26,14 +26,19 @@ from headrace.machine.tsc import tsc_hz
 Say = Callable[[str], None]
 
 MEMORY_MB = 320
-FIT_MIXES = (Mix("64B", (64,)), Mix("1518B", (1518,)))
-HELD_OUT_MIXES = (
+FIT_MIXES = (
     Mix("64B", (64,)),
-    Mix("512B", (512,)),
-    Mix("IMIX", (64, 570, 1518), (28, 16, 4)),
     Mix("1518B", (1518,)),
+    Mix("IMIX", (64, 570, 1518), (28, 16, 4)),
 )
+SATURATED_MIXES = (
+    *FIT_MIXES,
+    Mix("512B", (512,)),
+    Mix("64B and 1024B", (64, 1024), (1, 1)),
+)
+"""The last two are in no window of the fit."""
 ARRIVALS = (Pace(burst=1), Pace(burst=4), Pace(burst=32), Pace(burst=128), Pace(poisson=True))
+SWITCHES = ("headrace", "ovs-dpdk")
 IDLE_PORTS = 6
 """Ports without packets that are polled besides, to tell a poll from the rest of a round."""
 
@@ -47,7 +52,7 @@ class Plan:
     window_s: float = 0.15
     loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
     seed: int = 1
-    switches: Sequence[str] = field(default=("headrace", "ovs-dpdk"))
+    switches: Sequence[str] = field(default=SWITCHES)
 
 
 def label(pace: Pace) -> str:
@@ -133,12 +138,15 @@ async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) 
 
 async def _saturations(bed: Bed, into: Taken, plan: Plan, hz: float) -> None:
     """What comes to the sink of each size with the source unpaced."""
-    for mix in HELD_OUT_MIXES:
+    for mix in SATURATED_MIXES:
         window = await bed.window(mix, Pace(), plan.window_s, hz)
         verdict = window.verdict(bed.name)
         if window.undisturbed:
-            found = Saturation(mix.name, mix.mean, window.pps, verdict.limiter, verdict.reason)
-            into.saturations.append(found)
+            into.saturations.append(
+                Saturation(
+                    mix.name, mix.mean, mix.changes, window.pps, verdict.limiter, verdict.reason
+                )
+            )
 
 
 async def _polls(

@@ -3,11 +3,12 @@
 
 What NDR and PDR mean differs from tool to tool, so `GoalSet.definition` is stored and printed with
 every result. The quick set is no NDR by any standard (half of 0.45 s of trials), so its metrics
-have names of their own, `ndr-quick` and `pdr-quick`.
+have names of their own, `ndr-quick` and `pdr-quick`. The standards' trials of a minute may be made
+shorter; then their answers are stored apart, with the length of the trials, and no standard's.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from MLRsearch import SearchGoal
@@ -17,6 +18,11 @@ GoalName = Literal["quick", "csit", "rfc2544", "tst009"]
 NDR_LOSS = 0.0
 PDR_LOSS = 0.005
 BOTH = (NDR_LOSS, PDR_LOSS)
+
+BUDGET_TIMES = 20.0
+"""A search is given up after this many times what it takes on a steady device; noise makes it
+repeat loads."""
+LEAST_BUDGET_S = 60.0
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,6 @@ class GoalSet:
     Attributes:
         goals: what to find, by the name under which it is stored.
         trials_expected: trials that a search takes on a steady device, for the first estimate.
-        budget_s: seconds after which the search is given up.
         confirmation: None where the set's own trials are long enough.
     """
 
@@ -51,8 +56,12 @@ class GoalSet:
     definition: str
     goals: dict[GoalKey, SearchGoal]
     trials_expected: int
-    budget_s: float
     confirmation: Confirmation | None = None
+
+    @property
+    def budget_s(self) -> float:
+        """Seconds after which a search is given up; it follows from the definition."""
+        return max(LEAST_BUDGET_S, BUDGET_TIMES * self.expected_s)
 
     @property
     def expected_s(self) -> float:
@@ -77,6 +86,14 @@ class _Parameters:
     preceding: int = 2
     expansion: int = 2
 
+    def with_trials_of(self, seconds: float | None) -> "_Parameters":
+        """The same with final trials of another length, as many of them."""
+        if seconds is None:
+            return self
+        factor = seconds / self.final_s
+        initial_s = min(self.initial_s, seconds)
+        return replace(self, initial_s=initial_s, final_s=seconds, sum_s=self.sum_s * factor)
+
     def goal(self, loss_ratio: float) -> SearchGoal:
         return SearchGoal(
             loss_ratio=loss_ratio,
@@ -92,12 +109,13 @@ class _Parameters:
         )
 
 
-def _key(loss_ratio: float, quick: bool) -> GoalKey:
+def _key(loss_ratio: float, quick: bool, trials_of: float | None = None) -> GoalKey:
     suffix = "-quick" if quick else ""
+    length = "" if trials_of is None else f"{trials_of:g} s trials"
     if loss_ratio == NDR_LOSS:
-        return GoalKey("ndr" + suffix, "")
-    point = "" if loss_ratio == PDR_LOSS else f"{100 * loss_ratio:g}% loss"
-    return GoalKey("pdr" + suffix, point)
+        return GoalKey("ndr" + suffix, length)
+    loss = "" if loss_ratio == PDR_LOSS else f"{100 * loss_ratio:g}% loss"
+    return GoalKey("pdr" + suffix, ", ".join(part for part in (loss, length) if part))
 
 
 def _lost(ratios: Sequence[float]) -> str:
@@ -105,7 +123,10 @@ def _lost(ratios: Sequence[float]) -> str:
 
 
 def goal_set(
-    name: GoalName, loss_ratios: Sequence[float] | None = None, trial_s: float = 0.15
+    name: GoalName,
+    loss_ratios: Sequence[float] | None = None,
+    trial_s: float = 0.15,
+    trials_of: float | None = None,
 ) -> GoalSet:
     """A goal set by name.
 
@@ -114,11 +135,30 @@ def goal_set(
         loss_ratios: shares of packets that may be lost, one goal each; None for the set's own: 0
             and 0.005 for `quick` and `csit`, 0 for the standards.
         trial_s: seconds of one trial of `quick`; the others have their standards' durations.
+        trials_of: seconds of the final trials of a set instead of its standard's; its answers are
+            then stored with that length. `quick` has `trial_s`.
     """
     own = BOTH if name in ("quick", "csit") else (NDR_LOSS,)
     ratios = tuple(sorted(set(own if loss_ratios is None else loss_ratios)))
-    build = {"quick": _quick, "csit": _csit, "rfc2544": _rfc2544, "tst009": _tst009}[name]
-    return build(ratios, trial_s)
+    if name == "quick":
+        return _quick(ratios, trial_s)
+    build = {"csit": _csit, "rfc2544": _rfc2544, "tst009": _tst009}[name]
+    return build(ratios, trials_of)
+
+
+def _standard(
+    name: GoalName,
+    definition: str,
+    ratios: Sequence[float],
+    parameters: _Parameters,
+    trials: int,
+    trials_of: float | None,
+) -> GoalSet:
+    if trials_of is not None:
+        definition += f"; but with final trials of {trials_of:g} s, so not the standard's"
+    chosen = parameters.with_trials_of(trials_of)
+    goals = {_key(ratio, quick=False, trials_of=trials_of): chosen.goal(ratio) for ratio in ratios}
+    return GoalSet(name, definition, goals, trials)
 
 
 def _quick(ratios: Sequence[float], trial_s: float) -> GoalSet:
@@ -132,40 +172,39 @@ def _quick(ratios: Sequence[float], trial_s: float) -> GoalSet:
         f"{confirmation.trials}), else lowered by 4, 8, 16 %; unsent frames count as lost",
         {_key(ratio, quick=True): parameters.goal(ratio) for ratio in ratios},
         14,
-        budget_s=60.0,
         confirmation=confirmation,
     )
 
 
-def _csit(ratios: Sequence[float], _: float) -> GoalSet:
-    parameters = _Parameters(1.0, 1.0, 21.0, 0.5, 0.005)
-    return GoalSet(
+def _csit(ratios: Sequence[float], trials_of: float | None) -> GoalSet:
+    return _standard(
         "csit",
         f"as FD.io CSIT: {_lost(ratios)}, trials of 1 s, 21 s a load, half may exceed, width 0.5 %",
-        {_key(ratio, quick=False): parameters.goal(ratio) for ratio in ratios},
+        ratios,
+        _Parameters(1.0, 1.0, 21.0, 0.5, 0.005),
         45,
-        budget_s=900.0,
+        trials_of,
     )
 
 
-def _rfc2544(ratios: Sequence[float], _: float) -> GoalSet:
-    parameters = _Parameters(1.0, 60.0, 60.0, 0.0, 0.005)
-    return GoalSet(
+def _rfc2544(ratios: Sequence[float], trials_of: float | None) -> GoalSet:
+    return _standard(
         "rfc2544",
         f"RFC 2544 throughput: {_lost(ratios)} in one trial of 60 s, width 0.5 %",
-        {_key(ratio, quick=False): parameters.goal(ratio) for ratio in ratios},
+        ratios,
+        _Parameters(1.0, 60.0, 60.0, 0.0, 0.005),
         10,
-        budget_s=2400.0,
+        trials_of,
     )
 
 
-def _tst009(ratios: Sequence[float], _: float) -> GoalSet:
-    parameters = _Parameters(1.0, 60.0, 120.0, 0.5, 0.005)
-    return GoalSet(
+def _tst009(ratios: Sequence[float], trials_of: float | None) -> GoalSet:
+    return _standard(
         "tst009",
         f"ETSI NFV-TST 009 binary search with loss verification, r = 2: {_lost(ratios)} in one of "
         "two trials of 60 s, width 0.5 %",
-        {_key(ratio, quick=False): parameters.goal(ratio) for ratio in ratios},
+        ratios,
+        _Parameters(1.0, 60.0, 120.0, 0.5, 0.005),
         12,
-        budget_s=3600.0,
+        trials_of,
     )

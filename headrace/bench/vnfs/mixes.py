@@ -28,6 +28,12 @@ class Mix:
         """Octets with FCS."""
         return sum(s * w for s, w in zip(self.sizes, self.weights, strict=True)) / sum(self.weights)
 
+    @property
+    def changes(self) -> float:
+        """Share of frames that differ in size from the one before, in a random order."""
+        whole = sum(self.weights)
+        return 1 - sum((weight / whole) ** 2 for weight in self.weights)
+
 
 MIXES = (
     Mix("64B", (64,)),

@@ -17,7 +17,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
 from itertools import groupby
 
-from headrace.engines.base import Engine, VnfSpec
+from headrace.engines.base import Engine, VnfSpec, engine_of
 from headrace.node.deployment.store import StepRow, Store
 from headrace.node.planning.resources import (
     LinkResource,
@@ -105,7 +105,7 @@ class Transition:
     def is_whole(self, plan: Plan, lost: set[str]) -> bool:
         """Whether everything of a plan that was made is there; ports `lost` are not."""
         return lost.isdisjoint(ports_of(plan)) and all(
-            self._engines[vnf.engine].running(vnf) for vnf in plan.vnfs()
+            engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs()
         )
 
     async def _lost(self, rows: Iterable[StepRow]) -> set[str]:
@@ -132,7 +132,7 @@ class Transition:
     def _still_there(self, resource: Resource) -> bool:
         """Whether a VNF runs as it was started; lost ports are known by `_lost`."""
         if isinstance(resource, VnfResource):
-            return self._engines[resource.vnf.engine].running(resource.vnf)
+            return engine_of(self._engines, resource.vnf).running(resource.vnf)
         return True
 
     async def _make(self, batch: list[Resource]) -> None:
@@ -145,7 +145,7 @@ class Transition:
             case PortResource():
                 await self._driver.add_port(first.lsi, first.port)
             case VnfResource():
-                await _all(self._engines[vnf.engine].ensure(vnf) for vnf in _vnfs(batch))
+                await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in _vnfs(batch))
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
@@ -159,7 +159,7 @@ class Transition:
             case PortResource():
                 await self._driver.remove_port(first.lsi, first.port)
             case VnfResource():
-                await _all(self._engines[vnf.engine].stop(vnf) for vnf in _vnfs(batch))
+                await _all(engine_of(self._engines, vnf).stop(vnf) for vnf in _vnfs(batch))
             case RuleResource():
                 await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
 
@@ -206,7 +206,12 @@ def _same_maker(old: Resource, new: Resource) -> bool:
     """Whether both are VNFs of one engine and name: then that engine replaces it."""
     if not isinstance(old, VnfResource) or not isinstance(new, VnfResource):
         return False
-    return (old.vnf.engine, old.vnf.name) == (new.vnf.engine, new.vnf.name)
+    return _maker(old.vnf) == _maker(new.vnf)
+
+
+def _maker(vnf: VnfSpec) -> tuple[str, str, str]:
+    """By whom a VNF is made, and under which name: an engine's functions may differ in that."""
+    return vnf.engine, vnf.function, vnf.name
 
 
 def _uses(rule: Rule, ports: set[str]) -> bool:

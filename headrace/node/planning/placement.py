@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
-from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec
+from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
 from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.inventory import Inventory
@@ -118,7 +118,7 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
         known = ", ".join(template.id for template in node.templates.all())
         raise GraphRefused("templates", f"{place}: {asked} is unknown; there are: {known}")
     for template in candidates:
-        kinds = node.engine_kinds.get(template.engine, ())
+        kinds = _kinds(template, node)
         preferred = node.config.vnf_ports
         for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
             if kind in kinds:
@@ -128,13 +128,18 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
     fitting = [
         template.id
         for template in node.templates.all()
-        if set(node.engine_kinds.get(template.engine, ())) & set(node.capabilities.vnf_kinds)
+        if set(_kinds(template, node)) & set(node.capabilities.vnf_kinds)
     ]
     raise GraphRefused(
         "templates",
         f"{place}: {asked} runs on engine {candidates[0].engine}, whose ports the switch "
         f"{node.switch} does not have; templates that fit: {', '.join(fitting) or 'none'}",
     )
+
+
+def _kinds(template: Template, node: Surroundings) -> tuple[PortKind, ...]:
+    """The kinds of ports that VNFs of this template can have."""
+    return by_engine(node.engine_kinds, template.engine, template.function) or ()
 
 
 def _check_ports(vnf: VnfModel, number: int, template: Template) -> None:

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.engines.vm import GRAPH_SETTINGS
+from headrace.engines.registry import graph_settings
 from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
@@ -56,14 +56,14 @@ class Template(_Strict):
 
     @model_validator(mode="after")
     def _keeps_the_host(self) -> "Template":
-        if self.engine == "vm":
-            for key in self.graph_may_set:
-                if key not in GRAPH_SETTINGS:
-                    known = ", ".join(sorted(GRAPH_SETTINGS))
-                    raise ValueError(
-                        f"graph-may-set: {key} of a virtual machine names something of the host "
-                        f"or is unknown; a graph may set: {known}"
-                    )
+        settings = graph_settings(self.engine, self.function)
+        for key in self.graph_may_set if settings is not None else ():
+            if key not in (settings or ()):
+                known = ", ".join(sorted(settings or ()))
+                raise ValueError(
+                    f"graph-may-set: {key} of engine {self.engine} names something of the host "
+                    f"or is unknown; a graph may set: {known}"
+                )
         return self
 
     def wire(self) -> dict[str, Any]:

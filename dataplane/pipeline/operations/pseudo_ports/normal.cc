@@ -4,7 +4,8 @@
 // The table of addresses is asked for all packets of a burst before the first is learned or looked
 // up, so that its cache misses overlap; then packet after packet learns and is looked up, in order,
 // because a packet may be for an address that one before it brought. Packets for one port in a row
-// leave together.
+// leave together. Mostly no packet brings news and all are for one port: then they are only looked
+// up.
 #include "packet/mac_table.h"
 #include "pipeline/execute/reserved_group.h"
 #include "pipeline/execute/transmit.h"
@@ -159,25 +160,56 @@ struct Way {
   }
 };
 
-void run(Execution& x, OpBurst& burst) {
-  using Place = packet::MacTable::Place;
-  packet::MacTable& macs = *x.burst.program->macs;
-  const Port* in_port = x.burst.in_port;
-  const PortVlans* in_vlans = vlans_of(in_port);
-  Bridged bridged;
+using Place = packet::MacTable::Place;
+
+/// The addresses of a burst's packets, by k; of those that are taken.
+struct Places {
   std::array<Place, kBurst> sources;
   std::array<Place, kBurst> destinations;
+};
+
+/// True if all packets are taken, none brings news to the table of addresses, and all have the tag
+/// and VLAN of the first.
+bool is_uniform(const Execution& x, const OpBurst& burst, const Bridged& bridged,
+                const Places& places) {
+  const PortNo in_port = x.burst.in_port_number;
+  const bool learns = x.burst.in_port != nullptr;
+  uint32_t differ = 0;
   for (size_t k = 0; k < burst.count; ++k) {
-    const rte_mbuf* packet = burst.block->packets[burst.at[k]];
-    take_in(x, in_vlans, packet, bridged, k);
-    if (bridged.refusal[k] != kTaken) [[unlikely]] {
-      continue;
-    }
-    const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
-    const auto vlan = static_cast<uint16_t>(bridged.vlan[k]);
-    destinations[k] = macs.place(frame, vlan);
-    sources[k] = macs.place(frame + kAddressBytes, vlan);
+    differ |= bridged.refusal[k] ^ kTaken;
+    if (differ != 0) return false;  // the rest was not filled in
+    differ |= (bridged.tag[k] ^ bridged.tag[0]) | (bridged.vlan[k] ^ bridged.vlan[0]);
+    differ |= learns && !packet::MacTable::is_learned(places.sources[k], in_port, x.tick);
   }
+  return differ == 0;
+}
+
+/// Sends a uniform burst as it is, if all packets are for one port; else false, and nothing is
+/// done.
+bool send_uniform(Execution& x, OpBurst& burst, const Bridged& bridged, const Places& places) {
+  const packet::MacTable& macs = *x.burst.program->macs;
+  const std::optional<PortNo> first = macs.find(places.destinations[0], x.tick);
+  if (!first) return false;
+  std::array<rte_mbuf*, kBurst> packets;
+  uint64_t bytes = 0;
+  for (size_t k = 0; k < burst.count; ++k) {
+    if (macs.find(places.destinations[k], x.tick) != first) return false;
+    packets[k] = burst.block->packets[burst.at[k]];
+    bytes += packets[k]->pkt_len;
+  }
+  Way way;
+  way.update(x, *first, bridged.vlan[0], bridged.tag[0]);
+  if (way.port == nullptr || way.refusal != DropReason::none || !way.as_it_is) return false;
+  x.tx.push_many(*way.port, {packets.data(), burst.count}, bytes, x.burst.depth + 1,
+                 *x.burst.worker);
+  burst.count = 0;
+  return true;
+}
+
+/// Packet after packet learns and leaves.
+void bridge_each(Execution& x, const OpBurst& burst, const Bridged& bridged, const Places& places) {
+  packet::MacTable& macs = *x.burst.program->macs;
+  const Port* in_port = x.burst.in_port;
   PortRun run(x);
   Way way;
   for (size_t k = 0; k < burst.count; ++k) {
@@ -190,9 +222,9 @@ void run(Execution& x, OpBurst& burst) {
       refuse(static_cast<DropReason>(bridged.refusal[k]));
       continue;
     }
-    if (in_port != nullptr) macs.learn(sources[k], x.burst.in_port_number, x.tick);
+    if (in_port != nullptr) macs.learn(places.sources[k], x.burst.in_port_number, x.tick);
     // A group address is never learned, so never found.
-    const std::optional<PortNo> number = macs.find(destinations[k], x.tick);
+    const std::optional<PortNo> number = macs.find(places.destinations[k], x.tick);
     if (number) way.update(x, *number, bridged.vlan[k], bridged.tag[k]);
     const Port* port = number ? way.port : nullptr;
     if (port == nullptr) [[unlikely]] {
@@ -215,6 +247,29 @@ void run(Execution& x, OpBurst& burst) {
                    static_cast<uint16_t>(way.vlan), *port);
     }
   }
+}
+
+void run(Execution& x, OpBurst& burst) {
+  const packet::MacTable& macs = *x.burst.program->macs;
+  const PortVlans* in_vlans = vlans_of(x.burst.in_port);
+  Bridged bridged;
+  Places places;
+  for (size_t k = 0; k < burst.count; ++k) {
+    const rte_mbuf* packet = burst.block->packets[burst.at[k]];
+    take_in(x, in_vlans, packet, bridged, k);
+    if (bridged.refusal[k] != kTaken) [[unlikely]] {
+      continue;
+    }
+    const auto* frame = rte_pktmbuf_mtod(packet, const uint8_t*);
+    const auto vlan = static_cast<uint16_t>(bridged.vlan[k]);
+    places.destinations[k] = macs.place(frame, vlan);
+    places.sources[k] = macs.place(frame + kAddressBytes, vlan);
+  }
+  if (burst.last && is_uniform(x, burst, bridged, places) &&
+      send_uniform(x, burst, bridged, places)) [[likely]] {
+    return;
+  }
+  bridge_each(x, burst, bridged, places);
   if (burst.last) burst.count = 0;
 }
 

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engines of a node, by their names in templates: a new one is a file and a line here.
+
+A key `engine:function` is for a function that runs in another way than the engine's others.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.engines import image, script, vm
+from headrace.engines.base import Engine, by_engine
+from headrace.engines.confinement import Confinement
+from headrace.engines.container import ContainerEngine
+from headrace.engines.image import ImageEngine
+from headrace.engines.native import NativeEngine
+from headrace.engines.process import ProcessEngine
+from headrace.engines.script import ArchiveEngine, ScriptEngine
+from headrace.engines.vm import Claim, VmEngine
+from headrace.machine.places import state_of
+from headrace.machine.processes import Supervisor
+
+_GRAPH_SETTINGS = {
+    "vm": vm.GRAPH_SETTINGS,
+    "container:image": image.GRAPH_SETTINGS,
+    "native:script": script.GRAPH_SETTINGS,
+    "native:archive": script.GRAPH_SETTINGS,
+}
+
+
+@dataclass(frozen=True)
+class EngineSettings:
+    """What engines need to know of the node; `prefix` begins the names of its devices."""
+
+    rundir: Path
+    prefix: str
+    supervisor: Supervisor
+    hugepages: bool
+    confinement: Confinement
+    claim: Claim
+
+    @property
+    def images(self) -> Path:
+        """Where unpacked images are."""
+        return state_of(self.rundir) / "images"
+
+
+def make_engines(node: EngineSettings) -> dict[str, Engine]:
+    """All engines; nothing is started."""
+    programs = (node.rundir, node.supervisor, node.hugepages, node.confinement)
+    containers = (node.rundir, node.prefix, node.supervisor, node.confinement)
+    return {
+        "process": ProcessEngine(*programs),
+        "container": ContainerEngine(*programs),
+        "container:image": ImageEngine(*containers, node.images),
+        "vm": VmEngine(node.rundir, node.supervisor, node.hugepages, node.claim, node.confinement),
+        "native": NativeEngine(node.prefix),
+        "native:script": ScriptEngine(*containers),
+        "native:archive": ArchiveEngine(*containers),
+    }
+
+
+def graph_settings(engine: str, function: str) -> frozenset[str] | None:
+    """The keys that a template may let a graph set; None: any."""
+    return by_engine(_GRAPH_SETTINGS, engine, function)
