@@ -21,6 +21,7 @@ from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
 from headrace.node.rest.login import UserDep
+from headrace.node.statistics import graph_statistics
 
 router = APIRouter(tags=["graphs"])
 
@@ -141,6 +142,14 @@ async def get_status(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, A
     record = node.graphs.record(graph_id)
     demand(node.users, user, "read", graph_id)
     return node.status(record)
+
+
+@router.get("/NF-FG/{graph_id}/statistics")
+async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
+    """Packets and bytes of each flow rule, and of each end-point; null where nothing counts."""
+    record = node.graphs.record(graph_id)
+    demand(node.users, user, "read", graph_id)
+    return await graph_statistics(node.driver, record)
 
 
 @router.delete("/NF-FG/{graph_id}", status_code=204)

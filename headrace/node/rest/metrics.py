@@ -1,60 +1,162 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The node's counters in Prometheus' text format, read from the switch at each scrape."""
+"""The node's counters in Prometheus' text format, read from switch and VNFs at each scrape.
+
+What can't be read at the moment is left out: a switch that is down, a VNF that does not answer
+within its time. Rules, VNFs and graphs are those that the user may read.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
+from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.node.deployment.store import GraphRecord
 from headrace.node.node import Node
-from headrace.switches.base import PortStatistics, SwitchError, WorkerCycles
+from headrace.node.statistics import graph_statistics
+from headrace.switches.base import SwitchError
+
+_VNF_PATIENCE_S = 1.0
+_DIRECTIONS = ("rx", "tx")
 
 
 class _Fixed:
     """A collector of values that have been read already."""
 
-    def __init__(self, metrics: list[Metric]) -> None:
-        self._metrics = metrics
+    def __init__(self, metrics: Iterable[Metric]) -> None:
+        self._metrics = list(metrics)
 
     def collect(self) -> list[Metric]:
         """The values."""
         return self._metrics
 
 
-async def exposition(node: Node) -> tuple[bytes, str]:
-    """All metrics of a node and their content type; those of a switch that is down are left out."""
+async def exposition(node: Node, may_read: Callable[[str], bool]) -> tuple[bytes, str]:
+    """All metrics of a node and their content type; of the graphs, those that `may_read`."""
+    records = [record for record in node.graphs.records() if may_read(record.id)]
+    metrics = [*_of_node(node), *_of_graphs(node, records)]
+    metrics += await _of_switch(node, records)
+    metrics += await _of_vnfs(node, records)
+    registry = CollectorRegistry()
+    registry.register(_Fixed(metrics))
+    return generate_latest(registry), CONTENT_TYPE_LATEST
+
+
+def _of_node(node: Node) -> list[Metric]:
+    about = node.information()
+    info = GaugeMetricFamily(
+        "headrace_node_info", "What the node is; always 1", labels=["name", "version", "switch"]
+    )
+    info.add_metric([about["name"], about["version"], about["switch"]["name"]], 1)
+    inventory = node.inventory().report()
+    memory = GaugeMetricFamily(
+        "headrace_node_memory_bytes", "Memory for switch and VNFs", labels=["state"]
+    )
+    for state in ("used", "free"):
+        memory.add_metric([state], inventory["memory_mb"][state] << 20)
+    pollers = GaugeMetricFamily(
+        "headrace_core_pollers", "Pollers that a core is given to", labels=["core"]
+    )
+    for core in inventory["cores"]:
+        pollers.add_metric([str(core["core"])], core["polling"])
+    return [info, memory, pollers]
+
+
+def _of_graphs(node: Node, records: list[GraphRecord]) -> list[Metric]:
+    number = GaugeMetricFamily("headrace_graphs", "Graphs by status", labels=["status"])
+    graph = GaugeMetricFamily(
+        "headrace_graph_status", "1 for the status that a graph has", labels=["graph", "status"]
+    )
+    statuses = {record.id: node.status(record)["status"] for record in records}
+    for status in ("complete", "in_progress", "error"):
+        number.add_metric([status], list(statuses.values()).count(status))
+        for graph_id, found in statuses.items():
+            graph.add_metric([graph_id, status], int(found == status))
+    return [number, graph]
+
+
+async def _of_switch(node: Node, records: list[GraphRecord]) -> list[Metric]:
     up = GaugeMetricFamily("headrace_switch_up", "Whether the switch answers")
-    ports: list[PortStatistics] = []
-    workers: list[WorkerCycles] = []
-    try:
-        ports = await node.driver.port_statistics()
-        workers = list((await node.driver.cycles()).workers)
-        up.add_metric([], 1)
-    except SwitchError:
-        up.add_metric([], 0)
+    by_port = ["lsi", "port", "direction"]
     packets = CounterMetricFamily(
-        "headrace_port_packets", "Packets of a switch port", labels=["lsi", "port", "direction"]
+        "headrace_port_packets", "Packets of a switch port", None, by_port
     )
-    octets = CounterMetricFamily(
-        "headrace_port_bytes", "Bytes of a switch port", labels=["lsi", "port", "direction"]
-    )
-    dropped = CounterMetricFamily(
-        "headrace_port_dropped", "Packets dropped at a port", labels=["lsi", "port", "direction"]
-    )
-    for port in ports:
-        for direction in ("rx", "tx"):
-            labels = [port.lsi, port.port, direction]
-            packets.add_metric(labels, getattr(port, f"{direction}_packets"))
-            octets.add_metric(labels, getattr(port, f"{direction}_bytes"))
-            dropped.add_metric(labels, getattr(port, f"{direction}_dropped"))
+    octets = CounterMetricFamily("headrace_port_bytes", "Bytes of a switch port", None, by_port)
+    dropped = CounterMetricFamily("headrace_port_dropped", "Dropped at a port", None, by_port)
     cycles = CounterMetricFamily(
         "headrace_switch_cycles", "TSC cycles of a switch worker", labels=["core", "kind"]
     )
-    for worker in workers:
-        cycles.add_metric([str(worker.core), "busy"], worker.busy_cycles)
-        cycles.add_metric([str(worker.core), "idle"], worker.idle_cycles)
-    graphs = GaugeMetricFamily("headrace_graphs", "Graphs by status", labels=["status"])
-    states = [node.status(record)["status"] for record in node.graphs.records()]
-    for state in ("complete", "in_progress", "error"):
-        graphs.add_metric([state], states.count(state))
-    registry = CollectorRegistry()
-    registry.register(_Fixed([up, packets, octets, dropped, cycles, graphs]))
-    return generate_latest(registry), CONTENT_TYPE_LATEST
+    received = CounterMetricFamily(
+        "headrace_switch_packets", "Packets that a switch worker has received", labels=["core"]
+    )
+    rules = CounterMetricFamily(
+        "headrace_rule_packets", "Packets that a flow rule has matched", labels=["graph", "rule"]
+    )
+    rule_octets = CounterMetricFamily(
+        "headrace_rule_bytes", "Bytes that a flow rule has matched", labels=["graph", "rule"]
+    )
+    try:
+        for port in await node.driver.port_statistics():
+            for direction in _DIRECTIONS:
+                labels = [port.lsi, port.port, direction]
+                packets.add_metric(labels, getattr(port, f"{direction}_packets"))
+                octets.add_metric(labels, getattr(port, f"{direction}_bytes"))
+                dropped.add_metric(labels, getattr(port, f"{direction}_dropped"))
+        for worker in (await node.driver.cycles()).workers:
+            core = str(worker.core)
+            cycles.add_metric([core, "busy"], worker.busy_cycles)
+            cycles.add_metric([core, "idle"], worker.idle_cycles)
+            received.add_metric([core], worker.packets)
+        for record in records:
+            for rule in (await graph_statistics(node.driver, record))["rules"]:
+                if rule["packets"] is not None:
+                    rules.add_metric([record.id, rule["id"]], rule["packets"])
+                    rule_octets.add_metric([record.id, rule["id"]], rule["bytes"])
+        up.add_metric([], 1)
+    except SwitchError:
+        up.add_metric([], 0)
+    return [up, packets, octets, dropped, cycles, received, rules, rule_octets]
+
+
+async def _of_vnfs(node: Node, records: list[GraphRecord]) -> list[Metric]:
+    labels = ["graph", "vnf"]
+    up = GaugeMetricFamily(
+        "headrace_vnf_up", "Whether a VNF runs as wanted", None, [*labels, "template", "engine"]
+    )
+    by_port = [*labels, "port", "direction"]
+    packets = CounterMetricFamily("headrace_vnf_packets", "Packets of a VNF's port", None, by_port)
+    cycles = CounterMetricFamily(
+        "headrace_vnf_cycles", "TSC cycles of a VNF that polls", None, [*labels, "kind"]
+    )
+    vnfs = [(vnf, node.engines[vnf.engine]) for record in records for vnf in record.plan.vnfs()]
+    read = await asyncio.gather(*(_read(vnf, engine) for vnf, engine in vnfs))
+    for (vnf, engine), (counters, spent) in zip(vnfs, read, strict=True):
+        names = [vnf.graph, vnf.vnf]
+        up.add_metric([*names, vnf.template, vnf.engine], int(engine.running(vnf)))
+        for port, values in _ports_of(counters):
+            for direction in _DIRECTIONS:
+                if f"{direction}_packets" in values:
+                    packets.add_metric([*names, port, direction], values[f"{direction}_packets"])
+        for kind in ("busy", "idle"):
+            if spent.get(f"{kind}_cycles") is not None:
+                cycles.add_metric([*names, kind], spent[f"{kind}_cycles"])
+    return [up, packets, cycles]
+
+
+async def _read(vnf: VnfSpec, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Counters and cycles of a VNF; empty if it does not answer in time."""
+    try:
+        async with asyncio.timeout(_VNF_PATIENCE_S):
+            return await engine.counters(vnf), await engine.cycles(vnf)
+    except (EngineError, TimeoutError, OSError):
+        return {}, {}
+
+
+def _ports_of(counters: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
+    """The ports of an engine's counters: by name, or a list of ports with names."""
+    ports = counters.get("ports", {})
+    if isinstance(ports, dict):
+        return ports.items()
+    return [(port["name"], port) for port in ports]

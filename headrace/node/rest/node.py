@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from headrace.node.access.permissions import demand
+from headrace.node.access.permissions import demand, may
 from headrace.node.logs import tail
 from headrace.node.node import Node
 from headrace.node.rest import pci
@@ -134,7 +134,7 @@ async def put_paused(body: Paused, node: NodeDep) -> Paused:
 
 
 @router.get("/metrics", response_class=Response)
-async def get_metrics(node: NodeDep) -> Response:
-    """Counters in Prometheus' text format."""
-    text, content_type = await exposition(node)
+async def get_metrics(node: NodeDep, user: UserDep) -> Response:
+    """Counters in Prometheus' text format: node, workers, ports, graphs, VNFs, rules."""
+    text, content_type = await exposition(node, lambda g: may(node.users, user, "read", g))
     return Response(text, media_type=content_type)
