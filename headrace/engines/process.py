@@ -230,10 +230,14 @@ class ProcessEngine:
             [*(confined.command() if confined else ()), *argv],
             cores=vnf.cores,
             digest=digest,
-            environment=self._confinement.environment(vnf),
+            environment=self.environment(vnf),
             bare=confined is not None,
         )
         return process
+
+    def environment(self, vnf: VnfSpec) -> dict[str, str]:
+        """The environment of the VNF's process."""
+        return self._confinement.environment(vnf)
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
         """What a starting VNF still lacks to forward: its worker, or a peer on a port."""

@@ -7,19 +7,21 @@ A key `engine:function` is for a function that runs in another way than the engi
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.engines import image, script, vm
+from headrace.engines import image, program, script, vm
 from headrace.engines.base import Engine, by_engine
 from headrace.engines.confinement import Confinement
 from headrace.engines.container import ContainerEngine
 from headrace.engines.image import ImageEngine
 from headrace.engines.native import NativeEngine
 from headrace.engines.process import ProcessEngine
+from headrace.engines.program import ProgramEngine
 from headrace.engines.script import ArchiveEngine, ScriptEngine
 from headrace.engines.vm import Claim, VmEngine
 from headrace.machine.places import state_of
 from headrace.machine.processes import Supervisor
 
 _GRAPH_SETTINGS = {
+    "process:program": program.GRAPH_SETTINGS,
     "vm": vm.GRAPH_SETTINGS,
     "container:image": image.GRAPH_SETTINGS,
     "native:script": script.GRAPH_SETTINGS,
@@ -50,6 +52,7 @@ def make_engines(node: EngineSettings) -> dict[str, Engine]:
     containers = (node.rundir, node.prefix, node.supervisor, node.confinement)
     return {
         "process": ProcessEngine(*programs),
+        "process:program": ProgramEngine(*programs),
         "container": ContainerEngine(*programs),
         "container:image": ImageEngine(*containers, node.images),
         "vm": VmEngine(node.rundir, node.supervisor, node.hugepages, node.claim, node.confinement),
