@@ -194,7 +194,7 @@ TEST(Codec, FlowRemoved) {
 
 TEST(Codec, PortStats) {
   MultipartReply reply(9, MultipartType::port_stats);
-  const pipeline::PortStats stats{5, 1, 2, 3, 4, 3, 6, {7, 8}};
+  const pipeline::PortStats stats{5, 1, 2, 3, 4, 3, 6, 0, {7, 8}};
   const DeviceCounters device{2, 7, 8, 9, 10, 11, 12};
   reply.add([&](Writer& writer) { encode_port_stats(writer, stats, device); });
   EXPECT_EQ(reply.finish().front(), reply_fixture("port_stats"));
