@@ -22,7 +22,7 @@ from headrace.node.templates import load
 from headrace.traffic import StreamSpec, TrafficProcess
 from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
 from tests.node import graphs
-from tests.node.conftest import StartNode
+from tests.node.conftest import StartNode, give_template
 
 TESTPMD = shutil.which("dpdk-testpmd") or "/usr/bin/dpdk-testpmd"
 PACKETS = 2 * PER_DIRECTION
@@ -134,7 +134,7 @@ async def test_what_does_not_start_says_why(start_node: StartNode, rundir: Path)
         ({"arguments": ["{mac:0}"]}, "port 0 has no mac"),
         ({"devices": []}, "devices"),
     ):
-        node.templates = load([Path(template(rundir, **wrong))])
+        give_template(node, template(rundir, **wrong))
         with pytest.raises(GraphRefused, match=words):
             await node.check("h", graphs.chain("pmd", 1))
 

@@ -15,14 +15,13 @@ import pytest
 import yaml
 
 from headrace.engines.runc import RUNC
-from headrace.machine.places import image_directory
-from headrace.node.datastore.datastore import Datastore
 from headrace.node.errors import ConfigError, DeployFailed
 from headrace.node.node import Node
 from headrace.node.templates import load
 from tests.guest.bed import eventually
 from tests.guest.images import Layer
 from tests.node import graphs
+from tests.node.conftest import give_template
 from tests.node.test_openflow_e2e import Bench, bench
 from tests.node.wire import udp
 
@@ -71,17 +70,6 @@ def script(rundir: Path, text: str) -> str:
     return str(file)
 
 
-def add_template(node: Node, file: str) -> None:
-    """Gives a running node a template of a file, instead of those that it has."""
-    node.datastore = Datastore(
-        node.store,
-        load([Path(file)]),
-        node.config.datastore,
-        image_directory(node.rundir),
-        node.graphs.plans,
-    )
-
-
 def log_of(node: Node) -> str:
     (vnf,) = node.graphs.record("g").plan.vnfs()
     return node.supervisor.log_of(f"vnf-{vnf.name}").read_text()
@@ -104,7 +92,9 @@ def left(node: Node) -> list[str]:
 async def test_a_script_filters_by_nftables(bench: Bench, rundir: Path) -> None:
     node = bench.node
     words = {"once": True, "arguments": ["a", "b c"], "environment": {"COLOR": "red"}}
-    add_template(node, template(rundir, "script", program=script(rundir, BRIDGE + FILTER), **words))
+    give_template(
+        node, template(rundir, "script", program=script(rundir, BRIDGE + FILTER), **words)
+    )
     await node.graphs.create("g", graphs.chain("mine", 1))
     own = node.rundir / "vnf"
     assert "got a b c as 0 in " + str(own) in log_of(node) and "with red" in log_of(node)
@@ -126,7 +116,7 @@ async def test_an_archive_is_started_and_stopped(bench: Bench, rundir: Path) -> 
     files = Layer().add("./start", (BRIDGE + "cat data/note").encode())
     files.add("data/note", b"from the archive\n").add("stop", b"#!/bin/sh\necho stopped with $*\n")
     archive.write_bytes(gzip.compress(files.tar()))
-    add_template(node, template(rundir, "archive", archive=str(archive)))
+    give_template(node, template(rundir, "archive", archive=str(archive)))
     await node.graphs.create("g", graphs.chain("mine", 1))
     assert await crosses(bench, 9)
     log = node.supervisor.log_of(f"vnf-{node.vnf('g', 'v0')[0].name}")
@@ -158,14 +148,14 @@ async def test_what_does_not_start_says_why(
     node = bench.node
     if function == "script":
         file = script(rundir, files["script"].decode())
-        add_template(node, template(rundir, "script", program=file, once=True))
+        give_template(node, template(rundir, "script", program=file, once=True))
     else:
         layer = Layer()
         for name, data in files.items():
             layer.add(name, data)
         archive = rundir / "bad.tar"
         archive.write_bytes(layer.tar())
-        add_template(node, template(rundir, "archive", archive=str(archive)))
+        give_template(node, template(rundir, "archive", archive=str(archive)))
     with pytest.raises(DeployFailed, match=words):
         await node.graphs.create("g", graphs.chain("mine", 1))
     await node.graphs.settle()

@@ -9,12 +9,26 @@ from typing import Any
 
 import pytest
 
+from headrace.machine.places import image_directory
 from headrace.node.config import from_dict
+from headrace.node.datastore.datastore import Datastore
 from headrace.node.node import Node, tear_down
+from headrace.node.templates import load
 from tests.node.api import Api, api_of
 from tests.support.janitor import removed_at_the_latest
 
 StartNode = Callable[..., Awaitable[Node]]
+
+
+def give_template(node: Node, file: str) -> None:
+    """Gives a running node the template of a file, instead of those that it has."""
+    node.datastore = Datastore(
+        node.store,
+        load([Path(file)]),
+        node.config.datastore,
+        image_directory(node.rundir),
+        node.graphs.plans,
+    )
 
 
 @pytest.fixture
