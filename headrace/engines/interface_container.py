@@ -7,7 +7,6 @@ ends of the ports' veth pairs are moved there and set up; only then does the pro
 """
 
 import asyncio
-import os
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +14,7 @@ from pydantic import Field, ValidationError
 
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.cpu_time import cycles_as_cpu_time
 from headrace.engines.interfaces import (
     InterfaceSettings,
     check_ports,
@@ -31,8 +31,6 @@ from headrace.switches.base import PortKind
 _PATIENCE_S = 2.0
 """Between SIGTERM, which the first process of a container ignores unless it handles it, and
 SIGKILL."""
-
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class ProgramSettings(InterfaceSettings):
@@ -202,19 +200,10 @@ class InterfaceContainerEngine(Generic[S]):
 
     async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: CPU time of the first process; the kernel's part is in softirq time."""
-        process = self._supervisor.find(self._process(vnf))
-        if process is None:
-            raise EngineError(f"VNF {vnf.vnf}: it does not run")
-        stat = await asyncio.to_thread(Path(f"/proc/{process.pid}/stat").read_text)
-        fields = stat[stat.rindex(")") + 2 :].split()[11:15]
-        return {
-            "approximate": True,
-            "busy_cycles": None,
-            "idle_cycles": None,
-            "packets": None,
-            "cpu_ns": sum(map(int, fields)) * _TICK_NS,
-            "reason": "packets pass the kernel; their cost is in the switch's softirq time",
-        }
+        reason = "packets pass the kernel; their cost is in the switch's softirq time"
+        return await cycles_as_cpu_time(
+            self._supervisor, self._process(vnf), vnf, reason, children=True
+        )
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""

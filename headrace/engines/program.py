@@ -24,6 +24,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.cpu_time import cycles_as_cpu_time
 from headrace.engines.process import ProcessEngine, file_prefix
 from headrace.machine.processes import ProcessError
 from headrace.switches.base import PortKind, vdev_devargs
@@ -32,7 +33,6 @@ GRAPH_SETTINGS = frozenset({"ready", "start_s"})
 """What may come from a graph. Arguments may name files and devices of the host: EAL's do."""
 
 _PLACEHOLDER = re.compile(r"\{(ports|cores|mac:\d+)\}")
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class ProgramSettings(BaseModel):
@@ -152,19 +152,8 @@ class ProgramEngine(ProcessEngine):
 
     async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: CPU time, as the kernel counts it."""
-        process = self._supervisor.find(self._process(vnf))
-        if process is None:
-            raise EngineError(f"VNF {vnf.vnf}: it does not run")
-        stat = await asyncio.to_thread(Path(f"/proc/{process.pid}/stat").read_text)
-        user, system = stat[stat.rindex(")") + 2 :].split()[11:13]
-        return {
-            "approximate": True,
-            "busy_cycles": None,
-            "idle_cycles": None,
-            "packets": None,
-            "cpu_ns": (int(user) + int(system)) * _TICK_NS,
-            "reason": "which of a program's cycles are for packets is known only inside it",
-        }
+        reason = "which of a program's cycles are for packets is known only inside it"
+        return await cycles_as_cpu_time(self._supervisor, self._process(vnf), vnf, reason)
 
 
 def _ports(vnf: VnfSpec) -> list[dict[str, str]]:

@@ -33,6 +33,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.cpu_time import cycles_as_cpu_time
 from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
@@ -67,9 +68,6 @@ Claim = Callable[[str, VnfSpec], str | None]
 def nothing_given(address: str, vnf: VnfSpec) -> str:
     """A `Claim` that refuses: for who has no PCI functions to give away."""
     return f"{address} is not this node's to give to {vnf.vnf}"
-
-
-_TICK_NS = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
 
 
 class Image(BaseModel):
@@ -303,19 +301,8 @@ class VmEngine:
 
     async def cycles(self, vnf: VnfSpec) -> dict[str, Any]:
         """See Engine: the CPU time of QEMU, as the kernel counts it; not cycles of packets."""
-        process = self._supervisor.find(self._process(vnf))
-        if process is None:
-            raise EngineError(f"VNF {vnf.vnf}: it does not run")
-        stat = await asyncio.to_thread(Path(f"/proc/{process.pid}/stat").read_text)
-        user, system = stat[stat.rindex(")") + 2 :].split()[11:13]
-        return {
-            "approximate": True,
-            "busy_cycles": None,
-            "idle_cycles": None,
-            "packets": None,
-            "cpu_ns": (int(user) + int(system)) * _TICK_NS,
-            "reason": "a virtual machine's cycles are known only as CPU time",
-        }
+        reason = "a virtual machine's cycles are known only as CPU time"
+        return await cycles_as_cpu_time(self._supervisor, self._process(vnf), vnf, reason)
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""

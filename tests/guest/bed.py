@@ -18,6 +18,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
+
 from headrace.traffic import StreamSpec, TrafficProcess, TrialResult
 from tests.support.switch import Switch, running_switch, unique_bridge
 
@@ -26,6 +28,25 @@ from tests.support.switch import Switch, running_switch, unique_bridge
 LATE_US = 10e6
 PER_DIRECTION = 900
 LOAD_PPS = 6000
+
+
+async def cross_both_ways(http: httpx.AsyncClient, traffic: TrafficProcess) -> None:
+    """Sends PER_DIRECTION packets each way between a node's ports p0 and p1: all arrive, once."""
+    for number, port in enumerate((await http.get("/node/ports")).json()):
+        devargs = port["attach"]["devargs"].replace("{n}", str(number))
+        await traffic.add_port(port["name"], devargs, wait_link_s=10)
+    await traffic.configure(
+        [
+            StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
+            StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
+        ]
+    )
+    packets = 2 * PER_DIRECTION
+    result = await traffic.trial(
+        0.3, packets / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
+    )
+    assert result.sent == result.received == packets
+    assert result.duplicated == result.reordered == result.misdelivered == 0
 
 
 class Bed:

@@ -16,8 +16,8 @@ from headrace.engines.runc import RUNC
 from headrace.machine.processes import ProcessId
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
-from headrace.traffic import StreamSpec, TrafficProcess
-from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
+from headrace.traffic import TrafficProcess
+from tests.guest.bed import PER_DIRECTION, cross_both_ways, eventually
 from tests.node import graphs
 from tests.node.conftest import StartNode
 
@@ -26,8 +26,6 @@ pytestmark = [
     pytest.mark.dpdk,
     pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed (make setup)"),
 ]
-
-PACKETS = 2 * PER_DIRECTION
 
 
 def cgroups_of(name: str) -> list[Path]:
@@ -60,20 +58,7 @@ async def test_a_container_passes_every_packet_and_leaves_nothing(
         graph = graphs.chain("pass-container", 1)
         answer = await http.put("/NF-FG/g", json=graph)
         assert answer.status_code == 201, answer.text
-        for number, port in enumerate((await http.get("/node/ports")).json()):
-            devargs = port["attach"]["devargs"].replace("{n}", str(number))
-            await traffic.add_port(port["name"], devargs, wait_link_s=10)
-        await traffic.configure(
-            [
-                StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
-                StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
-            ]
-        )
-        result = await traffic.trial(
-            0.3, PACKETS / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
-        )
-        assert result.sent == result.received == PACKETS
-        assert result.duplicated == result.reordered == result.misdelivered == 0
+        await cross_both_ways(http, traffic)
         ports = (await http.get("/node/vnfs/g/v0/counters")).json()["ports"]
         for port in ports.values():
             assert port["rx_packets"] == port["tx_packets"] == PER_DIRECTION

@@ -21,8 +21,8 @@ from headrace.node.errors import ConfigError, DeployFailed, GraphRefused
 from headrace.node.node import Node, tear_down
 from headrace.node.rest.app import make_app
 from headrace.node.templates import load
-from headrace.traffic import StreamSpec, TrafficProcess
-from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
+from headrace.traffic import TrafficProcess
+from tests.guest.bed import PER_DIRECTION, cross_both_ways, eventually
 from tests.guest.images import Image, Layer, busybox
 from tests.node import graphs
 from tests.node.conftest import StartNode
@@ -33,7 +33,6 @@ pytestmark = [
     pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed (make setup)"),
 ]
 
-PACKETS = 2 * PER_DIRECTION
 BRIDGE = """
 set -e
 ip link add br0 type bridge
@@ -124,20 +123,7 @@ async def test_an_image_passes_every_packet_and_leaves_nothing(
     ):
         answer = await http.put("/NF-FG/g", json=graphs.chain("web", 1))
         assert answer.status_code == 201, answer.text
-        for number, port in enumerate((await http.get("/node/ports")).json()):
-            devargs = port["attach"]["devargs"].replace("{n}", str(number))
-            await traffic.add_port(port["name"], devargs, wait_link_s=10)
-        await traffic.configure(
-            [
-                StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
-                StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
-            ]
-        )
-        result = await traffic.trial(
-            0.3, PACKETS / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
-        )
-        assert result.sent == result.received == PACKETS
-        assert result.duplicated == result.reordered == result.misdelivered == 0
+        await cross_both_ways(http, traffic)
         ports = (await http.get("/node/vnfs/g/v0/counters")).json()["ports"]
         for port in ports.values():
             assert port["rx_packets"] >= PER_DIRECTION and port["tx_packets"] >= PER_DIRECTION

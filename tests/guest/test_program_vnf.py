@@ -19,13 +19,12 @@ from headrace.node.errors import ConfigError, DeployFailed, GraphRefused
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
 from headrace.node.templates import load
-from headrace.traffic import StreamSpec, TrafficProcess
-from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
+from headrace.traffic import TrafficProcess
+from tests.guest.bed import cross_both_ways, eventually
 from tests.node import graphs
 from tests.node.conftest import StartNode, give_template
 
 TESTPMD = shutil.which("dpdk-testpmd") or "/usr/bin/dpdk-testpmd"
-PACKETS = 2 * PER_DIRECTION
 MAC = "02:00:00:00:00:11"
 # Two threads: one waits, one forwards. It reads its end from /dev/null unless it prints statistics.
 ARGUMENTS = (
@@ -82,20 +81,7 @@ async def test_testpmd_passes_every_packet(start_node: StartNode, rundir: Path) 
     ):
         answer = await http.put("/NF-FG/g", json=graph)
         assert answer.status_code == 201, answer.text
-        for number, port in enumerate((await http.get("/node/ports")).json()):
-            devargs = port["attach"]["devargs"].replace("{n}", str(number))
-            await traffic.add_port(port["name"], devargs, wait_link_s=10)
-        await traffic.configure(
-            [
-                StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
-                StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
-            ]
-        )
-        result = await traffic.trial(
-            0.3, PACKETS / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
-        )
-        assert result.sent == result.received == PACKETS
-        assert result.duplicated == result.reordered == result.misdelivered == 0
+        await cross_both_ways(http, traffic)
         (vnf,) = node.graphs.record("g").plan.vnfs()
         assert vnf.ports[0].switch_port.kind == "vhost-user"
         process = node.supervisor.find(f"vnf-{vnf.name}")

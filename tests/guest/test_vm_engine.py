@@ -19,8 +19,8 @@ from headrace.node.pci import binding
 from headrace.node.pci.users import users_of
 from headrace.node.rest.app import make_app
 from headrace.switches.base import PortKind, PortSpec
-from headrace.traffic import StreamSpec, TrafficProcess
-from tests.guest.bed import LATE_US, PER_DIRECTION, eventually
+from headrace.traffic import TrafficProcess
+from tests.guest.bed import cross_both_ways, eventually
 from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
 from tests.guest.initramfs import Initramfs
 from tests.guest.kernel import GuestKernel
@@ -28,7 +28,6 @@ from tests.node import graphs
 from tests.node.conftest import StartNode
 from tests.node.fake_sysfs import FakeSysfs
 
-PACKETS = 2 * PER_DIRECTION
 READY = "guest: forwards"
 
 
@@ -103,20 +102,7 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
         graph = graphs.chain("vm-wire", 1)
         answer = await http.put("/NF-FG/g", json=graph)
         assert answer.status_code == 201, answer.text
-        for number, port in enumerate((await http.get("/node/ports")).json()):
-            devargs = port["attach"]["devargs"].replace("{n}", str(number))
-            await traffic.add_port(port["name"], devargs, wait_link_s=10)
-        await traffic.configure(
-            [
-                StreamSpec(name="there", tx_port="p0", rx_port="p1", flows=10),
-                StreamSpec(name="back", tx_port="p1", rx_port="p0", flows=10),
-            ]
-        )
-        result = await traffic.trial(
-            0.3, PACKETS / 0.3, drain_s=2.0, yield_core=True, late_bound_us=LATE_US
-        )
-        assert result.sent == result.received == PACKETS
-        assert result.duplicated == result.reordered == result.misdelivered == 0
+        await cross_both_ways(http, traffic)
         assert (await http.get("/node/vnfs/g/v0/cycles")).json()["cpu_ns"] > 0
 
         vnf, engine = node.vnf("g", "v0")
