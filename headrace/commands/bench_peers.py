@@ -93,6 +93,9 @@ def register(app: typer.Typer) -> None:
         after_simd: Annotated[str, SimdOption] = "auto",
         only: OnlyOption = "",
         pairs: Annotated[int, typer.Option(help="Pairs of windows for each case.", min=1)] = 36,
+        starts: Annotated[
+            int, typer.Option(help="How often both are started, for pairs in each.", min=1)
+        ] = 6,
         seconds: SecondsOption = 0.12,
         goal: Annotated[float, typer.Option(help="What after/before is to reach.")] = 0.98,
         as_json: JsonOption = False,
@@ -101,5 +104,14 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.peers import builds
 
         sides = builds.Build(before, before_simd), builds.Build(after, after_simd)
-        plan = builds.plan_of(pairs, seconds)
-        _print(lambda say: builds.run_builds(*sides, plan, only, goal, say), as_json)
+        _print(
+            lambda say: builds.run_builds(
+                *sides,
+                builds.plan_of(builds.pairs_of_a_start(pairs, starts), seconds),
+                starts,
+                only,
+                goal,
+                say,
+            ),
+            as_json,
+        )
