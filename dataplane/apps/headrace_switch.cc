@@ -21,6 +21,7 @@
 #include "base/log.h"
 #include "base/version.h"
 #include "eal/eal.h"
+#include "eal/hugepages.h"
 #include "match/fields/simd.h"
 #include "ovsdb/client.h"
 #include "runtime/commands/commands.h"
@@ -229,7 +230,10 @@ int main(int argc, char** argv) {
   app.add_option("--ca-cert", arguments.tls.ca_cert, "likewise: of the authority that we trust");
   CLI11_PARSE(app, argc, argv);
 
+  headrace::Result<> heap;
+  if (!arguments.no_huge) heap = headrace::eal::use_hugepages_for_heap(argv);
   headrace::Result<> result = headrace::log::init("headrace-switch", arguments.log_level);
+  if (!heap) headrace::log::warn("{}", heap.error().message);
   if (result) result = headrace::run(arguments);
   if (!result) {
     std::fprintf(stderr, "headrace-switch: %s\n", result.error().message.c_str());

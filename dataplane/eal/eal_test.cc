@@ -125,5 +125,17 @@ TEST_F(HugepagesTest, UnlinksOnlyItsOwnFiles) {
   EXPECT_TRUE(std::filesystem::exists(proc_ / "mineXmap_0"));
 }
 
+TEST(HeapTunables, AddTheHeapsHugepagesToWhatIsSet) {
+  EXPECT_EQ(heap_tunables(nullptr), "glibc.malloc.hugetlb=1");
+  EXPECT_EQ(heap_tunables(""), "glibc.malloc.hugetlb=1");
+  EXPECT_EQ(heap_tunables("glibc.malloc.perturb=1"),
+            "glibc.malloc.perturb=1:glibc.malloc.hugetlb=1");
+}
+
+TEST(HeapTunables, LeaveAChoiceThatWasMade) {
+  EXPECT_EQ(heap_tunables("glibc.malloc.hugetlb=0"), std::nullopt);
+  EXPECT_EQ(heap_tunables("glibc.malloc.perturb=1:glibc.malloc.hugetlb=1"), std::nullopt);
+}
+
 }  // namespace
 }  // namespace headrace::eal

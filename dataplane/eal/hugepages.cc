@@ -1,10 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "eal/hugepages.h"
 
+#include <sys/auxv.h>
 #include <unistd.h>
 
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <sstream>
+#include <string_view>
 
 namespace headrace::eal {
 
@@ -58,6 +63,28 @@ void unlink_hugepage_files(const std::string& mount, const std::string& file_pre
       std::filesystem::remove(entry.path(), error);
     }
   }
+}
+
+std::optional<std::string> heap_tunables(const char* now) {
+  constexpr std::string_view kName = "glibc.malloc.hugetlb=";
+  std::string tunables = now == nullptr ? "" : now;
+  if (tunables.find(kName) != std::string::npos) return std::nullopt;
+  if (!tunables.empty()) tunables += ':';
+  return tunables.append(kName).append("1");
+}
+
+Result<> use_hugepages_for_heap(char** argv) {
+  constexpr const char* kVariable = "GLIBC_TUNABLES";
+  if (::getauxval(AT_SECURE) != 0) return {};  // glibc would ignore it, and this would never end
+  const std::optional<std::string> tunables = heap_tunables(std::getenv(kVariable));
+  if (!tunables) return {};
+  std::error_code error;
+  // Its path, not /proc/self/exe: that would be the name of the process.
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", error);
+  if (error) return fail("no hugepages for the heap: /proc/self/exe: {}", error.message());
+  if (::setenv(kVariable, tunables->c_str(), 1) == 0) ::execv(program.c_str(), argv);
+  const int reason = errno;
+  return fail("no hugepages for the heap: {}: {}", program.string(), std::strerror(reason));
 }
 
 }  // namespace headrace::eal

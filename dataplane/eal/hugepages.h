@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the kernel offers in hugepages: where hugetlbfs is mounted and how much of it is free.
+// Hugepages: what the kernel offers in hugetlbfs, and transparent ones for the heap.
 #pragma once
 
 #include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
+
+#include "base/result.h"
 
 namespace headrace::eal {
 
@@ -21,5 +23,16 @@ std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc = 
 
 /// Removes the files that EAL made for `file_prefix` in a hugetlbfs mount; maps stay valid.
 void unlink_hugepage_files(const std::string& mount, const std::string& file_prefix);
+
+/// GLIBC_TUNABLES by which malloc() asks for transparent hugepages, with what it is now (null: not
+/// set); nothing if it says so or the contrary already.
+std::optional<std::string> heap_tunables(const char* now);
+
+/// Lets the heap be of transparent hugepages, by running the program again with that tunable: glibc
+/// reads it before main(), and mallopt() has no equivalent. To be called first in main(). Rules,
+/// groups and what they point to are on the heap; with 10k of them a packet's misses in the TLB
+/// cost some percent of the rate, more or less from one start to the next. Returns if it is done or
+/// not wanted (the variable says otherwise); an error leaves ordinary pages.
+Result<> use_hugepages_for_heap(char** argv);
 
 }  // namespace headrace::eal
