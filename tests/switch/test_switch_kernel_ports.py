@@ -135,6 +135,22 @@ def test_an_exit_that_cannot_gets_segments_with_checksums(switch: Switch) -> Non
         assert packets > OCTETS / 1500 * 0.8
 
 
+def test_a_link_is_seen_when_it_changes(switch: Switch) -> None:
+    """Not at the next turn of the housekeeping: what a port sends before would be dropped."""
+    with Wire(switch, "system", "system") as wire:
+        (far,) = json.loads(wire.namespaces[0].run("ip", "-json", "link", "show", "type", "veth"))
+
+        def resets() -> int:
+            return int(switch.interface(wire.ports[0], "link_resets"))
+
+        before, changes = resets(), 40
+        for number in range(changes):
+            state = "up" if number % 2 else "down"
+            wire.namespaces[0].run("ip", "link", "set", far["ifname"], state)
+            time.sleep(0.01)
+        until(lambda: resets() > before + changes // 2, "most of the changes")
+
+
 def test_packets_of_any_size_cross(switch: Switch) -> None:
     with Wire(switch, "system", "tap") as wire:
         until(lambda: _ping(wire, 4000), "a ping in fragments")

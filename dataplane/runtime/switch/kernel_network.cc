@@ -145,6 +145,7 @@ Result<> KernelNetwork::dump(uint16_t request) {
 
 bool KernelNetwork::read() {
   changed_ = false;
+  links_changed_ = false;
   std::vector<char> buffer(kDatagram);
   bool lost = false;
   for (;;) {
@@ -165,6 +166,7 @@ bool KernelNetwork::read() {
   if (lost) {
     again = read_all();
     changed_ = true;
+    links_changed_ = true;
   } else if (std::exchange(routes_may_have_gone_, false)) {
     routes_.clear();
     again = dump(RTM_GETROUTE);
@@ -198,6 +200,7 @@ void KernelNetwork::take_link(const nlmsghdr& message) {
   if (link == nullptr || link->ifi_family == AF_BRIDGE) return;
   const auto index = static_cast<uint32_t>(link->ifi_index);
   changed_ = true;
+  links_changed_ = true;
   routes_may_have_gone_ = true;
   if (message.nlmsg_type == RTM_DELLINK) {
     links_.erase(index);

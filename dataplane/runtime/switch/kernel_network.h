@@ -61,6 +61,8 @@ class KernelNetwork {
   [[nodiscard]] int fd() const { return socket_.get(); }
   /// Takes in what the kernel has told since; true if anything changed.
   bool read();
+  /// Whether read() last took in changes of interfaces: of state, name, MTU or address, or gone.
+  [[nodiscard]] bool links_changed() const { return links_changed_; }
 
   [[nodiscard]] std::span<const KernelAddress> addresses() const { return addresses_; }
   /// By the longest prefix that has `destination`, then the least metric.
@@ -98,6 +100,7 @@ class KernelNetwork {
   std::map<std::pair<uint32_t, port::IpAddress>, pipeline::MacAddress> neighbors_;
   std::vector<KernelAddress> addresses_;  ///< on_links_ with names
   bool changed_{false};
+  bool links_changed_{false};
   bool routes_may_have_gone_{false};
 };
 

@@ -10,6 +10,8 @@
 #include <cstdlib>
 #include <string>
 
+#include "packet/mac_address.h"
+
 namespace headrace::runtime {
 namespace {
 
@@ -111,6 +113,26 @@ TEST_F(KernelNetworkTest, Neighbors) {
   EXPECT_TRUE(follows([&] { return network_->neighbor("br-a", ip("10.1.0.9")) == second; }));
   run("ip neigh del 10.1.0.9 dev br-a");
   EXPECT_TRUE(follows([&] { return !network_->neighbor("br-a", ip("10.1.0.9")); }));
+}
+
+TEST_F(KernelNetworkTest, LinksAreToldApartFromRoutes) {
+  bool links = false;
+  const auto either = [&] { return (links |= network_->links_changed()); };
+  run("ip link set far-br-a down");
+  EXPECT_TRUE(follows(either));
+  // Messages of the links may still come; at last one is of the neighbor alone.
+  bool apart = false;
+  for (int i = 0; i < 50 && !apart; ++i) {
+    const std::string mac = "02:00:00:00:00:" + std::to_string(10 + i);
+    run("ip neigh replace 10.1.0.9 lladdr " + mac + " dev br-b nud permanent");
+    const auto told = [&] {
+      const auto known = network_->neighbor("br-b", ip("10.1.0.9"));
+      return known && packet::format_mac(*known) == mac;
+    };
+    ASSERT_TRUE(follows(told));
+    apart = !network_->links_changed();
+  }
+  EXPECT_TRUE(apart);
 }
 
 TEST_F(KernelNetworkTest, WhatTheSocketCouldNotHoldIsReadAnew) {

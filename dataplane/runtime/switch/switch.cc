@@ -338,6 +338,8 @@ void Switch::wait_for_kernel_events() {
                            [this](const asio::error_code& error) {
                              if (error) return;  // the switch is going
                              if (kernel_->read()) tunnels_.kernel_changed();
+                             // What is sent by a port whose link was down is dropped until then.
+                             if (kernel_->links_changed()) poll_links();
                              wait_for_kernel_events();
                            });
 }
