@@ -15,7 +15,7 @@ from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.engines.base import EngineError, VnfSpec
-from headrace.switches.veth import FAR_END, device_name, inside, silence
+from headrace.switches.veth import FAR_END, device_name, inside, silence, wait_until_up
 
 MAX_ROUTES = 1024
 
@@ -145,6 +145,7 @@ def _set_up(vnf: VnfSpec, settings: InterfaceSettings) -> None:
                     else None,
                 )
             kernel.link("set", index=index, state="up")
+        wait_until_up(f"eth{number}" for number in range(len(vnf.ports)))
         for route in settings.routes:
             kernel.route("replace", dst=route.to, gateway=route.via)
 

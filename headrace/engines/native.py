@@ -15,7 +15,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.switches.base import PortKind
-from headrace.switches.veth import FAR_END, device_name, inside
+from headrace.switches.veth import FAR_END, device_name, inside, wait_until_up
 
 _BRIDGE = "br0"
 FUNCTIONS = ("bridge",)
@@ -65,6 +65,9 @@ class NativeEngine:
                     kernel.link("set", index=index, address=port.mac)
                 kernel.link("set", index=index, master=bridge, state="up")
             kernel.link("set", index=bridge, state="up")
+        # A member forwards from when its link is up.
+        devices = [f"eth{number}" for number in range(len(vnf.ports))]
+        inside(vnf.name, lambda: wait_until_up(devices))
 
     def _move_in(self, vnf: VnfSpec, port: str, device: str) -> None:
         peer = device_name(self._prefix, FAR_END, port)

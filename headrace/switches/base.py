@@ -236,6 +236,14 @@ class SwitchDriver(Protocol):
         """How a peer attaches to `port`."""
         ...
 
+    async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
+        """Returns when the switch sends through these veth ports, whose far ends are up.
+
+        Raises:
+            SwitchError: names a port whose link stays down.
+        """
+        ...
+
     async def missing(self, ports: Collection[str]) -> set[str]:
         """Those of `ports`, which have been made, that are not in service any more.
 

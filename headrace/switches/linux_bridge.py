@@ -48,6 +48,7 @@ from headrace.switches.veth import (
     remove_device,
     remove_devices,
     silence,
+    wait_until_up,
 )
 
 _CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat
@@ -127,6 +128,14 @@ class LinuxBridgeDriver:
     def watched(self) -> tuple[str, ...]:
         """See SwitchDriver: the kernel has none."""
         return ()
+
+    async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
+        """See SwitchDriver: by the operational state of the near ends."""
+        devices = [self._device(port) for port in ports]
+        try:
+            await asyncio.to_thread(wait_until_up, devices)
+        except (NetlinkError, OSError) as error:
+            raise SwitchError(f"linux-bridge: {error}") from error
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a device, as when a namespace took its far end with it."""

@@ -31,8 +31,16 @@ from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
 from headrace.switches.rules import Rule
-from headrace.switches.veth import FAR_END, device_name, device_names, make_pair, remove_device
+from headrace.switches.veth import (
+    FAR_END,
+    LINK_PATIENCE_S,
+    device_name,
+    device_names,
+    make_pair,
+    remove_device,
+)
 
+_POLL_S = 0.01
 _LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
 
 
@@ -201,6 +209,18 @@ class OvsFamilyDriver(OvsProcesses):
                 if number > 0:
                     found[row["name"]] = number
         return found
+
+    async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
+        """See SwitchDriver: by what the switch itself says, which drops what it sends before."""
+        names = {port.name for port in ports}
+        deadline = asyncio.get_running_loop().time() + LINK_PATIENCE_S
+        while names:
+            rows = await self._select("Interface", ["name", "link_state"])
+            names -= {row["name"] for row in rows if "up" in from_set(row["link_state"])}
+            if names and asyncio.get_running_loop().time() > deadline:
+                listed = ", ".join(sorted(names))
+                raise SwitchError(f"port {listed}: no link after {LINK_PATIENCE_S:g} s")
+            await asyncio.sleep(_POLL_S if names else 0)
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a row of the database, a number, or the veth pair."""

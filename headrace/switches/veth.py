@@ -7,7 +7,8 @@ callers are in threads.
 """
 
 import base64
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
@@ -18,7 +19,11 @@ from headrace.machine.names import digest_of
 
 NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
 
+LINK_PATIENCE_S = 10.0
+"""How long the link of a pair may take to come up; the kernel's work queue does that."""
+
 _IFNAME_MAX = 15
+_POLL_S = 0.002
 T = TypeVar("T")
 
 
@@ -61,6 +66,34 @@ def _bring_up(device: str) -> None:
     silence(device)
     with IPRoute() as kernel:
         kernel.link("set", ifname=device, state="up")
+
+
+def wait_until_up(devices: Iterable[str], patience_s: float = LINK_PATIENCE_S) -> None:
+    """Returns when the kernel sends through each of these interfaces of this namespace.
+
+    An interface that is set up has no queue until the kernel's link watch has seen its carrier,
+    some milliseconds later: what is sent before is dropped. Then its operational state is UP (RFC
+    2863).
+
+    Raises:
+        TimeoutError: names those that are not up after `patience_s`, with their states.
+        NetlinkError, OSError: the kernel refuses.
+    """
+    waiting = set(devices)
+    deadline = time.monotonic() + patience_s
+    with IPRoute() as kernel:
+        while True:
+            states = {
+                link.get_attr("IFLA_IFNAME"): link.get_attr("IFLA_OPERSTATE")
+                for link in kernel.get_links()
+            }
+            waiting = {name for name in waiting if states.get(name) != "UP"}
+            if not waiting:
+                return
+            if time.monotonic() > deadline:
+                down = (f"{name} is {states.get(name, 'gone')}" for name in sorted(waiting))
+                raise TimeoutError(f"no link after {patience_s:g} s: {', '.join(down)}")
+            time.sleep(_POLL_S)
 
 
 def inside(namespace: str | None, work: Callable[[], T]) -> T:

@@ -170,6 +170,9 @@ class FakeDriver:
     def attach(self, port: PortSpec) -> Attach:
         return Attach(devargs=f"net_fake{{n}},port={port.name}")
 
+    async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
+        self.world.change(f"wait for {','.join(port.name for port in ports)}", lambda held: None)
+
     async def missing(self, ports: Collection[str]) -> set[str]:
         return set(ports) - set(self.world.read()["ports"])
 

@@ -32,6 +32,16 @@ def left(prefix: str) -> list[str]:
     ]
 
 
+async def test_a_deployed_graph_forwards_the_first_frame(bench: Bench) -> None:
+    """No link of a pair is still coming up, at the switch or in the VNF, when it is complete."""
+    node = bench.node
+    for number in range(6):
+        await node.graphs.create("g", graphs.chain("bridge", 1))
+        bench.p1.send(first := udp(b"first %d" % number + bytes(20)))
+        assert first in await bench.p0.receive(1)
+        await node.graphs.delete("g")
+
+
 async def crosses(bench: Bench) -> None:
     """Frames pass the graph both ways."""
     there = udp(b"there" + bytes(20))

@@ -28,7 +28,7 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.switches.base import SwitchDriver
+from headrace.switches.base import PortKind, PortSpec, SwitchDriver
 from headrace.switches.rules import Rule
 
 Progress = Callable[[int, int], None]
@@ -145,7 +145,10 @@ class Transition:
             case PortResource():
                 await self._driver.add_port(first.lsi, first.port)
             case VnfResource():
-                await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in _vnfs(batch))
+                vnfs = list(_vnfs(batch))
+                await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
+                if ports := _veth_ports(vnfs):
+                    await self._driver.wait_for_links(ports)
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
@@ -228,6 +231,12 @@ async def _all(work: Iterable[Coroutine[None, None, None]]) -> None:
 
 def _vnfs(batch: list[Resource]) -> Iterator[VnfSpec]:
     return (r.vnf for r in batch if isinstance(r, VnfResource))
+
+
+def _veth_ports(vnfs: Iterable[VnfSpec]) -> list[PortSpec]:
+    """The ports whose link comes and goes with the VNF's end of their pair."""
+    ports = (port.switch_port for vnf in vnfs for port in vnf.ports)
+    return [port for port in ports if port.kind is PortKind.VETH]
 
 
 def _rules(batch: list[Resource]) -> Iterator[Rule]:
