@@ -7,7 +7,7 @@ BUILD ?= build
 PYTHON := .venv/bin/python
 COMPILER := ccache g++
 
-.PHONY: help run test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-py format clean \
+.PHONY: help run test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
   conformance-openflow fuzz
 
 help:
@@ -70,6 +70,12 @@ build-tsan/build.ninja: | setup
 test-tsan: build-tsan/build.ninja
 	TSAN_OPTIONS=suppressions=$(CURDIR)/setup/tsan.supp:halt_on_error=0 meson test -C build-tsan \
 	    handover ownership port_queues qsbr queue_assignment tx_queues worker --print-errorlogs --timeout-multiplier 4
+
+## make test-tsan-switch   tests/switch against programs built with ThreadSanitizer (about 20 min)
+test-tsan-switch: build build-tsan/build.ninja
+	@meson compile -C build-tsan headrace-switch headrace-vnf headrace-traffic
+	HEADRACE_BUILD=$(CURDIR)/build-tsan/dataplane/apps \
+	    TSAN_OPTIONS=suppressions=$(CURDIR)/setup/tsan.supp:halt_on_error=1 $(PYTHON) -m pytest tests/switch
 
 ## make fuzz         libFuzzer over the parsers, codecs and the compiler (FUZZ_SECONDS=60 each)
 fuzz: setup
