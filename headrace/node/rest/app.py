@@ -13,6 +13,7 @@ from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
@@ -110,6 +111,10 @@ def make_app(
     @app.exception_handler(EngineError)
     async def engine_error(_: Request, error: EngineError) -> JSONResponse:
         return answer(503, NodeError("engine", str(error)))
+
+    @app.exception_handler(ClientDisconnect)
+    async def cut_off(_: Request, __: ClientDisconnect) -> JSONResponse:
+        return answer(400, NodeError("rest", "the connection ended within the body"))
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:
