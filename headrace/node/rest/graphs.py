@@ -8,6 +8,7 @@ once with `?wait=false`; then /NF-FG/status tells.
 
 import json
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import quote
 
@@ -101,6 +102,9 @@ async def put_graph(
             "graphs", f"{graph_id[:80]!a} cannot be the id of a graph; choose another"
         )
     headers = {"Location": f"{request.base_url}NF-FG/{quote(graph_id)}"}
+    with suppress(NotFound):
+        node.graphs.record(graph_id)
+        demand(node.users, user, "update", graph_id)  # before anything is fetched or checked for it
     await node.datastore.provide(document, user)
     await node.check(graph_id, document)
     try:
@@ -108,7 +112,7 @@ async def put_graph(
     except NotFound:
         await _create(node, user, graph_id, document, wait)
         return Response(status_code=201, headers=headers)
-    demand(node.users, user, "update", graph_id)
+    demand(node.users, user, "update", graph_id)  # again: it may be another's by now
     _demand_quota(node, user, graph_id, document)
     task = node.graphs.update(graph_id, document)
     if wait:

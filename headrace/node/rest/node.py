@@ -10,6 +10,7 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from headrace.node.access.permissions import demand, may
+from headrace.node.access.users import User
 from headrace.node.logs import tail
 from headrace.node.node import Node
 from headrace.node.rest import pci
@@ -64,13 +65,19 @@ async def get_switch_ports(node: NodeDep) -> list[PortStatistics]:
     return await node.driver.port_statistics()
 
 
+def _demand_readable(node: Node, user: User, graph_id: str) -> None:
+    """Comes before any look at the graph: what is in it is told to its readers alone."""
+    node.graphs.record(graph_id)
+    demand(node.users, user, "read", graph_id)
+
+
 @router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")
 async def get_vnf_cycles(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
     """Busy and idle cycles of a VNF since it started."""
+    _demand_readable(node, user, graph_id)
     vnf, engine = node.vnf(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await engine.cycles(vnf)
 
 
@@ -79,8 +86,8 @@ async def get_vnf_counters(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
     """Packets and drops of a VNF by port."""
+    _demand_readable(node, user, graph_id)
     vnf, engine = node.vnf(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await engine.counters(vnf)
 
 
@@ -100,8 +107,8 @@ async def get_vnf_log(
     offset: Offset = None,
 ) -> Response:
     """What the process of a VNF has written."""
+    _demand_readable(node, user, graph_id)
     file = node.log_of(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await _tail(file, lines, offset)
 
 
@@ -115,8 +122,8 @@ async def get_vnf_console(
     offset: Offset = None,
 ) -> Response:
     """What a virtual machine has written on its first serial port."""
+    _demand_readable(node, user, graph_id)
     file = node.console_of(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await _tail(file, lines, offset)
 
 
