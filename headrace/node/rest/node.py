@@ -15,8 +15,16 @@ from headrace.node.logs import tail
 from headrace.node.node import Node
 from headrace.node.rest import pci
 from headrace.node.rest.access import node_of
+from headrace.node.rest.contract import Responses, content, refusals
 from headrace.node.rest.login import UserDep
 from headrace.node.rest.metrics import exposition
+from headrace.node.rest.node_answers import (
+    NodeInformation,
+    NodePort,
+    Resources,
+    VnfCounters,
+    VnfCycles,
+)
 from headrace.switches.base import PortStatistics, SwitchCycles
 
 router = APIRouter(tags=["node"])
@@ -30,20 +38,20 @@ class Paused(BaseModel):
     paused: bool
 
 
-@router.get("/node")
+@router.get("/node", response_model=NodeInformation)
 async def get_node(node: NodeDep) -> dict[str, Any]:
     """Name, versions, switch and its capabilities, engines, templates."""
     return node.information()
 
 
-@router.get("/node/resources")
+@router.get("/node/resources", response_model=Resources)
 async def get_resources(node: NodeDep) -> dict[str, Any]:
     """Cores, memory, ports and PCI network functions: what there is and what is taken."""
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
     return {**node.inventory().report(), "ports": ports, "pci": pci.report(node)}
 
 
-@router.get("/node/ports")
+@router.get("/node/ports", response_model=list[NodePort], response_model_exclude_unset=True)
 async def get_ports(node: NodeDep) -> list[dict[str, Any]]:
     """The physical ports (LSI-0): how to attach to each, and its counters.
 
@@ -71,7 +79,12 @@ def _demand_readable(node: Node, user: User, graph_id: str) -> None:
     demand(node.users, user, "read", graph_id)
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/cycles",
+    response_model=VnfCycles,
+    response_model_exclude_unset=True,
+    responses=refusals(404),
+)
 async def get_vnf_cycles(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
@@ -81,7 +94,12 @@ async def get_vnf_cycles(
     return await engine.cycles(vnf)
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/counters")
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/counters",
+    response_model=VnfCounters,
+    response_model_exclude_unset=True,
+    responses=refusals(404),
+)
 async def get_vnf_counters(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
@@ -96,8 +114,24 @@ Offset = Annotated[
     int | None, Query(ge=0, le=1 << 62, description="X-Log-Offset of an earlier answer")
 ]
 
+_TEXT: Responses = {
+    200: {
+        "headers": {
+            "X-Log-Offset": {
+                "description": "where the text ends: `offset` of the next request",
+                "schema": {"type": "string", "pattern": "^[0-9]+$"},
+            }
+        }
+    },
+    **refusals(404),
+}
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/log", response_class=PlainTextResponse)
+
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/log",
+    response_class=PlainTextResponse,
+    responses=_TEXT,
+)
 async def get_vnf_log(
     graph_id: str,
     vnf_id: str,
@@ -112,7 +146,11 @@ async def get_vnf_log(
     return await _tail(file, lines, offset)
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/console", response_class=PlainTextResponse)
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/console",
+    response_class=PlainTextResponse,
+    responses=_TEXT,
+)
 async def get_vnf_console(
     graph_id: str,
     vnf_id: str,
@@ -140,7 +178,9 @@ async def put_paused(body: Paused, node: NodeDep) -> Paused:
     return Paused(paused=node.paused)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics", response_class=Response, responses={200: content("text/plain", {"type": "string"})}
+)
 async def get_metrics(node: NodeDep, user: UserDep) -> Response:
     """Counters in Prometheus' text format: node, workers, ports, graphs, VNFs, rules."""
     text, content_type = await exposition(node, lambda g: may(node.users, user, "read", g))
