@@ -40,7 +40,9 @@ class RestConfig(_Strict):
 
     Any address but one of the loopback interface demands `tls` and `login`. `names` are further
     names by which clients call it (the Host of their requests), beside those of the certificate.
-    With `legacy` an update by PUT gets 201, as before 2017.
+    With `legacy` an update by PUT gets 201, as before 2017. At most `connections` are open at a
+    time, and `connections_per_peer` of one address (of an IPv6 /64); more get 503, or are closed
+    where the port speaks TLS. The Unix socket is not counted.
     """
 
     host: str = "127.0.0.1"
@@ -49,6 +51,8 @@ class RestConfig(_Strict):
     legacy: bool = False
     login: bool = False
     tls: TlsConfig | None = None
+    connections: Annotated[int, Field(ge=1, le=512)] = 256
+    connections_per_peer: Annotated[int, Field(ge=1, le=512)] = 64
 
     @field_validator("host")
     @classmethod

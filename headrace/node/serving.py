@@ -16,6 +16,7 @@ from headrace.machine.places import log_directory
 from headrace.machine.priority import raise_own
 from headrace.machine.processes import ProcessId, make_private, write_atomically
 from headrace.node.config import NodeConfig
+from headrace.node.connections import Connections, Listener, Slot, TimedProtocol
 from headrace.node.daemon import node_file, socket_of
 from headrace.node.errors import ConfigError
 from headrace.node.logs import LogKeeper
@@ -25,8 +26,7 @@ from headrace.node.restarts import Restarter
 from headrace.node.tls import Tls
 
 _RENEWAL_S = 5.0
-_HANDSHAKE_S = 10.0
-"""How often a certificate is looked at, and how long a client's TLS handshake may take."""
+"""How often a certificate is looked at."""
 
 
 def listen(config: NodeConfig) -> socket.socket:
@@ -103,41 +103,56 @@ async def notify_ready() -> None:
 
 
 def server_settings(app: FastAPI) -> uvicorn.Config:
-    """How the server serves an app."""
-    return uvicorn.Config(app, log_level="warning", lifespan="on")
+    """How the server serves an app.
+
+    There is no proxy whose X-Forwarded-For could be believed: the address of a request, which the
+    audit log has and failed logins are counted by, is that of its connection. No route speaks
+    WebSocket, and its protocol would take a connection over without its times.
+    """
+    return uvicorn.Config(
+        app,
+        log_level="warning",
+        lifespan="on",
+        http=TimedProtocol,
+        ws="none",
+        proxy_headers=False,
+    )
 
 
 class Server(uvicorn.Server):
-    """One server on both sockets; connections of the second are TLS, if the node has it.
+    """One server on both sockets; connections of the second are counted, and TLS if there is one.
 
     uvicorn itself has TLS for all of its sockets or for none.
     """
 
-    def __init__(self, config: uvicorn.Config, tcp: socket.socket, tls: Tls | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        tcp: socket.socket,
+        tls: Tls | None,
+        connections: Connections,
+    ) -> None:
         super().__init__(config)
         self._tcp, self._tls = tcp, tls
+        self._connections = connections
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens; connections of all sockets are closed alike."""
         await super().startup(sockets)
 
-        def protocol() -> asyncio.Protocol:
-            make = self.config.http_protocol_class
-            return make(  # type: ignore[call-arg]
+        def protocol(slot: Slot) -> asyncio.Protocol:
+            return TimedProtocol(
                 config=self.config,
                 server_state=self.server_state,
                 app_state=self.lifespan.state,
+                slot=slot,
             )
 
-        self.servers.append(
-            await asyncio.get_running_loop().create_server(
-                protocol,
-                sock=self._tcp,
-                ssl=self._tls.context if self._tls else None,
-                ssl_handshake_timeout=_HANDSHAKE_S if self._tls else None,
-                backlog=self.config.backlog,
-            )
-        )
+        context = self._tls.context if self._tls else None
+        listener = Listener(self._tcp, self._connections, protocol, context)
+        listener.start()
+        # uvicorn closes what it has here, and waits for that: all that a Listener is asked for.
+        self.servers.append(listener)  # type: ignore[arg-type]
 
 
 async def _renew(tls: Tls | None) -> None:
@@ -168,7 +183,9 @@ async def _serve(
         "socket": str(socket_of(rundir)),
     }
     settings = server_settings(make_app(node, on_ready=notify_ready, tls=tls))
-    server = Server(settings, tcp, tls)
+    rest = config.rest
+    connections = Connections(rest.connections_per_peer, rest.connections)
+    server = Server(settings, tcp, tls, connections)
     write_atomically(node_file(rundir), json.dumps(said))
     keeper = LogKeeper(
         log_directory(rundir),

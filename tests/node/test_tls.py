@@ -21,10 +21,9 @@ import yaml
 from headrace.client import CACERT_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeClient
 from headrace.node.access.users import User, hash_of
 from headrace.node.errors import ConfigError
-from headrace.node.rest.app import make_app
-from headrace.node.serving import Server, listen, listen_unix, server_settings
 from headrace.node.tls import Tls, make_self_signed, names_of
 from tests.node.api import Api, api_of
+from tests.node.served import served
 
 PASSWORD = "correct horse battery"
 
@@ -98,21 +97,8 @@ async def serving(rundir: Path, names: tuple[str, ...] = ("localhost",)) -> Asyn
     async for api in api_of(rundir, rest=rest):
         api.node.users.add(User("ann", "admin"), hash_of(PASSWORD))
         tls = Tls(certificate, key)
-        with listen(api.node.config) as tcp, listen_unix(rundir) as unix:
-            settings = server_settings(make_app(api.node, tls=tls))
-            settings.lifespan = "off"
-            server = Server(settings, tcp, tls)
-            port = tcp.getsockname()[1]
-            task = asyncio.create_task(server.serve(sockets=[unix]))
-            for _ in range(1000):
-                if server.started:
-                    break
-                await asyncio.sleep(0.01)
-            try:
-                yield Site(api, port, tls, (certificate, key))
-            finally:
-                server.should_exit = True
-                await task
+        async with served(api.node, tls) as port:
+            yield Site(api, port, tls, (certificate, key))
 
 
 async def test_login_over_tls_and_the_unix_socket_without(rundir: Path) -> None:

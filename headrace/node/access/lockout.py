@@ -9,12 +9,13 @@ of an hour without failures any. Nobody is locked out for good, since anybody co
 the administrators; these have the Unix socket, where nothing is counted.
 """
 
-import ipaddress
 import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from headrace.node.access.peers import peer_of
 
 FREE = 5
 LONGEST_S = 60.0
@@ -68,10 +69,4 @@ class Lockout:
 
 
 def _keys(name: str, source: str) -> tuple[tuple[str, str], tuple[str, str]]:
-    try:
-        address = ipaddress.ip_address(source)
-        if address.version == 6:
-            source = str(address.ipv4_mapped or ipaddress.ip_network((int(address), 64), False))
-    except ValueError:
-        pass  # no address, as in tests
-    return ("name", name), ("from", source)
+    return ("name", name), ("from", peer_of(source))

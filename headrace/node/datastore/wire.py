@@ -36,9 +36,11 @@ def _number(value: Any) -> Any:
     return int(value) if isinstance(value, str) and re.fullmatch(r"\d{1,9}", value) else value
 
 
-Cores = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_MOST_CORES)]
-Megabytes = Annotated[float, BeforeValidator(_number), Field(ge=0, le=_MOST_MEMORY_MB)]
-Minimum = Annotated[int, BeforeValidator(_number), Field(ge=0, le=MAX_PORTS)]
+_Numeral = BeforeValidator(_number, json_schema_input_type=float | str)
+
+Cores = Annotated[int, _Numeral, Field(ge=0, le=_MOST_CORES)]
+Megabytes = Annotated[float, _Numeral, Field(ge=0, le=_MOST_MEMORY_MB)]
+Minimum = Annotated[int, _Numeral, Field(ge=0, le=MAX_PORTS)]
 Line = Annotated[str, Field(max_length=256)]
 
 

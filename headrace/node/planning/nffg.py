@@ -19,6 +19,7 @@ from pydantic import (
     ConfigDict,
     Field,
     ValidationError,
+    WithJsonSchema,
     model_validator,
 )
 
@@ -30,8 +31,23 @@ def _text(value: Any) -> Any:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Text = Annotated[str, BeforeValidator(_text)]
-Identifier = Annotated[Text, Field(min_length=1, max_length=64, pattern=r"^[^:/\s\x00-\x1f\x7f]+$")]
+_IDENTIFIER = r"^[^:/\s\x00-\x1f\x7f]+$"
+_NUMBER_OR_TEXT: dict[str, Any] = {"anyOf": [{"type": "string"}, {"type": "integer"}]}
+
+Text = Annotated[str, BeforeValidator(_text), WithJsonSchema(_NUMBER_OR_TEXT)]
+Identifier = Annotated[
+    str,
+    BeforeValidator(_text),
+    Field(min_length=1, max_length=64, pattern=_IDENTIFIER),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1, "maxLength": 64, "pattern": _IDENTIFIER},
+                {"type": "integer"},
+            ]
+        }
+    ),
+]
 MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 64, 64, 1024, 20_000
 """What one graph may have."""
 
@@ -43,7 +59,7 @@ class _Open(BaseModel):
 class VnfPortModel(_Open):
     """A port of a VNF: `id` is `<label>:<n>`."""
 
-    id: Annotated[Text, Field(pattern=r"^[^:/\s]+:\d+$", max_length=64)]
+    id: Annotated[str, Field(pattern=r"^[^:/\s]+:\d+$", max_length=64)]
     name: Text | None = None
     mac: Annotated[str, Field(pattern=r"^([0-9a-fA-F]{2}:){5}[0-9a-fA-F]{2}$")] | None = None
     unify_ip: Text | None = Field(None, alias="unify-ip")
@@ -212,6 +228,29 @@ ACTION_KEYS = [
 ]
 
 
+def _match_schema() -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(["port_in", *MATCH_KEYS], _NUMBER_OR_TEXT),
+        "required": ["port_in"],
+        "additionalProperties": False,
+    }
+
+
+def _action_schema() -> dict[str, Any]:
+    value = {"anyOf": [*_NUMBER_OR_TEXT["anyOf"], {"type": "boolean"}]}
+    return {
+        "type": "object",
+        "properties": dict.fromkeys(ACTION_KEYS, value),
+        "minProperties": 1,
+        "maxProperties": 1,
+        "additionalProperties": False,
+    }
+
+
+Action = Annotated[dict[str, Text | bool], WithJsonSchema(_action_schema())]
+
+
 class FlowRuleModel(BaseModel):
     """A rule: `match` and each action are kept as written; `lowering` gives them their meaning."""
 
@@ -220,8 +259,8 @@ class FlowRuleModel(BaseModel):
     id: Identifier
     priority: Annotated[int, Field(ge=0, le=65535)] = 0
     description: Text | None = None
-    match: dict[str, Text]
-    actions: Annotated[list[dict[str, Text | bool]], Field(min_length=1)]
+    match: Annotated[dict[str, Text], WithJsonSchema(_match_schema())]
+    actions: Annotated[list[Action], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _known_keys(self) -> "FlowRuleModel":

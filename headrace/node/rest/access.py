@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 
 from fastapi import Request
 from starlette.datastructures import Headers
+from starlette.requests import ClientDisconnect
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -67,6 +68,8 @@ class Guard:
                 text = f"the body has more than {MAX_BYTES >> 20} MiB"
                 await _answer(413, "rest", text)(scope, receive, send)
                 return
+            except ClientDisconnect:
+                return  # what has not come whole is not carried out (RFC 9112, 8)
             except GraphRefused as error:
                 await _answer(400, error.module, str(error))(scope, receive, send)
                 return
@@ -78,7 +81,7 @@ class Guard:
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                break
+                raise ClientDisconnect
             body += message.get("body", b"")
             if len(body) > MAX_BYTES:
                 raise _TooLarge

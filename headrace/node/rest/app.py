@@ -8,11 +8,13 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from importlib.metadata import version
+from typing import Any
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from headrace.engines.base import EngineError
@@ -27,6 +29,7 @@ from headrace.node.rest import pci as pci_routes
 from headrace.node.rest import users as user_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
+from headrace.node.rest.contract import EVERYWHERE, describe_api
 from headrace.node.rest.login import Login
 from headrace.node.tls import Tls
 from headrace.switches.base import SwitchError
@@ -66,12 +69,23 @@ def make_app(
         redirect_slashes=False,
     )
     app.state.node = node
-    app.include_router(graph_routes.router)
-    app.include_router(datastore_routes.router)
-    app.include_router(datastore_routes.conf_router)
-    app.include_router(node_routes.router)
-    app.include_router(pci_routes.router)
-    app.include_router(user_routes.router)
+    for router in (
+        graph_routes.router,
+        datastore_routes.router,
+        datastore_routes.conf_router,
+        node_routes.router,
+        pci_routes.router,
+        user_routes.router,
+    ):
+        app.include_router(router, responses=EVERYWHERE)
+    document: dict[str, Any] = {}
+
+    def openapi() -> dict[str, Any]:
+        if not document:
+            document.update(describe_api(app))
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
     audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
@@ -110,6 +124,10 @@ def make_app(
     @app.exception_handler(EngineError)
     async def engine_error(_: Request, error: EngineError) -> JSONResponse:
         return answer(503, NodeError("engine", str(error)))
+
+    @app.exception_handler(ClientDisconnect)
+    async def cut_off(_: Request, __: ClientDisconnect) -> JSONResponse:
+        return answer(400, NodeError("rest", "the connection ended within the body"))
 
     @app.exception_handler(Exception)
     async def unexpected(_: Request, error: Exception) -> JSONResponse:

@@ -15,15 +15,34 @@ from contextlib import asynccontextmanager
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.responses import FileResponse
+from fastapi.responses import FileResponse, JSONResponse, PlainTextResponse
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
 from headrace.node.datastore.datastore import ImageRow
+from headrace.node.datastore.wire import WireTemplate
 from headrace.node.errors import AccessError, GraphRefused
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
+from headrace.node.rest.contract import (
+    BINARY,
+    content,
+    json_body,
+    octets_body,
+    parameter,
+    refusals,
+)
+from headrace.node.rest.datastore_answers import (
+    CompletedImage,
+    Completion,
+    Conf,
+    Image,
+    ImageList,
+    Progress,
+    TemplateBody,
+    TemplateList,
+)
 from headrace.node.rest.login import UserDep
 
 router = APIRouter(prefix="/v2", tags=["templates"])
@@ -35,6 +54,8 @@ _RANGE = re.compile(r"bytes (\d{1,15})-(\d{1,15})/(\d{1,15}|\*)")
 _SHA256 = re.compile(r"sha-256=:([A-Za-z0-9+/]{43}=):")
 _FIELD_OCTETS = 4096
 _FIELDS = 16
+_LINE = {"type": "string"}
+_TEMPLATE = json_body(TemplateBody)
 
 
 async def json_of(request: Request) -> Any:
@@ -45,57 +66,74 @@ async def json_of(request: Request) -> Any:
 Body = Annotated[Any, Depends(json_of)]
 
 
-@router.get("/nf_template")
-async def list_templates(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+@router.get("/nf_template", response_model=TemplateList)
+async def list_templates(node: NodeDep) -> Response:
     """All templates; `image-upload-status`: CO, or RE where an image is missing, IP on its way."""
-    return {"list": node.datastore.listed()}
+    return JSONResponse({"list": node.datastore.listed()})
 
 
-@router.put("/nf_template")
+@router.put("/nf_template", response_class=PlainTextResponse, openapi_extra=_TEMPLATE)
 async def put_new_template(node: NodeDep, user: UserDep, body: Body) -> Response:
     """Keeps a new template; answers its id, as plain text."""
     return Response(node.datastore.add(_unwrapped(body), user), media_type="text/plain")
 
 
-@router.get("/nf_template/{template_id}")
-async def get_template(template_id: str, node: NodeDep) -> dict[str, Any]:
+@router.get("/nf_template/{template_id}", response_model=WireTemplate, responses=refusals(404))
+async def get_template(template_id: str, node: NodeDep) -> Response:
     """One template, as its client wrote it."""
-    return node.datastore.content(template_id)
+    return JSONResponse(node.datastore.content(template_id))
 
 
-@router.put("/nf_template/{template_id}")
+@router.put(
+    "/nf_template/{template_id}",
+    response_class=Response,
+    responses=refusals(404),
+    openapi_extra=_TEMPLATE,
+)
 async def put_template(template_id: str, node: NodeDep, user: UserDep, body: Body) -> Response:
     """Changes a template; graphs that run are as they were."""
     node.datastore.replace(template_id, _unwrapped(body), user)
     return Response()
 
 
-@router.delete("/nf_template/{template_id}")
+@router.delete("/nf_template/{template_id}", response_class=Response, responses=refusals(404, 409))
 async def delete_template(template_id: str, node: NodeDep, user: UserDep) -> Response:
     """Removes a template and its image; 409 if a graph uses it."""
     node.datastore.remove(template_id, user)
     return Response()
 
 
-@router.get("/nf_capability/{capability}")
-async def get_capability(capability: str, node: NodeDep) -> dict[str, list[dict[str, Any]]]:
+@router.get("/nf_capability/{capability}", response_model=TemplateList, responses=refusals(404))
+async def get_capability(capability: str, node: NodeDep) -> Response:
     """The templates with a functional capability."""
     found = node.datastore.listed(capability)
     if not found:
         raise AccessError(404, f"no template has the capability {capability!r}")
-    return {"list": found}
+    return JSONResponse({"list": found})
 
 
 # Images.
 
 
-@router.get("/nf_image")
+@router.get("/nf_image", response_model=ImageList)
 async def list_images(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
     """All images."""
     return {"list": [_shown(row) for row in node.datastore.images()]}
 
 
-@router.post("/nf_image/chunked_upload")
+@router.post(
+    "/nf_image/chunked_upload",
+    response_model=Progress,
+    responses=refusals(404, 409),
+    openapi_extra={
+        "parameters": [
+            parameter("query", "vnf_id", "the template, to begin an upload"),
+            parameter("query", "upload_id", "the upload, to go on with it"),
+            parameter("header", "Content-Range", "bytes FIRST-LAST/ALL", f"^{_RANGE.pattern}$"),
+        ],
+        **octets_body("the_file", {"vnf_id": _LINE, "upload_id": _LINE}),
+    },
+)
 async def post_chunk(node: NodeDep, user: UserDep, request: Request) -> dict[str, Any]:
     """Takes a part of an image; the first one, without `upload_id`, begins an upload.
 
@@ -128,7 +166,12 @@ async def post_chunk(node: NodeDep, user: UserDep, request: Request) -> dict[str
     }
 
 
-@router.post("/nf_image/chunked_upload_complete")
+@router.post(
+    "/nf_image/chunked_upload_complete",
+    response_model=CompletedImage,
+    responses=refusals(404, 409),
+    openapi_extra=json_body(Completion),
+)
 async def post_complete(node: NodeDep, user: UserDep, request: Request) -> dict[str, Any]:
     """Makes an upload the image of its template: `upload_id`, and `md5` or `sha256` or both."""
     fields = await _fields_of(request)
@@ -141,7 +184,15 @@ async def post_complete(node: NodeDep, user: UserDep, request: Request) -> dict[
     return {"message": "the image is complete", "vnf_id": row.template, **_shown(row)}
 
 
-@router.put("/nf_image/{template_id}")
+@router.put(
+    "/nf_image/{template_id}",
+    response_model=Image,
+    responses=refusals(404, 409),
+    openapi_extra={
+        "parameters": [parameter("header", "Repr-Digest", "RFC 9530", f"^{_SHA256.pattern}$")],
+        **octets_body("file"),
+    },
+)
 async def put_image(
     template_id: str, node: NodeDep, user: UserDep, request: Request
 ) -> dict[str, Any]:
@@ -156,7 +207,11 @@ async def put_image(
         node.datastore.files.abandon(upload)
 
 
-@router.get("/nf_image/{template_id}", response_class=FileResponse)
+@router.get(
+    "/nf_image/{template_id}",
+    response_class=FileResponse,
+    responses={200: content("application/octet-stream", BINARY), **refusals(404)},
+)
 async def get_image(template_id: str, node: NodeDep) -> FileResponse:
     """The image of a template."""
     row, path = node.datastore.image_file(template_id)
@@ -165,14 +220,14 @@ async def get_image(template_id: str, node: NodeDep) -> FileResponse:
     return FileResponse(path, media_type="application/octet-stream", headers=headers)
 
 
-@router.delete("/nf_image/{template_id}")
+@router.delete("/nf_image/{template_id}", response_class=Response, responses=refusals(404, 409))
 async def delete_image(template_id: str, node: NodeDep, user: UserDep) -> Response:
     """Removes the image of a template; 409 if a graph uses it."""
     node.datastore.remove_image(template_id, user)
     return Response()
 
 
-@conf_router.get("/conf")
+@conf_router.get("/conf", response_model=Conf)
 async def get_conf(node: NodeDep, request: Request) -> dict[str, Any]:
     """Where templates are and which ports there are; the misspelt key is the name on the wire."""
     return {

@@ -8,10 +8,12 @@ once with `?wait=false`; then /NF-FG/status tells.
 
 import json
 import uuid
+from contextlib import suppress
 from typing import Annotated, Any
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Query, Request, Response
+from fastapi.responses import JSONResponse
 
 from headrace.node.access.permissions import demand, demand_quota, may
 from headrace.node.access.users import User
@@ -20,6 +22,15 @@ from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
+from headrace.node.rest.contract import LOCATION, json_body, refusals
+from headrace.node.rest.graph_answers import (
+    GraphDocument,
+    GraphList,
+    GraphStatistics,
+    GraphStatus,
+    NewGraph,
+    examples,
+)
 from headrace.node.rest.login import UserDep
 from headrace.node.statistics import graph_statistics
 
@@ -28,6 +39,7 @@ router = APIRouter(tags=["graphs"])
 NodeDep = Annotated[Node, Depends(node_of)]
 Wait = Annotated[bool, Query(description="answer only when the graph is in its new state")]
 _RESERVED = ("status",)
+_BODY = json_body(GraphDocument, examples())
 
 
 async def document_of(request: Request) -> dict[str, Any]:
@@ -68,7 +80,13 @@ async def _create(
             raise
 
 
-@router.post("/NF-FG", status_code=201)
+@router.post(
+    "/NF-FG",
+    status_code=201,
+    response_model=NewGraph,
+    responses={201: LOCATION},
+    openapi_extra=_BODY,
+)
 async def post_graph(
     node: NodeDep,
     user: UserDep,
@@ -86,7 +104,17 @@ async def post_graph(
     return {"nffg-uuid": graph_id}
 
 
-@router.put("/NF-FG/{graph_id}", status_code=202)
+@router.put(
+    "/NF-FG/{graph_id}",
+    status_code=202,
+    response_class=Response,
+    responses={
+        201: {"description": "Deployed; with rest.legacy also updated", **LOCATION},
+        202: {"description": "Updated", **LOCATION},
+        **refusals(409),
+    },
+    openapi_extra=_BODY,
+)
 async def put_graph(
     graph_id: str,
     node: NodeDep,
@@ -101,6 +129,9 @@ async def put_graph(
             "graphs", f"{graph_id[:80]!a} cannot be the id of a graph; choose another"
         )
     headers = {"Location": f"{request.base_url}NF-FG/{quote(graph_id)}"}
+    with suppress(NotFound):
+        node.graphs.record(graph_id)
+        demand(node.users, user, "update", graph_id)  # before anything is fetched or checked for it
     await node.datastore.provide(document, user)
     await node.check(graph_id, document)
     try:
@@ -108,7 +139,7 @@ async def put_graph(
     except NotFound:
         await _create(node, user, graph_id, document, wait)
         return Response(status_code=201, headers=headers)
-    demand(node.users, user, "update", graph_id)
+    demand(node.users, user, "update", graph_id)  # again: it may be another's by now
     _demand_quota(node, user, graph_id, document)
     task = node.graphs.update(graph_id, document)
     if wait:
@@ -116,27 +147,26 @@ async def put_graph(
     return Response(status_code=201 if node.config.rest.legacy else 202, headers=headers)
 
 
-@router.get("/NF-FG")
-async def list_graphs(node: NodeDep, user: UserDep) -> dict[str, list[dict[str, Any]]]:
+@router.get("/NF-FG", response_model=GraphList)
+async def list_graphs(node: NodeDep, user: UserDep) -> Response:
     """All graphs that the user may read, as their clients wrote them."""
-    return {
-        "NF-FG": [
-            {**_entry(record), "nffg-uuid": record.id}
-            for record in node.graphs.records()
-            if may(node.users, user, "read", record.id)
-        ]
-    }
+    graphs = [
+        {**_entry(record), "nffg-uuid": record.id}
+        for record in node.graphs.records()
+        if may(node.users, user, "read", record.id)
+    ]
+    return JSONResponse({"NF-FG": graphs})
 
 
-@router.get("/NF-FG/{graph_id}")
-async def get_graph(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
+@router.get("/NF-FG/{graph_id}", response_model=GraphDocument, responses=refusals(404))
+async def get_graph(graph_id: str, node: NodeDep, user: UserDep) -> Response:
     """A graph as its client wrote it."""
     record = node.graphs.record(graph_id)
     demand(node.users, user, "read", graph_id)
-    return _entry(record)
+    return JSONResponse(_entry(record))
 
 
-@router.get("/NF-FG/status/{graph_id}")
+@router.get("/NF-FG/status/{graph_id}", response_model=GraphStatus, responses=refusals(404))
 async def get_status(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
     """The state of a graph: complete, in_progress or error, with what is known."""
     record = node.graphs.record(graph_id)
@@ -144,7 +174,7 @@ async def get_status(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, A
     return node.status(record)
 
 
-@router.get("/NF-FG/{graph_id}/statistics")
+@router.get("/NF-FG/{graph_id}/statistics", response_model=GraphStatistics, responses=refusals(404))
 async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
     """Packets and bytes of each flow rule, and of each end-point; null where nothing counts."""
     record = node.graphs.record(graph_id)
@@ -152,7 +182,7 @@ async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[st
     return await graph_statistics(node.driver, record)
 
 
-@router.delete("/NF-FG/{graph_id}", status_code=204)
+@router.delete("/NF-FG/{graph_id}", status_code=204, responses=refusals(404, 409))
 async def delete_graph(graph_id: str, node: NodeDep, user: UserDep, wait: Wait = True) -> Response:
     """Removes a graph and everything that was made for it."""
     node.graphs.record(graph_id)
@@ -163,7 +193,7 @@ async def delete_graph(graph_id: str, node: NodeDep, user: UserDep, wait: Wait =
     return Response(status_code=204)
 
 
-@router.delete("/NF-FG/{graph_id}/{rule_id}", status_code=204)
+@router.delete("/NF-FG/{graph_id}/{rule_id}", status_code=204, responses=refusals(404, 409))
 async def delete_rule(graph_id: str, rule_id: str, node: NodeDep, user: UserDep) -> Response:
     """Removes one flow rule of a graph (as clients of 2016 do)."""
     node.graphs.record(graph_id)

@@ -10,12 +10,21 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from headrace.node.access.permissions import demand, may
+from headrace.node.access.users import User
 from headrace.node.logs import tail
 from headrace.node.node import Node
 from headrace.node.rest import pci
 from headrace.node.rest.access import node_of
+from headrace.node.rest.contract import Responses, content, refusals
 from headrace.node.rest.login import UserDep
 from headrace.node.rest.metrics import exposition
+from headrace.node.rest.node_answers import (
+    NodeInformation,
+    NodePort,
+    Resources,
+    VnfCounters,
+    VnfCycles,
+)
 from headrace.switches.base import PortStatistics, SwitchCycles
 
 router = APIRouter(tags=["node"])
@@ -29,20 +38,20 @@ class Paused(BaseModel):
     paused: bool
 
 
-@router.get("/node")
+@router.get("/node", response_model=NodeInformation)
 async def get_node(node: NodeDep) -> dict[str, Any]:
     """Name, versions, switch and its capabilities, engines, templates."""
     return node.information()
 
 
-@router.get("/node/resources")
+@router.get("/node/resources", response_model=Resources)
 async def get_resources(node: NodeDep) -> dict[str, Any]:
     """Cores, memory, ports and PCI network functions: what there is and what is taken."""
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
     return {**node.inventory().report(), "ports": ports, "pci": pci.report(node)}
 
 
-@router.get("/node/ports")
+@router.get("/node/ports", response_model=list[NodePort], response_model_exclude_unset=True)
 async def get_ports(node: NodeDep) -> list[dict[str, Any]]:
     """The physical ports (LSI-0): how to attach to each, and its counters.
 
@@ -64,23 +73,39 @@ async def get_switch_ports(node: NodeDep) -> list[PortStatistics]:
     return await node.driver.port_statistics()
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/cycles")
+def _demand_readable(node: Node, user: User, graph_id: str) -> None:
+    """Comes before any look at the graph: what is in it is told to its readers alone."""
+    node.graphs.record(graph_id)
+    demand(node.users, user, "read", graph_id)
+
+
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/cycles",
+    response_model=VnfCycles,
+    response_model_exclude_unset=True,
+    responses=refusals(404),
+)
 async def get_vnf_cycles(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
     """Busy and idle cycles of a VNF since it started."""
+    _demand_readable(node, user, graph_id)
     vnf, engine = node.vnf(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await engine.cycles(vnf)
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/counters")
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/counters",
+    response_model=VnfCounters,
+    response_model_exclude_unset=True,
+    responses=refusals(404),
+)
 async def get_vnf_counters(
     graph_id: str, vnf_id: str, node: NodeDep, user: UserDep
 ) -> dict[str, Any]:
     """Packets and drops of a VNF by port."""
+    _demand_readable(node, user, graph_id)
     vnf, engine = node.vnf(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await engine.counters(vnf)
 
 
@@ -89,8 +114,24 @@ Offset = Annotated[
     int | None, Query(ge=0, le=1 << 62, description="X-Log-Offset of an earlier answer")
 ]
 
+_TEXT: Responses = {
+    200: {
+        "headers": {
+            "X-Log-Offset": {
+                "description": "where the text ends: `offset` of the next request",
+                "schema": {"type": "string", "pattern": "^[0-9]+$"},
+            }
+        }
+    },
+    **refusals(404),
+}
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/log", response_class=PlainTextResponse)
+
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/log",
+    response_class=PlainTextResponse,
+    responses=_TEXT,
+)
 async def get_vnf_log(
     graph_id: str,
     vnf_id: str,
@@ -100,12 +141,16 @@ async def get_vnf_log(
     offset: Offset = None,
 ) -> Response:
     """What the process of a VNF has written."""
+    _demand_readable(node, user, graph_id)
     file = node.log_of(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await _tail(file, lines, offset)
 
 
-@router.get("/node/vnfs/{graph_id}/{vnf_id}/console", response_class=PlainTextResponse)
+@router.get(
+    "/node/vnfs/{graph_id}/{vnf_id}/console",
+    response_class=PlainTextResponse,
+    responses=_TEXT,
+)
 async def get_vnf_console(
     graph_id: str,
     vnf_id: str,
@@ -115,8 +160,8 @@ async def get_vnf_console(
     offset: Offset = None,
 ) -> Response:
     """What a virtual machine has written on its first serial port."""
+    _demand_readable(node, user, graph_id)
     file = node.console_of(graph_id, vnf_id)
-    demand(node.users, user, "read", graph_id)
     return await _tail(file, lines, offset)
 
 
@@ -133,7 +178,9 @@ async def put_paused(body: Paused, node: NodeDep) -> Paused:
     return Paused(paused=node.paused)
 
 
-@router.get("/metrics", response_class=Response)
+@router.get(
+    "/metrics", response_class=Response, responses={200: content("text/plain", {"type": "string"})}
+)
 async def get_metrics(node: NodeDep, user: UserDep) -> Response:
     """Counters in Prometheus' text format: node, workers, ports, graphs, VNFs, rules."""
     text, content_type = await exposition(node, lambda g: may(node.users, user, "read", g))

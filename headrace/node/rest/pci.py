@@ -16,6 +16,8 @@ from headrace.node.node import Node
 from headrace.node.pci import binding, virtual
 from headrace.node.pci.functions import PciError, PciFunction, network_functions, read_function
 from headrace.node.rest.access import node_of
+from headrace.node.rest.contract import refusals
+from headrace.node.rest.node_answers import PciFunctionAnswer
 
 router = APIRouter(tags=["pci"])
 
@@ -81,13 +83,13 @@ async def _change(node: Node, address: str, change: Any, *arguments: Any, **name
     return describe(node, read_function(address, node.sysfs))
 
 
-@router.get("/node/pci")
+@router.get("/node/pci", response_model=list[PciFunctionAnswer])
 async def get_functions(node: NodeDep) -> list[dict[str, Any]]:
     """The network functions: driver, NUMA node, IOMMU group, virtual functions, who uses them."""
     return report(node)
 
 
-@router.put("/node/pci/{address}/driver")
+@router.put("/node/pci/{address}/driver", response_model=PciFunctionAnswer, responses=refusals(404))
 async def put_driver(address: str, body: Driver, node: NodeDep) -> dict[str, Any]:
     """Gives a function to vfio-pci, for DPDK and virtual machines, or back to the kernel."""
     if body.driver is None:
@@ -95,14 +97,20 @@ async def put_driver(address: str, body: Driver, node: NodeDep) -> dict[str, Any
     return dict(await _change(node, address, binding.bind_to_vfio))
 
 
-@router.put("/node/pci/{address}/virtual-functions")
+@router.put(
+    "/node/pci/{address}/virtual-functions",
+    response_model=PciFunctionAnswer,
+    responses=refusals(404),
+)
 async def put_count(address: str, body: Count, node: NodeDep) -> dict[str, Any]:
     """Makes a physical function have that many virtual ones."""
     in_use = list(node.pci_users())
     return dict(await _change(node, address, virtual.set_count, body.count, in_use=in_use))
 
 
-@router.put("/node/pci/{address}/settings")
+@router.put(
+    "/node/pci/{address}/settings", response_model=PciFunctionAnswer, responses=refusals(404)
+)
 async def put_settings(address: str, body: Settings, node: NodeDep) -> dict[str, Any]:
     """Says what a virtual function may do: address, VLAN, trust, rates."""
     try:

@@ -5,6 +5,7 @@ import asyncio
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Request, Response
+from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from headrace.node.access.users import Quota, User, hash_of, is_password
@@ -12,9 +13,10 @@ from headrace.node.errors import AccessError, GraphRefused, describe
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
+from headrace.node.rest.contract import LOCATION, Answer, json_body, refusals
 from headrace.node.rest.login import source_of
 
-router = APIRouter(tags=["users"])
+router = APIRouter(tags=["users"], responses=refusals(501))
 
 NodeDep = Annotated[Node, Depends(node_of)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
@@ -52,6 +54,35 @@ class _NewName(_Body):
     name: Name
 
 
+class UserAnswer(Answer):
+    """A user; a limit of null is as much as the node has."""
+
+    username: str
+    group: str
+    max_graphs: int | None
+    max_cores: int | None
+    max_memory_mb: int | None
+    max_images_mb: int | None
+
+
+class UserList(Answer):
+    """Users."""
+
+    users: list[UserAnswer]
+
+
+class GroupAnswer(Answer):
+    """A group."""
+
+    name: str
+
+
+class GroupList(Answer):
+    """Groups."""
+
+    groups: list[GroupAnswer]
+
+
 def _demand_login(node: Node) -> None:
     if not node.config.rest.login:
         raise AccessError(501, "login is off on this node (rest.login in node.yaml)")
@@ -64,7 +95,12 @@ async def _body_of(request: Request, model: type[Model]) -> Model:
         raise GraphRefused("users", describe(error, "body")) from None
 
 
-@router.post("/login")
+@router.post(
+    "/login",
+    response_class=PlainTextResponse,
+    responses=refusals(429),
+    openapi_extra=json_body(Credentials),
+)
 async def login(node: NodeDep, request: Request) -> Response:
     """Gives a token for a name and a password, as plain text."""
     _demand_login(node)
@@ -84,14 +120,14 @@ async def login(node: NodeDep, request: Request) -> Response:
     return Response(token, media_type="text/plain", headers={"Cache-Control": "no-cache"})
 
 
-@router.get("/users")
+@router.get("/users", response_model=UserList)
 async def list_users(node: NodeDep) -> dict[str, list[dict[str, Any]]]:
     """All users."""
     _demand_login(node)
     return {"users": [_shown(user) for user in node.users.all()]}
 
 
-@router.get("/users/{name}")
+@router.get("/users/{name}", response_model=UserAnswer, responses=refusals(404))
 async def get_user(name: str, node: NodeDep) -> dict[str, Any]:
     """One user."""
     _demand_login(node)
@@ -101,7 +137,9 @@ async def get_user(name: str, node: NodeDep) -> dict[str, Any]:
     return _shown(user)
 
 
-@router.post("/users/{name}", status_code=202)
+@router.post(
+    "/users/{name}", status_code=202, response_class=Response, openapi_extra=json_body(NewUser)
+)
 async def post_user(name: str, node: NodeDep, request: Request) -> Response:
     """Adds a user."""
     _demand_login(node)
@@ -114,7 +152,7 @@ async def post_user(name: str, node: NodeDep, request: Request) -> Response:
     return Response(status_code=202)
 
 
-@router.delete("/users/{name}", status_code=204)
+@router.delete("/users/{name}", status_code=204, responses=refusals(404))
 async def delete_user(name: str, node: NodeDep) -> Response:
     """Removes a user; the graphs stay."""
     _demand_login(node)
@@ -122,14 +160,14 @@ async def delete_user(name: str, node: NodeDep) -> Response:
     return Response(status_code=204)
 
 
-@router.get("/groups")
+@router.get("/groups", response_model=GroupList)
 async def list_groups(node: NodeDep) -> dict[str, list[dict[str, str]]]:
     """All groups."""
     _demand_login(node)
     return {"groups": [{"name": name} for name in node.users.groups()]}
 
 
-@router.put("/groups/{name}", status_code=201)
+@router.put("/groups/{name}", status_code=201, response_class=Response, responses={201: LOCATION})
 async def put_group(name: str, node: NodeDep, request: Request) -> Response:
     """Makes a group."""
     _demand_login(node)
@@ -138,7 +176,7 @@ async def put_group(name: str, node: NodeDep, request: Request) -> Response:
     return Response(status_code=201, headers={"Location": str(request.url)})
 
 
-@router.delete("/groups/{name}", status_code=202)
+@router.delete("/groups/{name}", status_code=202, response_class=Response, responses=refusals(404))
 async def delete_group(name: str, node: NodeDep) -> Response:
     """Removes a group without members."""
     _demand_login(node)

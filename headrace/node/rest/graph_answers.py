@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What /NF-FG takes and answers: the NF-FG, and the state and counters of graphs."""
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from headrace.node.deployment.store import GraphState
+from headrace.node.planning.nffg import ForwardingGraph
+from headrace.node.rest.contract import Answer
+from headrace.switches.base import PortKind
+
+_EXAMPLES = Path(__file__).parents[1] / "examples"
+
+
+class GraphDocument(BaseModel):
+    """An NF-FG, as clients send it and get it back."""
+
+    model_config = ConfigDict(extra="allow", populate_by_name=True)
+
+    forwarding_graph: ForwardingGraph = Field(alias="forwarding-graph")
+
+
+def examples() -> dict[str, Any]:
+    """Graphs that a node without a node.yaml can deploy."""
+    return {file.stem: json.loads(file.read_text()) for file in sorted(_EXAMPLES.glob("*.json"))}
+
+
+class ListedGraph(GraphDocument):
+    """A graph with its id."""
+
+    nffg_uuid: str = Field(alias="nffg-uuid")
+
+
+class GraphList(Answer):
+    """Graphs."""
+
+    graphs: list[ListedGraph] = Field(alias="NF-FG")
+
+
+class NewGraph(Answer):
+    """The id that a graph was given."""
+
+    nffg_uuid: str = Field(alias="nffg-uuid")
+
+
+class VnfStatus(Answer):
+    """A VNF as it was found on the machine; `engine` is null if nothing of it runs.
+
+    `cores` are those that it may use, `user` the id of its user on the host, `ports` the kinds of
+    its ports by their ids.
+    """
+
+    id: str
+    template: str
+    engine: str | None
+    cores: list[int]
+    user: int | None
+    ports: dict[str, PortKind]
+    running: bool
+
+
+class GraphStatus(Answer):
+    """The state of a graph: `status` in the original node's words, `state` in ours."""
+
+    status: Literal["complete", "in_progress", "error"]
+    percentage_completed: int = Field(ge=0, le=100)
+    state: GraphState
+    message: str
+    warnings: list[str]
+    vnfs: list[VnfStatus]
+
+
+class Counted(Answer):
+    """Packets and bytes since the rule was installed; null where the switch doesn't count."""
+
+    packets: int | None
+    bytes: int | None
+
+
+class RuleCounted(Counted):
+    """What a flow rule has matched."""
+
+    id: str
+
+
+class EndPointCounted(Answer):
+    """What came from an end-point, and what the rules let out to it."""
+
+    id: str
+    received: Counted
+    sent: Counted
+
+
+class GraphStatistics(Answer):
+    """Counters of a graph."""
+
+    rules: list[RuleCounted]
+    end_points: list[EndPointCounted] = Field(alias="end-points")
