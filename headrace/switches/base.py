@@ -131,10 +131,14 @@ class SwitchCycles(_Frozen):
 
 
 class Capabilities(_Frozen):
-    """What a switch can do. `vnf_kinds` is in order of preference."""
+    """What a switch can do. `vnf_kinds` is in order of preference.
+
+    `end_points` are the types of end-points of a graph that it carries.
+    """
 
     port_kinds: tuple[PortKind, ...]
     vnf_kinds: tuple[PortKind, ...]
+    end_points: tuple[str, ...] = ("interface", "vlan")
     point_to_point_only: bool = False
     polls: bool = True
     control_socket: bool = False

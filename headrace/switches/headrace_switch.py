@@ -37,6 +37,7 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.SHM,
         ),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
+        end_points=("interface", "vlan", "internal"),
         control_socket=True,
     )
 

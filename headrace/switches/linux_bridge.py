@@ -92,6 +92,7 @@ class LinuxBridgeDriver:
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
         vnf_kinds=(PortKind.VETH,),
+        end_points=("interface",),
         point_to_point_only=True,
         polls=False,
     )

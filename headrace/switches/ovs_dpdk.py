@@ -42,6 +42,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             PortKind.DPDK,
         ),
         vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        end_points=("interface", "vlan", "internal"),
     )
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:

@@ -31,6 +31,12 @@ class Output(_Frozen):
     port: str
 
 
+class Normal(_Frozen):
+    """Sends the packet as a learning switch does (OpenFlow's reserved port NORMAL)."""
+
+    kind: Literal["normal"] = "normal"
+
+
 class PushVlan(_Frozen):
     """Adds an 802.1Q tag in front of all others and sets its VLAN id."""
 
@@ -52,7 +58,7 @@ class SetField(_Frozen):
     value: int
 
 
-Action = Annotated[Output | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
+Action = Annotated[Output | Normal | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
 
 
 class Rule(_Frozen):
@@ -104,6 +110,8 @@ class Rule(_Frozen):
         for action in self.actions:
             if isinstance(action, Output):
                 actions.append(f"output:{action.port}")
+            elif isinstance(action, Normal):
+                actions.append("normal")
             elif isinstance(action, PushVlan):
                 actions.append(f"push_vlan:{action.vlan_id}")
             elif isinstance(action, PopVlan):

@@ -26,6 +26,7 @@ from headrace.switches.base import (
     SwitchError,
     WorkerCycles,
 )
+from headrace.switches.headrace_switch import HeadraceDriver
 from headrace.switches.rules import Rule
 
 Hook = Callable[[str, int], None]
@@ -67,7 +68,9 @@ class FakeDriver:
 
     name = "fake"
     capabilities = Capabilities(
-        port_kinds=(PortKind.MEMIF, PortKind.VHOST_USER), vnf_kinds=(PortKind.MEMIF,)
+        port_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
+        vnf_kinds=(PortKind.MEMIF,),
+        end_points=HeadraceDriver.capabilities.end_points,
     )
 
     def __init__(self, world: World, adopts: bool = True) -> None:

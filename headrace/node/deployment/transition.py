@@ -43,6 +43,8 @@ class Transition:
         self._store = store
         self._driver = driver
         self._engines = engines
+        # One graph may begin to use the LSI of a group while another, its last user, leaves it.
+        self._groups = asyncio.Lock()
 
     async def run(
         self,
@@ -126,7 +128,7 @@ class Transition:
 
     async def _remove_noted(self, graph_id: str, batch: list[Resource]) -> None:
         self._store.removing(graph_id, batch)
-        await self._remove(batch)
+        await self._remove(graph_id, batch)
         self._store.forget(graph_id, batch)
 
     def _still_there(self, resource: Resource) -> bool:
@@ -139,7 +141,8 @@ class Transition:
         first = batch[0]
         match first:
             case LsiResource():
-                await self._driver.create_lsi(first.lsi)
+                async with self._groups:
+                    await self._driver.create_lsi(first.lsi)
             case LinkResource():
                 await self._driver.connect_lsis(first.link)
             case PortResource():
@@ -149,11 +152,14 @@ class Transition:
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
-    async def _remove(self, batch: list[Resource]) -> None:
+    async def _remove(self, graph_id: str, batch: list[Resource]) -> None:
         first = batch[0]
         match first:
             case LsiResource():
-                await self._driver.delete_lsi(first.lsi)
+                async with self._groups:
+                    shared = first.group is not None
+                    if not (shared and self._store.held_by_others(graph_id, first.key)):
+                        await self._driver.delete_lsi(first.lsi)
             case LinkResource():
                 await self._driver.disconnect_lsis(first.link)
             case PortResource():

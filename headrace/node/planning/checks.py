@@ -60,10 +60,6 @@ def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
                 f"{place_of_rule(number)}: switch {switch} joins ports both ways; add the rule "
                 f"from {target_of[source]} to {source}",
             )
-    for number, point in enumerate(graph.end_points):
-        if point.kind == "vlan":
-            text = f"end-points[{number}]: switch {switch} has no vlan end-points, only interface"
-            raise GraphRefused("end-points", text)
 
 
 def claims_of(graph: ForwardingGraph, end_points: Mapping[str, PhysicalPort]) -> tuple[Claim, ...]:

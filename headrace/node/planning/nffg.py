@@ -96,7 +96,9 @@ class VlanModel(InterfaceModel):
 class InternalModel(_Open):
     """A switch that all end-points of the same group share."""
 
-    internal_group: Text = Field(alias="internal-group")
+    internal_group: Annotated[Text, Field(min_length=1, max_length=64)] = Field(
+        alias="internal-group"
+    )
     node_id: Text | None = Field(None, alias="node-id")
 
 
@@ -128,6 +130,11 @@ class EndPointModel(_Open):
             if getattr(self, kind.replace("-", "_")) is not None:
                 return kind  # type: ignore[no-any-return]
         raise AssertionError("checked when read")
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether it is a physical port, or a tag on one."""
+        return self.kind in ("interface", "vlan")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "EndPointModel":

@@ -20,10 +20,11 @@ class _Frozen(BaseModel):
 
 
 class LsiResource(_Frozen):
-    """A logical switch instance."""
+    """A logical switch instance; that of an internal group is all graphs' that have it."""
 
     kind: Literal["lsi"] = "lsi"
     lsi: str
+    group: str | None = None
 
     @property
     def key(self) -> str:
@@ -126,6 +127,11 @@ class Plan(_Frozen):
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""
         return [r.vnf for r in self.resources if isinstance(r, VnfResource)]
+
+    def groups(self) -> dict[str, str]:
+        """The LSIs of the internal groups that the graph is in, by the groups' names."""
+        lsis = [r for r in self.resources if isinstance(r, LsiResource)]
+        return {r.group: r.lsi for r in lsis if r.group is not None}
 
     def rules(self) -> list[Rule]:
         """The graph's rules on all LSIs."""
