@@ -39,9 +39,17 @@ from headrace.node.pci.users import function_of, name_of, users_of
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.ports import port_spec
-from headrace.node.planning.resources import LsiResource, Plan, PortResource, Resource, VnfResource
+from headrace.node.planning.resources import (
+    LsiResource,
+    Plan,
+    PortResource,
+    Resource,
+    RuleResource,
+    VnfResource,
+)
 from headrace.node.planning.surroundings import Surroundings
-from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSettings
+from headrace.node.planning.tunnels import underlay_rules
+from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 
 log = logging.getLogger("headrace.node")
@@ -154,6 +162,12 @@ class Node:
                     f"ports[{number}].kind: switch {self.config.switch} has no {port.kind} ports; "
                     f"it has: {kinds}",
                 )
+            if port.addresses and not TUNNELS.keys() & {*self.driver.capabilities.end_points}:
+                raise ConfigError(
+                    "config",
+                    f"ports[{number}].addresses: switch {self.config.switch} has no tunnels, for "
+                    f"which they are",
+                )
             if port.kind == "dpdk" and "devargs" not in port.options:
                 text = f"ports[{number}].options: a dpdk port needs devargs (PCI address or vdev)"
                 raise ConfigError("config", text)
@@ -222,6 +236,8 @@ class Node:
         """
         resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
         resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
+        for rule in underlay_rules(self.config.ports or [], self.ports, self.lsi0):
+            resources.append(RuleResource(rule=rule))
         if any(self.supervisor.find(name) is None for name in self.driver.processes()):
             self.graphs.doubt()
         adopted = False

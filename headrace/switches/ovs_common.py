@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from os_ken.ofproto.ofproto_v1_3 import OFPP_LOCAL
 from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.switches.base import (
@@ -30,7 +31,7 @@ from headrace.switches.base import (
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
-from headrace.switches.rules import Rule
+from headrace.switches.rules import LOCAL, Rule
 from headrace.switches.veth import FAR_END, device_name, device_names, make_pair, remove_device
 
 _LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
@@ -100,9 +101,8 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
-        offered = {*self.capabilities.port_kinds, *self.capabilities.vnf_kinds}
-        if port.kind not in offered:
-            kinds = ", ".join(sorted(offered))
+        if port.kind not in self.capabilities.offered:
+            kinds = ", ".join(sorted(self.capabilities.offered))
             raise SwitchError(
                 f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
             )
@@ -195,7 +195,7 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def _ofports(self) -> dict[str, int]:
         rows = await self._select("Interface", ["name", "ofport"])
-        found = {}
+        found: dict[str, int] = {LOCAL: OFPP_LOCAL}
         for row in rows:
             for number in from_set(row["ofport"]):
                 if number > 0:

@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.switches.fields import FIELDS, VLAN_PRESENT
 
+LOCAL = "(local)"
+"""The port of the switch itself on each LSI, as a rule names it (OpenFlow's LOCAL)."""
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -27,7 +27,7 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.headrace_switch import HeadraceDriver
-from headrace.switches.rules import Rule
+from headrace.switches.rules import LOCAL, Rule
 
 Hook = Callable[[str, int], None]
 
@@ -132,7 +132,7 @@ class FakeDriver:
         def work(held: dict[str, Any]) -> None:
             for rule in rules:
                 for port in (rule.in_port, *rule.outputs):
-                    if held["ports"].get(port) != lsi:
+                    if port != LOCAL and held["ports"].get(port) != lsi:
                         raise SwitchError(f"{rule.label}: no port {port} on {lsi}")
                 held["rules"][rule.identity] = rule.model_dump(mode="json")
 

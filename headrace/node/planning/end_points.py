@@ -8,9 +8,18 @@ from headrace.node.planning.lowering import PhysicalPort, outputs_of, place_of_r
 from headrace.node.planning.matching import vlan_id
 from headrace.node.planning.nffg import EndPointModel, ForwardingGraph
 from headrace.node.planning.ports import PortNames
-from headrace.node.planning.resources import LinkResource, LsiResource, Plan, Resource, RuleResource
+from headrace.node.planning.resources import (
+    Claim,
+    LinkResource,
+    LsiResource,
+    Plan,
+    PortResource,
+    Resource,
+    RuleResource,
+)
 from headrace.node.planning.surroundings import Surroundings
-from headrace.switches.base import LinkSpec
+from headrace.node.planning.tunnels import claim_of, tunnel_port
+from headrace.switches.base import TUNNELS, LinkSpec
 from headrace.switches.rules import Normal, Rule
 
 _GROUP_PRIORITY = 1
@@ -21,11 +30,13 @@ class EndPoints:
     """The end-points of a graph that carry traffic.
 
     `physical` are those on LSI-0, by id; the names of the others' ports are with the PortNames.
-    `resources` are made for them besides, ahead of the graph's VNFs and rules.
+    `resources` are made for them besides, ahead of the graph's VNFs and rules; `claims` are what
+    the tunnels take.
     """
 
     physical: dict[str, PhysicalPort] = field(default_factory=dict)
     resources: list[Resource] = field(default_factory=list)
+    claims: list[Claim] = field(default_factory=list)
 
 
 def end_points_of(
@@ -53,6 +64,20 @@ def end_points_of(
             known = ", ".join(node.capabilities.end_points)
             text = f"{place}: switch {node.switch} has no {point.kind} end-points, only {known}"
             raise GraphRefused("end-points", text)
+        tunnel = point.gre_tunnel or point.vxlan or point.gtpu
+        if tunnel is not None:
+            reference = f"endpoint:{point.id}"
+            labels = {"graph": graph_id, "port": reference}
+            name = names.name(reference, TUNNELS[point.kind])
+            where = f"{place}.{point.kind}"
+            port = tunnel_port(point.kind, tunnel, where, node, name, labels)
+            claim = claim_of(port)
+            if claim in found.claims:
+                text = f"{place}: another end-point of the graph has {claim.port}; use that one"
+                raise GraphRefused("end-points", text)
+            found.claims.append(claim)
+            found.resources.append(PortResource(lsi=names.lsi(), port=port))
+            continue
         if point.internal is not None:
             _join_group(point, graph_id, names, _lsi_of_group(point, node, previous, found), found)
             continue

@@ -102,8 +102,44 @@ class InternalModel(_Open):
     node_id: Text | None = Field(None, alias="node-id")
 
 
+class _Tunnel(_Open):
+    """A tunnel from an address of this node to another machine."""
+
+    local_ip: Text = Field(alias="local-ip")
+    remote_ip: Text = Field(alias="remote-ip")
+    ttl: Text | None = None
+
+
+class GreTunnelModel(_Tunnel):
+    """Ethernet in GRE (RFC 2784) with a key (RFC 2890)."""
+
+    gre_key: Text = Field(alias="gre-key")
+    secure: bool = False
+
+
+class VxlanModel(_Tunnel):
+    """Ethernet in VXLAN (RFC 7348). Ours."""
+
+    vni: Text
+
+
+class GtpuModel(_Tunnel):
+    """IP in GTP-U (3GPP TS 29.281); `teid` is that of both directions. Ours."""
+
+    in_teid: Text = Field(validation_alias=AliasChoices("in-teid", "teid"))
+    out_teid: Text = Field(validation_alias=AliasChoices("out-teid", "teid"))
+
+
 EndPointType = Literal[
-    "interface", "vlan", "gre-tunnel", "internal", "host-stack", "interface-out", "management"
+    "interface",
+    "vlan",
+    "gre-tunnel",
+    "vxlan",
+    "gtpu",
+    "internal",
+    "host-stack",
+    "interface-out",
+    "management",
 ]
 
 
@@ -116,7 +152,9 @@ class EndPointModel(_Open):
     interface: InterfaceModel | None = None
     vlan: VlanModel | None = None
     internal: InternalModel | None = None
-    gre_tunnel: dict[str, Any] | None = Field(None, alias="gre-tunnel")
+    gre_tunnel: GreTunnelModel | None = Field(None, alias="gre-tunnel")
+    vxlan: VxlanModel | None = None
+    gtpu: GtpuModel | None = None
     host_stack: dict[str, Any] | None = Field(None, alias="host-stack")
     interface_out: dict[str, Any] | None = Field(None, alias="interface-out")
     management: dict[str, Any] | None = None

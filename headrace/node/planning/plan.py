@@ -49,7 +49,7 @@ def make_plan(
     warnings: list[str] = []
     names = PortNames(node.prefix, number, previous)
     end_points = end_points_of(graph, graph_id, node, names, previous, warnings)
-    claims = claims_of(graph, end_points.physical)
+    claims = (*claims_of(graph, end_points.physical), *end_points.claims)
     check_claims(claims, node)
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)

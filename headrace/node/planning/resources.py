@@ -102,7 +102,7 @@ class LinkUse(_Frozen):
 
 
 class Claim(_Frozen):
-    """A physical port, or the traffic of one tag on it, that a graph's end-point takes."""
+    """What a graph's end-point takes: a physical port, the traffic of one tag on it, a tunnel."""
 
     port: str
     tag: int | None = None
