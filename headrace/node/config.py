@@ -95,6 +95,17 @@ class DatastoreConfig(_Strict):
         return value
 
 
+class HostStackConfig(_Strict):
+    """The networks of which graphs may give addresses to the host, by hand or by DHCP."""
+
+    networks: list[str] = []
+
+    @field_validator("networks")
+    @classmethod
+    def _are_networks(cls, networks: list[str]) -> list[str]:
+        return [str(ipaddress.ip_network(text)) for text in networks]
+
+
 def usable_cores() -> list[int]:
     """The cores that this process may run on."""
     return sorted(os.sched_getaffinity(0))
@@ -188,6 +199,7 @@ class NodeConfig(_Strict):
     templates: list[Path] = []
     dpdk_plugins: list[Path] = []
     datastore: DatastoreConfig = DatastoreConfig()
+    host_stack: HostStackConfig = HostStackConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 

@@ -33,6 +33,7 @@ from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, GraphRefused, NotFound
+from headrace.node.host_stack import HostStack
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
@@ -140,7 +141,8 @@ class Node:
             lambda: self.graphs.plans(),
         )
         self.ports = self._physical_ports()
-        transition = Transition(self.store, self.driver, self.engines)
+        self.host_stack = HostStack()
+        transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory)
         self.paused = False
@@ -255,6 +257,7 @@ class Node:
         if self.paused:
             await self.pause(False)
         await self.graphs.settle()
+        await self.host_stack.close()
         close = getattr(self.driver, "close", None)
         if close is not None:
             await close()
@@ -318,6 +321,14 @@ class Node:
             "message": message,
             "warnings": list(record.plan.warnings),
             "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+            "end-points": [
+                {
+                    "id": host.end_point,
+                    "interface": self.driver.attach(host.port).iface,
+                    "addresses": self.host_stack.addresses(host),
+                }
+                for host in record.plan.host_interfaces()
+            ],
         }
 
     def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.SHM,
         ),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
-        end_points=("interface", "vlan", "internal", *TUNNELS),
+        end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
         control_socket=True,
     )
 

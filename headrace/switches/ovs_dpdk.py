@@ -33,7 +33,7 @@ from headrace.switches.base import (
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
 from headrace.switches.ovs_processes import DAEMON_PROCESS
-from headrace.switches.veth import inside
+from headrace.switches.veth import compute_checksums, inside
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
@@ -48,7 +48,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             PortKind.DPDK,
         ),
         vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH),
-        end_points=("interface", "vlan", "internal", *TUNNELS),
+        end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
     )
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
@@ -112,6 +112,9 @@ class OvsDpdkDriver(OvsFamilyDriver):
             except (OSError, NetlinkError) as error:
                 raise SwitchError(f"port {port.name}: {error}") from error
         await super().add_port(lsi, port)
+        if port.kind is PortKind.VETH:
+            # This datapath does not compute what the kernel leaves to its devices.
+            await asyncio.to_thread(compute_checksums, self._far_end(port.name))
 
     def _namespace(self) -> str | None:
         process = self.supervisor.find(DAEMON_PROCESS)

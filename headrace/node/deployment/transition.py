@@ -19,7 +19,9 @@ from itertools import groupby
 
 from headrace.engines.base import Engine, VnfSpec, engine_of
 from headrace.node.deployment.store import StepRow, Store
+from headrace.node.host_stack import HostStack
 from headrace.node.planning.resources import (
+    HostInterfaceResource,
     LinkResource,
     LsiResource,
     Plan,
@@ -28,18 +30,21 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.switches.base import SwitchDriver
+from headrace.switches.base import SwitchDriver, SwitchError
 from headrace.switches.rules import Rule
 
 Progress = Callable[[int, int], None]
 
-_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4}
+_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4, "host": 5}
 
 
 class Transition:
     """Makes and removes resources through a switch driver and the engines."""
 
-    def __init__(self, store: Store, driver: SwitchDriver, engines: Mapping[str, Engine]) -> None:
+    def __init__(
+        self, store: Store, driver: SwitchDriver, engines: Mapping[str, Engine], host: HostStack
+    ) -> None:
+        self._host = host
         self._store = store
         self._driver = driver
         self._engines = engines
@@ -106,8 +111,10 @@ class Transition:
 
     def is_whole(self, plan: Plan, lost: set[str]) -> bool:
         """Whether everything of a plan that was made is there; ports `lost` are not."""
-        return lost.isdisjoint(ports_of(plan)) and all(
-            engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs()
+        return (
+            lost.isdisjoint(ports_of(plan))
+            and all(engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs())
+            and all(self._host.is_there(interface) for interface in plan.host_interfaces())
         )
 
     async def _lost(self, rows: Iterable[StepRow]) -> set[str]:
@@ -133,6 +140,8 @@ class Transition:
 
     def _still_there(self, resource: Resource) -> bool:
         """Whether a VNF runs as it was started; lost ports are known by `_lost`."""
+        if isinstance(resource, HostInterfaceResource):
+            return self._host.is_there(resource)
         if isinstance(resource, VnfResource):
             return engine_of(self._engines, resource.vnf).running(resource.vnf)
         return True
@@ -149,6 +158,11 @@ class Transition:
                 await self._driver.add_port(first.lsi, first.port)
             case VnfResource():
                 await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in _vnfs(batch))
+            case HostInterfaceResource():
+                iface = self._driver.attach(first.port).iface
+                if iface is None:
+                    raise SwitchError(f"port {first.port.name} is no interface of the kernel")
+                await self._host.ensure(first, iface)
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
@@ -166,6 +180,8 @@ class Transition:
                 await self._driver.remove_port(first.lsi, first.port)
             case VnfResource():
                 await _all(engine_of(self._engines, vnf).stop(vnf) for vnf in _vnfs(batch))
+            case HostInterfaceResource():
+                await self._host.remove(first)
             case RuleResource():
                 await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
 

@@ -4,12 +4,14 @@
 from dataclasses import dataclass, field
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.host_interfaces import check_networks, host_interface
 from headrace.node.planning.lowering import PhysicalPort, outputs_of, place_of_rule
 from headrace.node.planning.matching import vlan_id
 from headrace.node.planning.nffg import EndPointModel, ForwardingGraph
 from headrace.node.planning.ports import PortNames
 from headrace.node.planning.resources import (
     Claim,
+    HostInterfaceResource,
     LinkResource,
     LsiResource,
     Plan,
@@ -19,7 +21,7 @@ from headrace.node.planning.resources import (
 )
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import claim_of, tunnel_port
-from headrace.switches.base import TUNNELS, LinkSpec
+from headrace.switches.base import TUNNELS, LinkSpec, PortKind, PortSpec
 from headrace.switches.rules import Normal, Rule
 
 _GROUP_PRIORITY = 1
@@ -31,12 +33,13 @@ class EndPoints:
 
     `physical` are those on LSI-0, by id; the names of the others' ports are with the PortNames.
     `resources` are made for them besides, ahead of the graph's VNFs and rules; `claims` are what
-    the tunnels take.
+    the tunnels take. `hosts` get their addresses when the rules are there.
     """
 
     physical: dict[str, PhysicalPort] = field(default_factory=dict)
     resources: list[Resource] = field(default_factory=list)
     claims: list[Claim] = field(default_factory=list)
+    hosts: list[HostInterfaceResource] = field(default_factory=list)
 
 
 def end_points_of(
@@ -78,6 +81,17 @@ def end_points_of(
             found.claims.append(claim)
             found.resources.append(PortResource(lsi=names.lsi(), port=port))
             continue
+        host = point.host_stack or point.management
+        if host is not None:
+            reference = f"endpoint:{point.id}"
+            labels = {"graph": graph_id, "port": reference}
+            port = PortSpec(
+                name=names.name(reference, PortKind.VETH), kind=PortKind.VETH, labels=labels
+            )
+            found.resources.append(PortResource(lsi=names.lsi(), port=port))
+            where = f"{place}.{point.kind}"
+            found.hosts.append(host_interface(host, point.id, where, port, node))
+            continue
         if point.internal is not None:
             _join_group(point, graph_id, names, _lsi_of_group(point, node, previous, found), found)
             continue
@@ -87,6 +101,7 @@ def end_points_of(
             raise GraphRefused("end-points", text)
         users[physical] = point.id
         found.physical[point.id] = physical
+    check_networks(found.hosts, node)
     _check_carried(graph, found, names)
     return found
 

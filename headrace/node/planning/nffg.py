@@ -130,6 +130,17 @@ class GtpuModel(_Tunnel):
     out_teid: Text = Field(validation_alias=AliasChoices("out-teid", "teid"))
 
 
+class HostStackModel(_Open):
+    """An interface in the host's IP stack; `IPv6` is ours."""
+
+    configuration: Text | None = None
+    ipv4: Text | None = Field(None, validation_alias=AliasChoices("IPv4", "ipv4"))
+    ipv6: Text | None = Field(None, validation_alias=AliasChoices("IPv6", "ipv6"))
+    mac: Annotated[str, Field(pattern=r"^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$")] | None = (
+        None
+    )
+
+
 EndPointType = Literal[
     "interface",
     "vlan",
@@ -155,9 +166,9 @@ class EndPointModel(_Open):
     gre_tunnel: GreTunnelModel | None = Field(None, alias="gre-tunnel")
     vxlan: VxlanModel | None = None
     gtpu: GtpuModel | None = None
-    host_stack: dict[str, Any] | None = Field(None, alias="host-stack")
+    host_stack: HostStackModel | None = Field(None, alias="host-stack")
     interface_out: dict[str, Any] | None = Field(None, alias="interface-out")
-    management: dict[str, Any] | None = None
+    management: HostStackModel | None = None
     domain: Text | None = None
     gui_position: Any = Field(None, alias="gui-position")
 

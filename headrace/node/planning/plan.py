@@ -87,6 +87,7 @@ def make_plan(
     resources += [PortResource(lsi=lsi, port=p.switch_port) for vnf in vnfs for p in vnf.ports]
     resources += [VnfResource(vnf=vnf) for vnf in vnfs]
     resources += [RuleResource(rule=rule) for rule in rules]
+    resources += end_points.hosts
     return Plan(
         resources=tuple(resources),
         port_names=names.kept,

@@ -69,6 +69,26 @@ class VnfResource(_Frozen):
         return f"vnf {self.vnf.vnf}"
 
 
+class HostInterfaceResource(_Frozen):
+    """The far end of a port in the host's IP stack, with addresses, or those of a DHCP lease.
+
+    A lease is taken only if it is in one of `networks`.
+    """
+
+    kind: Literal["host"] = "host"
+    end_point: str
+    port: PortSpec
+    mac: str | None = None
+    addresses: tuple[str, ...] = ()
+    dhcp: bool = False
+    networks: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"host {self.port.name}"
+
+
 class RuleResource(_Frozen):
     """A rule of an LSI."""
 
@@ -82,7 +102,7 @@ class RuleResource(_Frozen):
 
 
 Resource = Annotated[
-    LsiResource | LinkResource | PortResource | VnfResource | RuleResource,
+    LsiResource | LinkResource | PortResource | VnfResource | HostInterfaceResource | RuleResource,
     Field(discriminator="kind"),
 ]
 _ADAPTER: TypeAdapter[Resource] = TypeAdapter(Resource)
@@ -127,6 +147,10 @@ class Plan(_Frozen):
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""
         return [r.vnf for r in self.resources if isinstance(r, VnfResource)]
+
+    def host_interfaces(self) -> list[HostInterfaceResource]:
+        """The graph's interfaces in the host's IP stack."""
+        return [r for r in self.resources if isinstance(r, HostInterfaceResource)]
 
     def groups(self) -> dict[str, str]:
         """The LSIs of the internal groups that the graph is in, by the groups' names."""
