@@ -99,6 +99,17 @@ class DatastoreConfig(_Strict):
         return value
 
 
+class HostStackConfig(_Strict):
+    """The networks of which graphs may give addresses to the host, by hand or by DHCP."""
+
+    networks: list[str] = []
+
+    @field_validator("networks")
+    @classmethod
+    def _are_networks(cls, networks: list[str]) -> list[str]:
+        return [str(ipaddress.ip_network(text)) for text in networks]
+
+
 def usable_cores() -> list[int]:
     """The cores that this process may run on."""
     return sorted(os.sched_getaffinity(0))
@@ -129,16 +140,35 @@ class CoresConfig(_Strict):
         return self
 
 
-_MADE_BY_NODE = re.compile(r"(hr[0-9a-f]{4})?g\d+p\d+|g\d+l\d+[ab]|hr[0-9a-f]{4}-\d+")
+_MADE_BY_NODE = re.compile(r"(hr[0-9a-f]{4})?g\d+p\d+i?|g\d+l\d+[ab]|hr[0-9a-f]{4}-i?\d+")
 """The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
 
 
 class PortConfig(_Strict):
-    """A physical port of the node, on LSI-0."""
+    """A physical port of the node, on LSI-0.
+
+    Tunnels of graphs may begin at its `addresses` (`ADDRESS/PREFIX`); what is not in their prefixes
+    is reached by the one of `gateways` that is.
+    """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,15}$")]
     kind: PortKind
     options: dict[str, str] = {}
+    addresses: list[str] = []
+    gateways: list[str] = []
+
+    @field_validator("addresses")
+    @classmethod
+    def _are_interfaces(cls, addresses: list[str]) -> list[str]:
+        for text in addresses:
+            if "/" not in text:
+                raise ValueError(f"{text!r} has no prefix length; write ADDRESS/PREFIX")
+        return [str(ipaddress.ip_interface(text)) for text in addresses]
+
+    @field_validator("gateways")
+    @classmethod
+    def _are_addresses(cls, gateways: list[str]) -> list[str]:
+        return [str(ipaddress.ip_address(text)) for text in gateways]
 
     @field_validator("name")
     @classmethod
@@ -173,6 +203,7 @@ class NodeConfig(_Strict):
     templates: list[Path] = []
     dpdk_plugins: list[Path] = []
     datastore: DatastoreConfig = DatastoreConfig()
+    host_stack: HostStackConfig = HostStackConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 
@@ -199,6 +230,12 @@ class NodeConfig(_Strict):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"ports: two ports are named {name}")
+        addresses = [
+            ipaddress.ip_interface(text).ip for port in self.ports or [] for text in port.addresses
+        ]
+        for address in addresses:
+            if addresses.count(address) > 1:
+                raise ValueError(f"ports: two ports have the address {address}")
         if self.switch_memory_mb >= self.memory_mb:
             raise ValueError("memory_mb is for the switch and all VNFs: more than switch_memory_mb")
         return self

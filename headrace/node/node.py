@@ -33,15 +33,24 @@ from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, GraphRefused, NotFound
+from headrace.node.host_stack import HostStack
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.ports import port_spec
-from headrace.node.planning.resources import LsiResource, Plan, PortResource, Resource, VnfResource
+from headrace.node.planning.resources import (
+    LsiResource,
+    Plan,
+    PortResource,
+    Resource,
+    RuleResource,
+    VnfResource,
+)
 from headrace.node.planning.surroundings import Surroundings
-from headrace.switches.base import PortSpec, SwitchDriver, SwitchError, SwitchSettings
+from headrace.node.planning.tunnels import underlay_rules
+from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 
 log = logging.getLogger("headrace.node")
@@ -132,7 +141,8 @@ class Node:
             lambda: self.graphs.plans(),
         )
         self.ports = self._physical_ports()
-        transition = Transition(self.store, self.driver, self.engines)
+        self.host_stack = HostStack()
+        transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory)
         self.paused = False
@@ -153,6 +163,12 @@ class Node:
                     "config",
                     f"ports[{number}].kind: switch {self.config.switch} has no {port.kind} ports; "
                     f"it has: {kinds}",
+                )
+            if port.addresses and not TUNNELS.keys() & {*self.driver.capabilities.end_points}:
+                raise ConfigError(
+                    "config",
+                    f"ports[{number}].addresses: switch {self.config.switch} has no tunnels, for "
+                    f"which they are",
                 )
             if port.kind == "dpdk" and "devargs" not in port.options:
                 text = f"ports[{number}].options: a dpdk port needs devargs (PCI address or vdev)"
@@ -222,6 +238,8 @@ class Node:
         """
         resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
         resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
+        for rule in underlay_rules(self.config.ports or [], self.ports, self.lsi0):
+            resources.append(RuleResource(rule=rule))
         if any(self.supervisor.find(name) is None for name in self.driver.processes()):
             self.graphs.doubt()
         adopted = False
@@ -239,6 +257,7 @@ class Node:
         if self.paused:
             await self.pause(False)
         await self.graphs.settle()
+        await self.host_stack.close()
         close = getattr(self.driver, "close", None)
         if close is not None:
             await close()
@@ -302,6 +321,14 @@ class Node:
             "message": message,
             "warnings": list(record.plan.warnings),
             "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+            "end-points": [
+                {
+                    "id": host.end_point,
+                    "interface": self.driver.attach(host.port).iface,
+                    "addresses": self.host_stack.addresses(host),
+                }
+                for host in record.plan.host_interfaces()
+            ],
         }
 
     def _vnf_status(self, vnf: VnfSpec) -> dict[str, Any]:

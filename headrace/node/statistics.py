@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
-from headrace.node.planning.lowering import is_end_point, outputs_of
+from headrace.node.planning.lowering import on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
 from headrace.switches.base import SwitchDriver
 from headrace.switches.rules import Rule
@@ -35,6 +35,7 @@ async def graph_statistics(driver: SwitchDriver, record: GraphRecord) -> dict[st
         if (rule.lsi, rule.cookie) in counted:
             by_label[rule.label] = counted[rule.lsi, rule.cookie]
     graph, _ = parse(record.document)
+    outer = on_lsi0(graph)
     models = graph.big_switch.flow_rules
     own = {model.id: by_label.get(f"{record.id}/{model.id}") for model in models}
     return {
@@ -43,7 +44,7 @@ async def graph_statistics(driver: SwitchDriver, record: GraphRecord) -> dict[st
             {
                 "id": point.id,
                 "received": _shown(_received(f"endpoint:{point.id}", models, own)),
-                "sent": _shown(_sent(f"endpoint:{point.id}", record, by_label, models, own)),
+                "sent": _shown(_sent(f"endpoint:{point.id}", outer, record, by_label, models, own)),
             }
             for point in graph.end_points
         ],
@@ -68,20 +69,22 @@ def _received(
 
 def _sent(
     reference: str,
+    outer: frozenset[str],
     record: GraphRecord,
     by_label: dict[str, Counter[str]],
     models: list[FlowRuleModel],
     own: dict[str, Counter[str] | None],
 ) -> Counter[str] | None:
+    direction = "down" if reference in outer else "up"
     links = [
-        by_label.get(f"{record.id}/link {use.number} down")
+        by_label.get(f"{record.id}/link {use.number} {direction}")
         for use in record.plan.links
-        if use.down == reference
+        if getattr(use, direction) == reference
     ]
     direct = [
         own[model.id]
         for model in models
-        if is_end_point(model.match["port_in"])
+        if (model.match["port_in"] in outer) == (reference in outer)
         and any(target == reference for _, target in outputs_of(model))
     ]
     return _sum([*links, *direct])

@@ -32,6 +32,13 @@ class PortKind(StrEnum):
     TAP = "tap"
     SYSTEM = "system"
     SHM = "shm"
+    GRE = "gre"
+    VXLAN = "vxlan"
+    GTPU = "gtpu"
+
+
+TUNNELS = {"gre-tunnel": PortKind.GRE, "vxlan": PortKind.VXLAN, "gtpu": PortKind.GTPU}
+"""The ports of the tunnel end-points of a graph, by their types."""
 
 
 class _Frozen(BaseModel):
@@ -44,7 +51,9 @@ class PortSpec(_Frozen):
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
     ends); shm `group`, `socket` (of the group, which the switch makes), `ports` and `buffers`
-    (of the group, taken from its first port). `labels` describe the port's owner, for operators.
+    (of the group, taken from its first port); gre, vxlan and gtpu `remote_ip`, `local_ip` with
+    `local_prefix`, `underlay` (the LSI of the outer packets), `key`, or `in_key` and `out_key`,
+    `gateway` and `ttl`. `labels` describe the port's owner, for operators.
     """
 
     name: str
@@ -131,13 +140,23 @@ class SwitchCycles(_Frozen):
 
 
 class Capabilities(_Frozen):
-    """What a switch can do. `vnf_kinds` is in order of preference."""
+    """What a switch can do. `vnf_kinds` is in order of preference.
+
+    `end_points` are the types of end-points of a graph that it carries.
+    """
 
     port_kinds: tuple[PortKind, ...]
     vnf_kinds: tuple[PortKind, ...]
+    end_points: tuple[str, ...] = ("interface", "vlan")
     point_to_point_only: bool = False
     polls: bool = True
     control_socket: bool = False
+
+    @property
+    def offered(self) -> set[PortKind]:
+        """All kinds of ports that the switch has."""
+        tunnels = {TUNNELS[kind] for kind in self.end_points if kind in TUNNELS}
+        return {*self.port_kinds, *self.vnf_kinds, *tunnels}
 
 
 class SwitchSettings(_Frozen):

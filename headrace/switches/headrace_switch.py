@@ -11,6 +11,7 @@ from headrace.machine.processes import Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
 from headrace.switches.base import (
+    TUNNELS,
     Capabilities,
     PortKind,
     PortSpec,
@@ -37,6 +38,7 @@ class HeadraceDriver(OvsFamilyDriver):
             PortKind.SHM,
         ),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
+        end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
         control_socket=True,
     )
 
@@ -93,6 +95,10 @@ class HeadraceDriver(OvsFamilyDriver):
             case PortKind.VETH:
                 # The peer leaves checksums to the device, which only packet sockets can tell.
                 return "system", {"mode": "af_packet"}
+            case PortKind.GRE | PortKind.VXLAN | PortKind.GTPU:
+                return port.kind.value, {
+                    key: value for key, value in port.options.items() if key != "local_prefix"
+                }
             case _:
                 return "system", {}
 

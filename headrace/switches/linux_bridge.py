@@ -42,6 +42,7 @@ from headrace.switches.veth import (
     BRIDGE_END,
     FAR_END,
     NEAR_END,
+    answer_no_arp,
     device_name,
     device_names,
     make_pair,
@@ -93,6 +94,7 @@ class LinuxBridgeDriver:
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
         vnf_kinds=(PortKind.VETH,),
+        end_points=("interface", "host-stack", "management"),
         point_to_point_only=True,
         polls=False,
     )
@@ -178,6 +180,7 @@ class LinuxBridgeDriver:
                 if not kernel.link_lookup(ifname=bridge):
                     kernel.link("add", ifname=bridge, kind="bridge", br_mcast_snooping=0)
                     silence(bridge)
+                    answer_no_arp(bridge)
                 index = kernel.link_lookup(ifname=bridge)[0]
                 for member in members:
                     device = self._device(self._state.ports[member])

@@ -20,7 +20,7 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from headrace.switches.base import RuleStatistics, SwitchError
 from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
-from headrace.switches.rules import Output, PopVlan, PushVlan, Rule, SetField
+from headrace.switches.rules import Normal, Output, PopVlan, PushVlan, Rule, SetField
 
 _HEADER_BYTES = 8
 _EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
@@ -55,6 +55,8 @@ def encode_actions(rule: Rule, ofports: dict[str, int]) -> list[Any]:
                 back = action.port == rule.in_port
                 number = of.OFPP_IN_PORT if back else ofports[action.port]
                 encoded.append(parser.OFPActionOutput(number))
+            case Normal():
+                encoded.append(parser.OFPActionOutput(of.OFPP_NORMAL))
             case PushVlan():
                 encoded.append(parser.OFPActionPushVlan(_VLAN_ETHERTYPE))
                 tag = action.vlan_id | VLAN_PRESENT

@@ -14,6 +14,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from os_ken.ofproto.ofproto_v1_3 import OFPP_LOCAL
 from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.switches.base import (
@@ -30,7 +31,7 @@ from headrace.switches.base import (
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Row, as_map, from_set, named
-from headrace.switches.rules import Rule
+from headrace.switches.rules import LOCAL, Rule
 from headrace.switches.veth import (
     FAR_END,
     LINK_PATIENCE_S,
@@ -108,9 +109,8 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
-        offered = {*self.capabilities.port_kinds, *self.capabilities.vnf_kinds}
-        if port.kind not in offered:
-            kinds = ", ".join(sorted(offered))
+        if port.kind not in self.capabilities.offered:
+            kinds = ", ".join(sorted(self.capabilities.offered))
             raise SwitchError(
                 f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
             )
@@ -203,7 +203,7 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def _ofports(self) -> dict[str, int]:
         rows = await self._select("Interface", ["name", "ofport"])
-        found = {}
+        found: dict[str, int] = {LOCAL: OFPP_LOCAL}
         for row in rows:
             for number in from_set(row["ofport"]):
                 if number > 0:

@@ -10,12 +10,17 @@ Cycles and rounds come from the daemon's unixctl commands (headrace/protocols/pm
 counters increase from the start of the daemon, so readings are subtracted and never reset.
 """
 
+import asyncio
 import time
+
+from pyroute2 import IPRoute
+from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.machine.processes import Supervisor
 from headrace.machine.tsc import tsc_hz
 from headrace.protocols.pmd import PERF, STATS, parse_pmd
 from headrace.switches.base import (
+    TUNNELS,
     Capabilities,
     PortKind,
     PortSpec,
@@ -28,6 +33,7 @@ from headrace.switches.base import (
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
 from headrace.switches.ovs_processes import DAEMON_PROCESS
+from headrace.switches.veth import compute_checksums, inside
 
 PROGRAM = "/usr/lib/openvswitch-switch-dpdk/ovs-vswitchd-dpdk"
 
@@ -42,6 +48,7 @@ class OvsDpdkDriver(OvsFamilyDriver):
             PortKind.DPDK,
         ),
         vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
     )
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
@@ -88,8 +95,26 @@ class OvsDpdkDriver(OvsFamilyDriver):
                 return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
             case PortKind.VETH:
                 return "system", {}
+            case PortKind.GRE | PortKind.VXLAN | PortKind.GTPU:
+                return port.kind.value, {
+                    key: value
+                    for key, value in port.options.items()
+                    if key not in ("local_prefix", "underlay", "gateway")
+                }
             case _:
                 return "dpdk", dpdk_options(port)
+
+    async def add_port(self, lsi: str, port: PortSpec) -> None:
+        """See SwitchDriver."""
+        if port.kind in TUNNELS.values():
+            try:
+                await asyncio.to_thread(inside, self._namespace(), lambda: _give_address(port))
+            except (OSError, NetlinkError) as error:
+                raise SwitchError(f"port {port.name}: {error}") from error
+        await super().add_port(lsi, port)
+        if port.kind is PortKind.VETH:
+            # This datapath does not compute what the kernel leaves to its devices.
+            await asyncio.to_thread(compute_checksums, self._far_end(port.name))
 
     def _namespace(self) -> str | None:
         process = self.supervisor.find(DAEMON_PROCESS)
@@ -127,6 +152,22 @@ class OvsDpdkDriver(OvsFamilyDriver):
             at_ns=time.monotonic_ns(),
             workers=workers_of(stats, perf),
         )
+
+
+def _give_address(tunnel: PortSpec) -> None:
+    """Gives the underlay's own interface a tunnel's address, and the route to its far end.
+
+    OVS finds the way of outer packets by the kernel's addresses and routes, in its namespace.
+    """
+    options = tunnel.options
+    with IPRoute() as kernel:
+        (index,) = kernel.link_lookup(ifname=options["underlay"])
+        kernel.link("set", index=index, state="up")
+        address, prefix = options["local_ip"], int(options["local_prefix"])
+        kernel.addr("replace", index=index, address=address, prefixlen=prefix)
+        if "gateway" in options:
+            remote = options["remote_ip"]
+            kernel.route("replace", dst=remote, gateway=options["gateway"], oif=index)
 
 
 def workers_of(stats: str, perf: str) -> tuple[WorkerCycles, ...]:

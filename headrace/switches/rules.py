@@ -12,6 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from headrace.switches.fields import FIELDS, VLAN_PRESENT
 
+LOCAL = "(local)"
+"""The port of the switch itself on each LSI, as a rule names it (OpenFlow's LOCAL)."""
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -29,6 +32,12 @@ class Output(_Frozen):
 
     kind: Literal["output"] = "output"
     port: str
+
+
+class Normal(_Frozen):
+    """Sends the packet as a learning switch does (OpenFlow's reserved port NORMAL)."""
+
+    kind: Literal["normal"] = "normal"
 
 
 class PushVlan(_Frozen):
@@ -52,7 +61,7 @@ class SetField(_Frozen):
     value: int
 
 
-Action = Annotated[Output | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
+Action = Annotated[Output | Normal | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
 
 
 class Rule(_Frozen):
@@ -104,6 +113,8 @@ class Rule(_Frozen):
         for action in self.actions:
             if isinstance(action, Output):
                 actions.append(f"output:{action.port}")
+            elif isinstance(action, Normal):
+                actions.append("normal")
             elif isinstance(action, PushVlan):
                 actions.append(f"push_vlan:{action.vlan_id}")
             elif isinstance(action, PopVlan):

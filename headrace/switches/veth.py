@@ -7,6 +7,11 @@ callers are in threads.
 """
 
 import base64
+import ctypes
+import errno
+import fcntl
+import socket
+import struct
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +29,8 @@ LINK_PATIENCE_S = 10.0
 
 _IFNAME_MAX = 15
 _POLL_S = 0.002
+_SIOCETHTOOL = 0x8946
+_ETHTOOL_STXCSUM, _ETHTOOL_STSO, _ETHTOOL_SGSO = 0x17, 0x1F, 0x24  # linux/ethtool.h
 T = TypeVar("T")
 
 
@@ -109,11 +116,33 @@ def inside(namespace: str | None, work: Callable[[], T]) -> T:
         return thread.submit(run).result()
 
 
+def compute_checksums(device: str) -> None:
+    """Makes the kernel compute the checksums of what it sends, and cut its segments.
+
+    An interface that has gone to a namespace since is left alone.
+    """
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
+        for command in (_ETHTOOL_STXCSUM, _ETHTOOL_STSO, _ETHTOOL_SGSO):
+            value = ctypes.create_string_buffer(struct.pack("=II", command, 0))
+            request = struct.pack("=16sQ16x", device.encode(), ctypes.addressof(value))
+            try:
+                fcntl.ioctl(channel, _SIOCETHTOOL, request)
+            except OSError as error:
+                if error.errno == errno.ENODEV:
+                    return
+                raise
+
+
 def silence(device: str) -> None:
     """Keeps the kernel from sending IPv6 packets on the device."""
     setting = Path("/proc/sys/net/ipv6/conf") / device / "disable_ipv6"
     if setting.exists():
         setting.write_text("1")
+
+
+def answer_no_arp(device: str) -> None:
+    """Keeps the kernel from answering, on the device, for the addresses of other interfaces."""
+    (Path("/proc/sys/net/ipv4/conf") / device / "arp_ignore").write_text("8")
 
 
 def device_names(namespace: str | None = None) -> set[str]:

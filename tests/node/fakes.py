@@ -26,7 +26,8 @@ from headrace.switches.base import (
     SwitchError,
     WorkerCycles,
 )
-from headrace.switches.rules import Rule
+from headrace.switches.headrace_switch import HeadraceDriver
+from headrace.switches.rules import LOCAL, Rule
 
 Hook = Callable[[str, int], None]
 
@@ -67,7 +68,9 @@ class FakeDriver:
 
     name = "fake"
     capabilities = Capabilities(
-        port_kinds=(PortKind.MEMIF, PortKind.VHOST_USER), vnf_kinds=(PortKind.MEMIF,)
+        port_kinds=(PortKind.MEMIF, PortKind.VHOST_USER),
+        vnf_kinds=(PortKind.MEMIF,),
+        end_points=HeadraceDriver.capabilities.end_points,
     )
 
     def __init__(self, world: World, adopts: bool = True) -> None:
@@ -129,7 +132,7 @@ class FakeDriver:
         def work(held: dict[str, Any]) -> None:
             for rule in rules:
                 for port in (rule.in_port, *rule.outputs):
-                    if held["ports"].get(port) != lsi:
+                    if port != LOCAL and held["ports"].get(port) != lsi:
                         raise SwitchError(f"{rule.label}: no port {port} on {lsi}")
                 held["rules"][rule.identity] = rule.model_dump(mode="json")
 

@@ -16,6 +16,11 @@ def vlan(point: str, port: str, tag: int) -> Json:
     return {"id": point, "type": "vlan", "vlan": {"vlan-id": str(tag), "if-name": port}}
 
 
+def internal(point: str, group: str) -> Json:
+    """An end-point in an internal group."""
+    return {"id": point, "type": "internal", "internal": {"internal-group": group}}
+
+
 def rule(name: str, match: Json, *actions: Json, priority: int = 10) -> Json:
     """A flow rule."""
     return {"id": name, "priority": priority, "match": match, "actions": list(actions)}

@@ -10,6 +10,7 @@ from headrace.node.planning.ports import port_spec
 from headrace.node.planning.resources import Plan
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import Capabilities, PortKind
+from headrace.switches.headrace_switch import HeadraceDriver
 
 
 def surroundings(others: dict[str, Plan] | None = None, **settings_: Any) -> Surroundings:
@@ -18,7 +19,9 @@ def surroundings(others: dict[str, Plan] | None = None, **settings_: Any) -> Sur
     kind = PortKind.MEMIF
     return Surroundings(
         config=from_dict({"oversubscribe": True, "memory_mb": 4096, **settings_}),
-        capabilities=Capabilities(port_kinds=(kind,), vnf_kinds=(kind,)),
+        capabilities=Capabilities(
+            port_kinds=(kind,), vnf_kinds=(kind,), end_points=HeadraceDriver.capabilities.end_points
+        ),
         switch="fake",
         rundir=rundir,
         prefix="hr",

@@ -56,6 +56,8 @@ class Fabric:
         for resource in plan.resources:
             if isinstance(resource, LinkResource):
                 link = resource.link
+                if link.first != "hr-0":
+                    continue  # to an internal group, whose other members nobody knows here
                 self._peer[link.first_port] = (link.second, link.second_port)
                 self._peer[link.second_port] = (link.first, link.first_port)
 
@@ -164,13 +166,15 @@ class Meaning:
         if target.startswith("vnf:"):
             return target, packet
         point = self._points[target.removeprefix("endpoint:")]
+        if "internal" in point:
+            return target, packet
         if "vlan" in point:
             tag = int(point["vlan"]["vlan-id"])
             return point["vlan"]["if-name"], replace(packet, tags=(tag, *packet.tags))
         return point["interface"]["if-name"], packet
 
 
-POINTS = ["endpoint:in", "endpoint:out", "endpoint:office", "endpoint:lab"]
+POINTS = ["endpoint:in", "endpoint:out", "endpoint:office", "endpoint:lab", "endpoint:group"]
 VNF_PORTS = [f"vnf:v{v}:port:{p}" for v in range(2) for p in range(2)]
 
 
@@ -212,6 +216,7 @@ def documents(draw: st.DrawFn) -> graphs.Json:
             graphs.interface("out", "p1"),
             graphs.vlan("office", "p0", TAGS[0]),
             graphs.vlan("lab", "p1", TAGS[1]),
+            graphs.internal("group", "5"),
         ],
         flow_rules,
         vnfs,

@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -74,7 +75,16 @@ class Bench:
 @pytest.fixture(params=["ovs-dpdk", "headrace"])
 async def bench(request: pytest.FixtureRequest, start_node: StartNode) -> AsyncIterator[Bench]:
     """A node on the switch of the parameter, `SWITCH` or `SWITCH+KIND` of its VNFs' ports."""
-    switch, _, vnf_ports = request.param.partition("+")
+    async with bench_of(start_node, request.param) as made:
+        yield made
+
+
+@asynccontextmanager
+async def bench_of(
+    start_node: StartNode, which: str, second_port: dict[str, Any] | None = None, **more: Any
+) -> AsyncIterator[Bench]:
+    """As `bench`, with further settings of node.yaml, and of the second of its ports."""
+    switch, _, vnf_ports = which.partition("+")
     if not _available(switch):
         pytest.skip(f"{switch} is not installed or not built")
     names = [f"hr{os.getpid() % 100000}t{n}" for n in range(2)]
@@ -89,7 +99,8 @@ async def bench(request: pytest.FixtureRequest, start_node: StartNode) -> AsyncI
         }
         for n, name in enumerate(names)
     ]
-    node = await start_node(switch=switch, ports=ports, vnf_ports=vnf_ports or None)
+    ports[1] |= second_port or {}
+    node = await start_node(switch=switch, ports=ports, vnf_ports=vnf_ports or None, **more)
     process = node.supervisor.find("switch")
     assert process is not None
     namespace = f"/proc/{process.pid}/ns/net"

@@ -98,9 +98,9 @@ async def test_slashes_do_not_matter(api: Api) -> None:
             "VNFs[0].ports: template pass has 2 ports, the graph lists 3",
         ),
         (
-            graphs.document([{"id": "t", "internal": {"internal-group": "5"}}], []),
+            graphs.document([{"id": "t", "management": {"configuration": "pppoe"}}], []),
             "end-points",
-            "end-points[0]: type internal is not supported yet",
+            "end-points[0].management.configuration: 'pppoe' is neither static nor DHCP",
         ),
         (
             graphs.document([graphs.interface("a", "p0"), graphs.interface("a", "p1")], []),

@@ -42,6 +42,20 @@ def demand(users: Users, user: User, action: Action, graph_id: str) -> None:
         raise AccessError(403, f"user {user.name} may not {action} graph {graph_id!r}")
 
 
+def demand_groups(users: Users, user: User, plan: Plan, others: dict[str, Plan]) -> None:
+    """Refuses to join a graph to one that the user may not read, by an internal group.
+
+    Raises:
+        AccessError: with code 403.
+    """
+    for other, held in others.items():
+        for group in plan.groups().keys() & held.groups().keys():
+            if not may(users, user, "read", other):
+                raise AccessError(
+                    403, f"internal-group {group!r} is that of another user's graphs; use another"
+                )
+
+
 def demand_quota(
     users: Users, user: User, graph_id: str, plan: Plan, others: dict[str, Plan]
 ) -> None:

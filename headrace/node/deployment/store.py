@@ -151,6 +151,11 @@ class Store:
         )
         return [StepRow(*row) for row in rows]
 
+    def held_by_others(self, graph_id: str, key: str) -> bool:
+        """Whether another graph has a row of this key."""
+        query = "SELECT 1 FROM step WHERE key=? AND graph<>? LIMIT 1"
+        return self._db.execute(query, (key, graph_id)).fetchone() is not None
+
     def intend(self, graph_id: str, resources: Iterable[Resource]) -> None:
         """Notes that these resources are about to be made."""
         self._write(

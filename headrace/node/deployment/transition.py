@@ -19,7 +19,9 @@ from itertools import groupby
 
 from headrace.engines.base import Engine, VnfSpec, engine_of
 from headrace.node.deployment.store import StepRow, Store
+from headrace.node.host_stack import HostStack
 from headrace.node.planning.resources import (
+    HostInterfaceResource,
     LinkResource,
     LsiResource,
     Plan,
@@ -28,21 +30,26 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.switches.base import PortKind, PortSpec, SwitchDriver
+from headrace.switches.base import PortKind, PortSpec, SwitchDriver, SwitchError
 from headrace.switches.rules import Rule
 
 Progress = Callable[[int, int], None]
 
-_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4}
+_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4, "host": 5}
 
 
 class Transition:
     """Makes and removes resources through a switch driver and the engines."""
 
-    def __init__(self, store: Store, driver: SwitchDriver, engines: Mapping[str, Engine]) -> None:
+    def __init__(
+        self, store: Store, driver: SwitchDriver, engines: Mapping[str, Engine], host: HostStack
+    ) -> None:
+        self._host = host
         self._store = store
         self._driver = driver
         self._engines = engines
+        # One graph may begin to use the LSI of a group while another, its last user, leaves it.
+        self._groups = asyncio.Lock()
 
     async def run(
         self,
@@ -104,8 +111,10 @@ class Transition:
 
     def is_whole(self, plan: Plan, lost: set[str]) -> bool:
         """Whether everything of a plan that was made is there; ports `lost` are not."""
-        return lost.isdisjoint(ports_of(plan)) and all(
-            engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs()
+        return (
+            lost.isdisjoint(ports_of(plan))
+            and all(engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs())
+            and all(self._host.is_there(interface) for interface in plan.host_interfaces())
         )
 
     async def _lost(self, rows: Iterable[StepRow]) -> set[str]:
@@ -126,11 +135,13 @@ class Transition:
 
     async def _remove_noted(self, graph_id: str, batch: list[Resource]) -> None:
         self._store.removing(graph_id, batch)
-        await self._remove(batch)
+        await self._remove(graph_id, batch)
         self._store.forget(graph_id, batch)
 
     def _still_there(self, resource: Resource) -> bool:
         """Whether a VNF runs as it was started; lost ports are known by `_lost`."""
+        if isinstance(resource, HostInterfaceResource):
+            return self._host.is_there(resource)
         if isinstance(resource, VnfResource):
             return engine_of(self._engines, resource.vnf).running(resource.vnf)
         return True
@@ -139,7 +150,8 @@ class Transition:
         first = batch[0]
         match first:
             case LsiResource():
-                await self._driver.create_lsi(first.lsi)
+                async with self._groups:
+                    await self._driver.create_lsi(first.lsi)
             case LinkResource():
                 await self._driver.connect_lsis(first.link)
             case PortResource():
@@ -149,20 +161,30 @@ class Transition:
                 await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
                 if ports := _veth_ports(vnfs):
                     await self._driver.wait_for_links(ports)
+            case HostInterfaceResource():
+                iface = self._driver.attach(first.port).iface
+                if iface is None:
+                    raise SwitchError(f"port {first.port.name} is no interface of the kernel")
+                await self._host.ensure(first, iface)
             case RuleResource():
                 await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
 
-    async def _remove(self, batch: list[Resource]) -> None:
+    async def _remove(self, graph_id: str, batch: list[Resource]) -> None:
         first = batch[0]
         match first:
             case LsiResource():
-                await self._driver.delete_lsi(first.lsi)
+                async with self._groups:
+                    shared = first.group is not None
+                    if not (shared and self._store.held_by_others(graph_id, first.key)):
+                        await self._driver.delete_lsi(first.lsi)
             case LinkResource():
                 await self._driver.disconnect_lsis(first.link)
             case PortResource():
                 await self._driver.remove_port(first.lsi, first.port)
             case VnfResource():
                 await _all(engine_of(self._engines, vnf).stop(vnf) for vnf in _vnfs(batch))
+            case HostInterfaceResource():
+                await self._host.remove(first)
             case RuleResource():
                 await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
 

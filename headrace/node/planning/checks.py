@@ -11,6 +11,7 @@ from headrace.node.planning.lowering import PhysicalPort, place_of_rule
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
+from headrace.node.planning.tunnels import underlay_rules
 from headrace.switches.rules import Rule, covers, overlap
 
 
@@ -60,10 +61,6 @@ def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
                 f"{place_of_rule(number)}: switch {switch} joins ports both ways; add the rule "
                 f"from {target_of[source]} to {source}",
             )
-    for number, point in enumerate(graph.end_points):
-        if point.kind == "vlan":
-            text = f"end-points[{number}]: switch {switch} has no vlan end-points, only interface"
-            raise GraphRefused("end-points", text)
 
 
 def claims_of(graph: ForwardingGraph, end_points: Mapping[str, PhysicalPort]) -> tuple[Claim, ...]:
@@ -78,7 +75,9 @@ def claims_of(graph: ForwardingGraph, end_points: Mapping[str, PhysicalPort]) ->
 
 
 def check_claims(claims: tuple[Claim, ...], node: Surroundings) -> None:
-    """Refuses a physical port, or a tag on it, that another graph has, unless both share it.
+    """Refuses a tunnel, a physical port, or a tag on it, that another graph has.
+
+    Physical ports may be shared if both graphs say so.
 
     Rules alone cannot tell whether two graphs agree: a narrower rule of higher priority takes all
     of the other's traffic that it matches.
@@ -88,6 +87,9 @@ def check_claims(claims: tuple[Claim, ...], node: Surroundings) -> None:
         for other_id, other in node.others.items():
             for theirs in other.claims:
                 if claim.excludes(theirs):
+                    if claim.port not in names:
+                        text = f"{claim.port} is in use by graph {other_id}; use another key"
+                        raise GraphRefused("end-points", text)
                     tag = f" VLAN {claim.tag}" if claim.tag is not None else ""
                     raise GraphRefused(
                         "end-points",
@@ -107,6 +109,15 @@ def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
     mine = [rule for rule in rules if rule.lsi == node.lsi0 and rule.in_port in own_ports]
     named = {spec.name: name for name, spec in node.ports.items()}
     warnings = []
+    underlay = underlay_rules(node.config.ports or [], node.ports, node.lsi0)
+    for rule in mine:
+        for theirs in underlay:
+            if rule.priority == theirs.priority and overlap(rule, theirs):
+                raise GraphRefused(
+                    "flow-rules",
+                    f"rule {rule.label.rsplit('/', 1)[-1]}: port {named[rule.in_port]} has "
+                    f"addresses for tunnels; use a priority below {theirs.priority}",
+                )
     for other in node.others.values():
         for theirs in other.rules():
             if theirs.lsi != node.lsi0 or theirs.in_port not in own_ports:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """From the rules of a graph to the rules of its LSIs.
 
-LSI-0 holds the physical ports, the graph's own LSI its VNF ports; virtual links join the two. No
+LSI-0 holds the physical ports, the graph's own LSI its VNF ports and the ports of end-points that
+are not physical (links to the LSIs of internal groups); virtual links join the two. "End-point"
+below means a physical one; any other is like a VNF port. No
 tag and no tunnel id is used between them: there is one link per destination, so the link says where
 to go. Upwards (LSI-0 to graph) a link stands for a VNF port, downwards for an end-point; one link
 serves both directions, since they do not meet.
@@ -33,7 +35,7 @@ _LINK_PRIORITY = 1
 
 @dataclass(frozen=True)
 class PhysicalPort:
-    """Where an end-point is: a port of LSI-0 and, for a VLAN end-point, the tag."""
+    """Where an end-point on LSI-0 is: the port and, for a VLAN end-point, the tag."""
 
     port: str
     tag: int | None = None
@@ -43,20 +45,27 @@ class PhysicalPort:
 class Wiring:
     """The ports that a graph's rules connect.
 
-    `vnf_ports` maps `vnf:<id>:<label>:<n>` to port names on `lsi`; `trusted` gives the address that
-    such a port is held to.
+    `end_points` are those on LSI-0, by id; `own_ports` maps `vnf:<id>:<label>:<n>` and the
+    `endpoint:<id>` of all others to port names on `lsi`. `trusted` gives the address that a VNF's
+    port is held to.
     """
 
     lsi0: str
     lsi: str
     end_points: Mapping[str, PhysicalPort]
-    vnf_ports: Mapping[str, str]
+    own_ports: Mapping[str, str]
     links: tuple[LinkUse, ...]
     link_specs: Mapping[int, LinkSpec]
     trusted: Mapping[str, int]
 
+    def is_outer(self, reference: str) -> bool:
+        """Whether a checked reference names an end-point on LSI-0."""
+        return reference.startswith("endpoint:") and (
+            reference.removeprefix("endpoint:") in self.end_points
+        )
+
     def up(self, reference: str) -> LinkSpec:
-        """The link that leads from LSI-0 to a VNF port."""
+        """The link that leads from LSI-0 to a port of the graph's LSI."""
         return next(self.link_specs[use.number] for use in self.links if use.up == reference)
 
     def down(self, reference: str) -> LinkSpec:
@@ -64,9 +73,9 @@ class Wiring:
         return next(self.link_specs[use.number] for use in self.links if use.down == reference)
 
 
-def is_end_point(reference: str) -> bool:
-    """Whether a checked reference names an end-point, not a VNF port."""
-    return reference.startswith("endpoint:")
+def on_lsi0(graph: ForwardingGraph) -> frozenset[str]:
+    """The references to end-points that are ports of LSI-0; all others are the graph's LSI's."""
+    return frozenset(f"endpoint:{point.id}" for point in graph.end_points if point.is_physical)
 
 
 def outputs_of(rule: FlowRuleModel) -> list[tuple[int, str]]:
@@ -130,12 +139,13 @@ def check_references(graph: ForwardingGraph) -> None:
 def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple[LinkUse, ...]:
     """The virtual links that a graph needs; those of its previous version keep their use."""
     up, down = [], []
+    outer = on_lsi0(graph)
     for rule in graph.big_switch.flow_rules:
         source = rule.match["port_in"]
         for _, target in outputs_of(rule):
-            if is_end_point(source) and not is_end_point(target):
+            if source in outer and target not in outer:
                 up.append(target)
-            elif not is_end_point(source) and is_end_point(target):
+            elif source not in outer and target in outer:
                 down.append(target)
     up, down = list(dict.fromkeys(up)), list(dict.fromkeys(down))
     kept = {use.number: use for use in previous}
@@ -187,13 +197,13 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
     source = model.match["port_in"]
     tag = None
     headers: list[Action] = []
-    if is_end_point(source):
+    if wiring.is_outer(source):
         physical = wiring.end_points[source.removeprefix("endpoint:")]
         lsi, in_port, tag = wiring.lsi0, physical.port, physical.tag
         if tag is not None:
             headers.append(PopVlan())
     else:
-        lsi, in_port = wiring.lsi, wiring.vnf_ports[source]
+        lsi, in_port = wiring.lsi, wiring.own_ports[source]
         if source in wiring.trusted:
             headers.append(SetField(field="eth_src", value=wiring.trusted[source]))
     match = match_fields(model, place, tag)
@@ -217,8 +227,8 @@ def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Action]:
     plain: list[Action] = []
     tagged: list[Action] = []
     for target in targets:
-        if is_end_point(source) == is_end_point(target):
-            if is_end_point(target):
+        if wiring.is_outer(source) == wiring.is_outer(target):
+            if wiring.is_outer(target):
                 physical = wiring.end_points[target.removeprefix("endpoint:")]
                 if physical.tag is None:
                     plain.append(Output(port=physical.port))
@@ -226,8 +236,8 @@ def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Action]:
                     push = PushVlan(vlan_id=physical.tag)
                     tagged += [push, Output(port=physical.port), PopVlan()]
             else:
-                plain.append(Output(port=wiring.vnf_ports[target]))
-        elif is_end_point(source):
+                plain.append(Output(port=wiring.own_ports[target]))
+        elif wiring.is_outer(source):
             plain.append(Output(port=wiring.up(target).first_port))
         else:
             plain.append(Output(port=wiring.down(target).second_port))
@@ -245,7 +255,7 @@ def _link_rules(wiring: Wiring, name: str) -> list[Rule]:
                     label=f"{name}/link {use.number} up",
                     priority=_LINK_PRIORITY,
                     in_port=link.second_port,
-                    actions=(Output(port=wiring.vnf_ports[use.up]),),
+                    actions=(Output(port=wiring.own_ports[use.up]),),
                 )
             )
         if use.down is not None:

@@ -112,12 +112,61 @@ class VlanModel(InterfaceModel):
 class InternalModel(_Open):
     """A switch that all end-points of the same group share."""
 
-    internal_group: Text = Field(alias="internal-group")
+    internal_group: Annotated[Text, Field(min_length=1, max_length=64)] = Field(
+        alias="internal-group"
+    )
     node_id: Text | None = Field(None, alias="node-id")
 
 
+class _Tunnel(_Open):
+    """A tunnel from an address of this node to another machine."""
+
+    local_ip: Text = Field(alias="local-ip")
+    remote_ip: Text = Field(alias="remote-ip")
+    ttl: Text | None = None
+
+
+class GreTunnelModel(_Tunnel):
+    """Ethernet in GRE (RFC 2784) with a key (RFC 2890)."""
+
+    gre_key: Text = Field(alias="gre-key")
+    secure: bool = False
+
+
+class VxlanModel(_Tunnel):
+    """Ethernet in VXLAN (RFC 7348). Ours."""
+
+    vni: Text
+
+
+class GtpuModel(_Tunnel):
+    """IP in GTP-U (3GPP TS 29.281); `teid` is that of both directions. Ours."""
+
+    in_teid: Text = Field(validation_alias=AliasChoices("in-teid", "teid"))
+    out_teid: Text = Field(validation_alias=AliasChoices("out-teid", "teid"))
+
+
+class HostStackModel(_Open):
+    """An interface in the host's IP stack; `IPv6` is ours."""
+
+    configuration: Text | None = None
+    ipv4: Text | None = Field(None, validation_alias=AliasChoices("IPv4", "ipv4"))
+    ipv6: Text | None = Field(None, validation_alias=AliasChoices("IPv6", "ipv6"))
+    mac: Annotated[str, Field(pattern=r"^[0-9a-fA-F][02468aceACE](:[0-9a-fA-F]{2}){5}$")] | None = (
+        None
+    )
+
+
 EndPointType = Literal[
-    "interface", "vlan", "gre-tunnel", "internal", "host-stack", "interface-out", "management"
+    "interface",
+    "vlan",
+    "gre-tunnel",
+    "vxlan",
+    "gtpu",
+    "internal",
+    "host-stack",
+    "interface-out",
+    "management",
 ]
 
 
@@ -130,10 +179,12 @@ class EndPointModel(_Open):
     interface: InterfaceModel | None = None
     vlan: VlanModel | None = None
     internal: InternalModel | None = None
-    gre_tunnel: dict[str, Any] | None = Field(None, alias="gre-tunnel")
-    host_stack: dict[str, Any] | None = Field(None, alias="host-stack")
+    gre_tunnel: GreTunnelModel | None = Field(None, alias="gre-tunnel")
+    vxlan: VxlanModel | None = None
+    gtpu: GtpuModel | None = None
+    host_stack: HostStackModel | None = Field(None, alias="host-stack")
     interface_out: dict[str, Any] | None = Field(None, alias="interface-out")
-    management: dict[str, Any] | None = None
+    management: HostStackModel | None = None
     domain: Text | None = None
     gui_position: Any = Field(None, alias="gui-position")
 
@@ -144,6 +195,11 @@ class EndPointModel(_Open):
             if getattr(self, kind.replace("-", "_")) is not None:
                 return kind  # type: ignore[no-any-return]
         raise AssertionError("checked when read")
+
+    @property
+    def is_physical(self) -> bool:
+        """Whether it is a physical port, or a tag on one."""
+        return self.kind in ("interface", "vlan")
 
     @model_validator(mode="after")
     def _one_kind(self) -> "EndPointModel":

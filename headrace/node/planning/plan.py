@@ -47,12 +47,12 @@ def make_plan(
     check_ids(graph)
     check_references(graph)
     warnings: list[str] = []
-    end_points = end_points_of(graph, node, warnings)
-    claims = claims_of(graph, end_points)
+    names = PortNames(node.prefix, number, previous)
+    end_points = end_points_of(graph, graph_id, node, names, previous, warnings)
+    claims = (*claims_of(graph, end_points.physical), *end_points.claims)
     check_claims(claims, node)
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)
-    names = PortNames(node.prefix, number, previous)
     vnfs = place_vnfs(graph, graph_id, number, node, names, previous)
     links = assign_links(graph, previous.links)
     lsi = names.lsi()
@@ -68,8 +68,8 @@ def make_plan(
     wiring = Wiring(
         lsi0=node.lsi0,
         lsi=lsi,
-        end_points=end_points,
-        vnf_ports=names.references,
+        end_points=end_points.physical,
+        own_ports=names.references,
         links=links,
         link_specs=specs,
         trusted={
@@ -83,9 +83,11 @@ def make_plan(
     warnings += check_conflicts(rules, node)
     resources: list[Resource] = [LsiResource(lsi=lsi)]
     resources += [LinkResource(link=specs[use.number]) for use in links]
+    resources += end_points.resources
     resources += [PortResource(lsi=lsi, port=p.switch_port) for vnf in vnfs for p in vnf.ports]
     resources += [VnfResource(vnf=vnf) for vnf in vnfs]
     resources += [RuleResource(rule=rule) for rule in rules]
+    resources += end_points.hosts
     return Plan(
         resources=tuple(resources),
         port_names=names.kept,

@@ -3,6 +3,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Literal
 
 from headrace.node.planning.resources import Plan
 from headrace.switches.base import PortKind, PortSpec
@@ -27,8 +28,8 @@ class PortNames:
         """The name of the graph's LSI."""
         return f"{self._prefix}-{self._number}"
 
-    def name(self, reference: str, kind: PortKind) -> str:
-        """The name of the port `vnf:<id>:<label>:<n>` of this kind."""
+    def name(self, reference: str, kind: PortKind | Literal["patch"]) -> str:
+        """The name of the port `vnf:<id>:<label>:<n>` or `endpoint:<id>` of this kind."""
         identity = f"{kind} {reference}"
         if identity in self._previous:
             name = self._previous[identity]

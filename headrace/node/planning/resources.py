@@ -20,10 +20,11 @@ class _Frozen(BaseModel):
 
 
 class LsiResource(_Frozen):
-    """A logical switch instance."""
+    """A logical switch instance; that of an internal group is all graphs' that have it."""
 
     kind: Literal["lsi"] = "lsi"
     lsi: str
+    group: str | None = None
 
     @property
     def key(self) -> str:
@@ -68,6 +69,26 @@ class VnfResource(_Frozen):
         return f"vnf {self.vnf.vnf}"
 
 
+class HostInterfaceResource(_Frozen):
+    """The far end of a port in the host's IP stack, with addresses, or those of a DHCP lease.
+
+    A lease is taken only if it is in one of `networks`.
+    """
+
+    kind: Literal["host"] = "host"
+    end_point: str
+    port: PortSpec
+    mac: str | None = None
+    addresses: tuple[str, ...] = ()
+    dhcp: bool = False
+    networks: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"host {self.port.name}"
+
+
 class RuleResource(_Frozen):
     """A rule of an LSI."""
 
@@ -81,7 +102,7 @@ class RuleResource(_Frozen):
 
 
 Resource = Annotated[
-    LsiResource | LinkResource | PortResource | VnfResource | RuleResource,
+    LsiResource | LinkResource | PortResource | VnfResource | HostInterfaceResource | RuleResource,
     Field(discriminator="kind"),
 ]
 _ADAPTER: TypeAdapter[Resource] = TypeAdapter(Resource)
@@ -101,7 +122,7 @@ class LinkUse(_Frozen):
 
 
 class Claim(_Frozen):
-    """A physical port, or the traffic of one tag on it, that a graph's end-point takes."""
+    """What a graph's end-point takes: a physical port, the traffic of one tag on it, a tunnel."""
 
     port: str
     tag: int | None = None
@@ -126,6 +147,15 @@ class Plan(_Frozen):
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""
         return [r.vnf for r in self.resources if isinstance(r, VnfResource)]
+
+    def host_interfaces(self) -> list[HostInterfaceResource]:
+        """The graph's interfaces in the host's IP stack."""
+        return [r for r in self.resources if isinstance(r, HostInterfaceResource)]
+
+    def groups(self) -> dict[str, str]:
+        """The LSIs of the internal groups that the graph is in, by the groups' names."""
+        lsis = [r for r in self.resources if isinstance(r, LsiResource)]
+        return {r.group: r.lsi for r in lsis if r.group is not None}
 
     def rules(self) -> list[Rule]:
         """The graph's rules on all LSIs."""

@@ -15,7 +15,7 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from headrace.node.access.permissions import demand, demand_quota, may
+from headrace.node.access.permissions import demand, demand_groups, demand_quota, may
 from headrace.node.access.users import User
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
@@ -61,15 +61,17 @@ def _entry(record: GraphRecord) -> dict[str, Any]:
     return {"forwarding-graph": record.document["forwarding-graph"]}
 
 
-def _demand_quota(node: Node, user: User, graph_id: str, document: dict[str, Any]) -> None:
-    plan = node.graphs.draft(graph_id, document)
-    demand_quota(node.users, user, graph_id, plan, node.graphs.plans(without=graph_id))
+def _demand_share(node: Node, user: User, graph_id: str, document: dict[str, Any]) -> None:
+    """Of the node's resources, and of the internal groups of others."""
+    plan, others = node.graphs.draft(graph_id, document), node.graphs.plans(without=graph_id)
+    demand_quota(node.users, user, graph_id, plan, others)
+    demand_groups(node.users, user, plan, others)
 
 
 async def _create(
     node: Node, user: User, graph_id: str, document: dict[str, Any], wait: bool
 ) -> None:
-    _demand_quota(node, user, graph_id, document)
+    _demand_share(node, user, graph_id, document)
     task = node.graphs.create(graph_id, document)
     node.users.set_owner(graph_id, user)
     if wait:
@@ -140,7 +142,7 @@ async def put_graph(
         await _create(node, user, graph_id, document, wait)
         return Response(status_code=201, headers=headers)
     demand(node.users, user, "update", graph_id)  # again: it may be another's by now
-    _demand_quota(node, user, graph_id, document)
+    _demand_share(node, user, graph_id, document)
     task = node.graphs.update(graph_id, document)
     if wait:
         await task
