@@ -22,6 +22,7 @@ from headrace.engines.interfaces import (
     move_in,
     present,
 )
+from headrace.engines.namespaces import giving_back
 from headrace.engines.observation import observe
 from headrace.engines.oci import Container
 from headrace.engines.runc import RUNC, Runc
@@ -167,11 +168,13 @@ class InterfaceContainerEngine(Generic[S]):
             return log.read().decode(errors="replace")
 
     async def stop(self, vnf: VnfSpec) -> None:
-        """See Engine. With the namespace go the pairs in it."""
-        try:
-            await self._supervisor.end(self._process(vnf), self.patience_s)
-        except ProcessError as error:
-            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        """See Engine. Its namespace goes with it, but not the pairs whose ends are in there."""
+        process = self._supervisor.find(self._process(vnf))
+        async with giving_back(vnf, process, self._prefix):
+            try:
+                await self._supervisor.end(self._process(vnf), self.patience_s)
+            except ProcessError as error:
+                raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await self._runc.delete(vnf)
         await asyncio.to_thread(self._clean, vnf)
         await asyncio.to_thread(self._confinement.remove, vnf)

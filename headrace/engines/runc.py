@@ -27,19 +27,12 @@ class Runc:
         if shutil.which(RUNC) is None:
             raise ProcessError(f"{RUNC} is not installed; run `make setup`")
 
-    async def run(self, name: str, bundle: Path, log: Path) -> int | None:
-        """Makes a container and starts its program; the program's pid, None if that fails."""
-        return await self._make("run", "--detach", name=name, bundle=bundle, log=log)
-
     async def create(self, name: str, bundle: Path, log: Path) -> int | None:
         """Makes a container, whose program waits for `start`; the pid, None if that fails."""
-        return await self._make("create", name=name, bundle=bundle, log=log)
-
-    async def _make(self, *words: str, name: str, bundle: Path, log: Path) -> int | None:
         pid_file = bundle / "pid"
         make_private(log.parent)
         further = ("--bundle", str(bundle), "--pid-file", str(pid_file), name)
-        if await self._call(*words, *further, log=log) != 0:
+        if await self._call("create", *further, log=log) != 0:
             return None
         return int(pid_file.read_text())
 

@@ -43,8 +43,9 @@ class PortSpec(_Frozen):
 
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
-    ends); shm `group`, `socket` (of the group, which the switch makes), `ports` and `buffers`
-    (of the group, taken from its first port). `labels` describe the port's owner, for operators.
+    ends), `frames` (`whole`: what a wire carries, without offloads); shm `group`, `socket` (of the
+    group, which the switch makes), `ports` and `buffers` (of the group, taken from its first port).
+    `labels` describe the port's owner, for operators.
     """
 
     name: str

@@ -216,7 +216,8 @@ class LinuxBridgeDriver:
         device = self._device(port)
         if port.kind is PortKind.VETH:
             try:
-                make_pair(device, self._peer(port))
+                whole = port.options.get("frames") == "whole"
+                make_pair(device, self._peer(port), whole_frames=whole)
             except FileExistsError as error:
                 raise SwitchError(f"{error}; choose another peer name") from error
             return

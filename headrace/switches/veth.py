@@ -6,7 +6,12 @@ the network namespace of a VNF, with which the whole pair goes. The calls are ne
 callers are in threads.
 """
 
+import array
 import base64
+import errno
+import fcntl
+import socket
+import struct
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,6 +24,8 @@ from headrace.machine.names import digest_of
 NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
 
 _IFNAME_MAX = 15
+_SIOCETHTOOL = 0x8946
+_SET_TX_CHECKSUM, _SET_TSO, _SET_GSO = 0x17, 0x1F, 0x24  # linux/ethtool.h
 T = TypeVar("T")
 
 
@@ -36,10 +43,14 @@ def device_name(prefix: str, end: str, *names: str) -> str:
     return f"{prefix}{end}~{base64.b32encode(octets).decode().lower()[:room]}"
 
 
-def make_pair(near: str, far: str, namespace: str | None = None) -> None:
+def make_pair(
+    near: str, far: str, namespace: str | None = None, *, whole_frames: bool = False
+) -> None:
     """Makes a pair that is up, without IPv6; one that is there already is kept.
 
     `namespace` is the path of the network namespace of the near end, if it is another than ours.
+    With `whole_frames` what arrives at the far end is what a wire would carry: checksums are filled
+    in, and no frame is longer than the MTU. Else the kernel leaves both to whoever receives.
 
     Raises:
         FileExistsError: `far` is another interface's name.
@@ -54,13 +65,28 @@ def make_pair(near: str, far: str, namespace: str | None = None) -> None:
             kernel.link("set", ifname=far, state="up")
             if namespace is not None:
                 kernel.link("set", ifname=near, net_ns_fd=namespace)
-    inside(namespace, lambda: _bring_up(near))
+    inside(namespace, lambda: _bring_up(near, whole_frames))
 
 
-def _bring_up(device: str) -> None:
+def _bring_up(device: str, whole_frames: bool) -> None:
     silence(device)
+    if whole_frames:
+        _switch_offloads_off(device)
     with IPRoute() as kernel:
         kernel.link("set", ifname=device, state="up")
+
+
+def _switch_offloads_off(device: str) -> None:
+    """Makes the kernel compute checksums and cut segments before it sends on the device."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for command in (_SET_TX_CHECKSUM, _SET_TSO, _SET_GSO):
+            value = array.array("I", (command, 0))
+            request = struct.pack("16sP", device.encode(), value.buffer_info()[0])
+            try:
+                fcntl.ioctl(control, _SIOCETHTOOL, request)
+            except OSError as error:
+                if error.errno != errno.EOPNOTSUPP:  # without the offload there is nothing to do
+                    raise
 
 
 def inside(namespace: str | None, work: Callable[[], T]) -> T:

@@ -2,6 +2,7 @@
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
 from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
+from headrace.engines.registry import takes_whole_frames
 from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.inventory import Inventory
@@ -52,6 +53,7 @@ def place_vnfs(
             grant = inventory.grant(place, template.cores, template.memory_mb)
             cores, idle = grant.cores, grant.idle
         idle = template.idle or idle
+        whole_frames = takes_whole_frames(template.engine, template.function)
         placed.append(
             VnfSpec(
                 name=vnf_name(node.prefix, graph_id, vnf.id),
@@ -60,7 +62,10 @@ def place_vnfs(
                 template=template.id,
                 engine=template.engine,
                 function=template.function,
-                ports=tuple(_vnf_port(vnf, p, graph_id, kind, node, names) for p in vnf.ports),
+                ports=tuple(
+                    _vnf_port(vnf, p, graph_id, kind, node, names, whole_frames=whole_frames)
+                    for p in vnf.ports
+                ),
                 cores=cores,
                 memory_mb=template.memory_mb,
                 idle=idle,
@@ -171,10 +176,14 @@ def _vnf_port(
     kind: PortKind,
     node: Surroundings,
     names: PortNames,
+    *,
+    whole_frames: bool,
 ) -> VnfPort:
     reference = f"vnf:{vnf.id}:{port.id}"
     name = names.name(reference, kind)
     labels = {"graph": graph_id, "port": reference}
     options = shm_group(names.lsi()) if kind is PortKind.SHM else {}
+    if kind is PortKind.VETH and whole_frames:
+        options = {"frames": "whole"}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)
