@@ -191,7 +191,8 @@ class Confinement:
 
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The whole environment of the VNF's process: nothing of the node's own."""
-        return {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.own(vnf))}
+        own = {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.own(vnf))}
+        return {**own, **vnf.environment}
 
     def remove(self, vnf: VnfSpec) -> None:
         """Removes all of this; the VNF's processes have ended.

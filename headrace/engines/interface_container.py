@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
+from headrace.engines.forwarding import Forwarder
 from headrace.engines.interfaces import (
     InterfaceSettings,
     check_ports,
@@ -63,6 +64,7 @@ class InterfaceContainerEngine(Generic[S]):
         self._supervisor = supervisor
         self._confinement = confinement
         self._runc = Runc(rundir / "runc")
+        self._forwarder = Forwarder(supervisor)
 
     def _bundle(self, vnf: VnfSpec) -> Path:
         return self._rundir / "bundles" / vnf.name
@@ -111,7 +113,7 @@ class InterfaceContainerEngine(Generic[S]):
         """See Engine."""
         settings = self.settings(vnf)
         await self.check(vnf)
-        if not self.running(vnf):
+        if not self._is_up(vnf):
             await self.stop(vnf)
             try:
                 await self._start(vnf, settings)
@@ -121,6 +123,16 @@ class InterfaceContainerEngine(Generic[S]):
                 named = text if text.startswith("VNF ") else f"VNF {vnf.vnf}: {text}"
                 raise EngineError(named) from error
         await self._wait(vnf, settings)
+        process = self._supervisor.find(self._process(vnf))
+        if process is None:
+            words = self._supervisor.last_words(self._process(vnf))
+            await self.stop(vnf)
+            raise EngineError(f"VNF {vnf.vnf}: ended: {words}")
+        try:
+            await self._forwarder.ensure(vnf, process)
+        except EngineError:
+            await self.stop(vnf)
+            raise
 
     async def _start(self, vnf: VnfSpec, settings: S) -> None:
         self._runc.check()
@@ -169,6 +181,7 @@ class InterfaceContainerEngine(Generic[S]):
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. Its namespace goes with it, but not the pairs whose ends are in there."""
+        await self._forwarder.end(vnf)
         process = self._supervisor.find(self._process(vnf))
         async with giving_back(vnf, process, self._prefix):
             try:
@@ -180,7 +193,13 @@ class InterfaceContainerEngine(Generic[S]):
         await asyncio.to_thread(self._confinement.remove, vnf)
 
     def running(self, vnf: VnfSpec) -> bool:
-        """See Engine."""
+        """See Engine: with its forwards."""
+        process = self._supervisor.find(self._process(vnf))
+        up = process is not None and self._is_up(vnf)
+        return up and process is not None and self._forwarder.runs(vnf, process)
+
+    def _is_up(self, vnf: VnfSpec) -> bool:
+        """Whether its container runs as specified, with all interfaces."""
         name = self._process(vnf)
         process = self._supervisor.find(name)
         return (
@@ -210,4 +229,4 @@ class InterfaceContainerEngine(Generic[S]):
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""
-        return (self._process(vnf),)
+        return (self._process(vnf), *self._forwarder.names(vnf))

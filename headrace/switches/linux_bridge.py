@@ -172,9 +172,11 @@ class LinuxBridgeDriver:
                 index = kernel.link_lookup(ifname=bridge)[0]
                 for member in members:
                     device = self._device(self._state.ports[member])
-                    port = kernel.link_lookup(ifname=device)[0]
-                    kernel.link("set", index=port, master=index, state="up")
-                    kernel.brport("set", index=port, learning=0)
+                    found = kernel.link_lookup(ifname=device)
+                    if not found:
+                        raise SwitchError(f"port {member}: its device {device} has gone")
+                    kernel.link("set", index=found[0], master=index, state="up")
+                    kernel.brport("set", index=found[0], learning=0)
                 kernel.link("set", index=index, state="up")
 
     async def create_lsi(self, lsi: str) -> None:

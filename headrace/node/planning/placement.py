@@ -5,6 +5,7 @@ from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
 from headrace.engines.registry import takes_whole_frames
 from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.extras import environment_of, forwards_of
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
 from headrace.node.planning.ports import PortNames, port_spec, shm_group
@@ -42,6 +43,7 @@ def place_vnfs(
     users = Users(node.prefix)
     group = users.group(number)
     placed: list[VnfSpec] = []
+    taken = {f.host_port: f"graph {o.graph}" for o in others for f in o.forwards}
     for number, (vnf, (template, kind)) in enumerate(zip(graph.vnfs, chosen, strict=True)):
         place = f"VNFs[{number}]"
         cores: tuple[int, ...] = ()
@@ -72,6 +74,8 @@ def place_vnfs(
                 sleep_us=node.config.sleep_us if idle == "sleep" else DEFAULT_SLEEP_US,
                 burst=template.burst or node.config.burst,
                 configuration={**template.configuration, **vnf.configuration},
+                environment=environment_of(vnf, place, template),
+                forwards=forwards_of(vnf, place, template, node.config.forwards, taken),
                 # A user of the previous version's may still own files while this one starts.
                 user=_user_of(before.get(vnf.id))
                 or users.free([*others, *before.values(), *placed], place),
