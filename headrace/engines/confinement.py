@@ -169,10 +169,12 @@ class Confinement:
         vnf: VnfSpec,
         further_groups: tuple[int, ...] = (),
         waits_at: int | None = None,
+        joins: int | None = None,
     ) -> Confined | None:
         """How the VNF's process is to be started; its control group is made. None: as the node.
 
-        `waits_at` is the descriptor at which it waits for its interfaces, if it has any.
+        `waits_at` is the descriptor at which it waits for its interfaces, if it has any; `joins`
+        the process whose namespaces it shares, if that is not itself.
 
         Raises:
             EngineError: the machine has not what that needs.
@@ -187,7 +189,7 @@ class Confinement:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         groups = tuple(g for g in (vnf.group, vnf.node_group, *further_groups) if g is not None)
         files = tuple(str(file) for file in group.process_files())
-        return Confined(vnf.user, groups, files, waits_at, namespaces.locked_mb(vnf))
+        return Confined(vnf.user, groups, files, waits_at, namespaces.locked_mb(vnf), joins)
 
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The whole environment of the VNF's process: nothing of the node's own."""
@@ -201,7 +203,9 @@ class Confinement:
             EngineError: something is still in use.
         """
         try:
-            Group(self.group(vnf)).remove()
+            group = Group(self.group(vnf))
+            group.kill()  # what the VNF has left, or a command in it
+            group.remove()
             if self.huge(vnf).is_mount():
                 _run(_UMOUNT, "--lazy", str(self.huge(vnf)))
             shutil.rmtree(self.place(vnf), ignore_errors=True)

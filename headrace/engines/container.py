@@ -17,6 +17,7 @@ from pathlib import Path
 from headrace.engines import namespaces
 from headrace.engines.base import VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.execution import Executed, NotRunning
 from headrace.engines.interfaces import InterfaceSettings, move_in
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
@@ -92,6 +93,14 @@ class ContainerEngine(ProcessEngine):
         if not await self._runc.start(vnf.name, log):
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
         return process
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor."""
+        if self._supervisor.find(self._process(vnf)) is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        return await self._runc.execute(vnf, self._bundles / vnf.name, command, stdin, timeout_s)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""

@@ -7,6 +7,7 @@ ends of the ports' veth pairs are moved there and set up; only then does the pro
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,7 @@ from pydantic import Field, ValidationError
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
+from headrace.engines.execution import Executed, NotRunning
 from headrace.engines.forwarding import Forwarder
 from headrace.engines.interfaces import (
     InterfaceSettings,
@@ -178,6 +180,14 @@ class InterfaceContainerEngine(Generic[S]):
         with self._supervisor.log_of(self._process(vnf)).open("rb") as log:
             log.seek(int(self._log_from(vnf).read_text()))
             return log.read().decode(errors="replace")
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor."""
+        if self._supervisor.find(self._process(vnf)) is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        return await self._runc.execute(vnf, self._bundle(vnf), command, stdin, timeout_s)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. Its namespace goes with it, but not the pairs whose ends are in there."""

@@ -19,6 +19,7 @@ from typing import Any
 from headrace.engines import namespaces
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.execution import Executed, NotRunning, run
 from headrace.engines.interfaces import present
 from headrace.engines.observation import observe
 from headrace.machine.confined import Confined
@@ -291,6 +292,19 @@ class ProcessEngine:
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The environment of the VNF's process."""
         return self._confinement.environment(vnf)
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor: as the VNF's user, in its network and cgroups."""
+        process = self._supervisor.find(self._process(vnf))
+        if process is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        confined = await asyncio.to_thread(self._confinement.confined, vnf, joins=process.pid)
+        if confined is None:
+            raise EngineError(f"VNF {vnf.vnf}: it has no user of its own to run commands as")
+        argv = [*confined.command(), *command]
+        return await run(argv, self.environment(vnf), stdin, timeout_s)
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
         """What a starting VNF still lacks to forward: its worker, or a peer on a port."""

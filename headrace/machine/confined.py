@@ -10,6 +10,8 @@ its place. It imports nothing of the package, which the interpreter does not see
 With `waits_at` the network belongs to a user namespace of its own, in which it keeps the right to
 configure it and to open packet sockets. It reads from that descriptor until whoever has started it
 has mapped its user there, put interfaces into the network, and written an octet.
+
+With `joins` it goes into the namespaces of that process instead, which was started so.
 """
 
 import ctypes
@@ -41,6 +43,7 @@ class Confined:
     process_files: tuple[str, ...] = ()
     waits_at: int | None = None
     locked_mb: int = 0
+    joins: int | None = None
 
     def command(self) -> list[str]:
         """What to put before the command that is to be run so."""
@@ -51,6 +54,19 @@ def _call(name: str, *arguments: object) -> None:
     libc = ctypes.CDLL(None, use_errno=True)
     if getattr(libc, name)(*arguments) != 0:
         raise OSError(ctypes.get_errno(), name)
+
+
+def _join(pid: int) -> bool:
+    """Goes into the namespaces of a process; whether its network is that of its user namespace."""
+    place = f"/proc/{pid}/ns"
+    has_own = os.readlink(f"{place}/user") != os.readlink("/proc/self/ns/user")
+    # All are opened before the first is joined, after which there is no right to.
+    names = (*(("user",) if has_own else ()), "net", "ipc")
+    files = [os.open(f"{place}/{name}", os.O_RDONLY) for name in names]
+    for file in files:
+        _call("setns", file, 0)
+        os.close(file)
+    return has_own
 
 
 def _keep(capabilities: Sequence[int]) -> None:
@@ -76,20 +92,25 @@ def main(settings: str, argv: list[str]) -> None:
     os.umask(0o077)
     os.setgroups(values["groups"])
     waits_at = values["waits_at"]
-    owner = 0 if waits_at is None else _CLONE_NEWUSER
-    _call("unshare", _CLONE_NEWNET | _CLONE_NEWIPC | owner)
+    has_own_network = waits_at is not None
+    if values["joins"] is not None:
+        has_own_network = _join(values["joins"])
+    else:
+        owner = _CLONE_NEWUSER if has_own_network else 0
+        _call("unshare", _CLONE_NEWNET | _CLONE_NEWIPC | owner)
     if waits_at is not None:
         if os.read(waits_at, 1) == b"":
             raise OSError(errno.EPIPE, "the node has ended meanwhile")
         os.close(waits_at)
+    if has_own_network:
         _call("prctl", _PR_SET_KEEPCAPS, 1, 0, 0, 0)  # over the change of the user
     os.setresgid(values["user"], values["user"], values["user"])
     os.setresuid(values["user"], values["user"], values["user"])
-    if waits_at is not None:
+    if has_own_network:
         _keep(_NET_CAPABILITIES)
     _call("prctl", _PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
     os.environ.pop("LC_CTYPE", None)  # the interpreter adds it at its start
-    os.execv(argv[0], argv)  # noqa: S606  (a program and its arguments, without a shell)
+    os.execvp(argv[0], argv)  # noqa: S606  (a program and its arguments, without a shell)
 
 
 if __name__ == "__main__":

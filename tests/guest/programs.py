@@ -61,11 +61,12 @@ def template(rundir: Path, kind: str, text: str, **more: Any) -> str:
 
 @asynccontextmanager
 async def node_with(
-    start_node: StartNode, file: str, **settings: Any
+    start_node: StartNode, file: str | None, **settings: Any
 ) -> AsyncIterator[tuple[Node, httpx.AsyncClient]]:
-    """A node with a template, and a client of its API."""
+    """A node with a template, or with those that it comes with, and a client of its API."""
     node = await start_node(switch="linux-bridge", oversubscribe=True, **settings)
-    give_template(node, file)
+    if file is not None:
+        give_template(node, file)
     transport = httpx.ASGITransport(app=make_app(node))
     async with httpx.AsyncClient(
         transport=transport, base_url="http://localhost", timeout=60

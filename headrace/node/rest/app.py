@@ -21,6 +21,7 @@ from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.node.rest import datastore as datastore_routes
+from headrace.node.rest import execution as execution_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -72,7 +73,8 @@ def make_app(
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
     app.include_router(user_routes.router)
-    audit = Audit(log_directory(node.rundir))
+    app.include_router(execution_routes.router)
+    audit = app.state.audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
     configured = (node.config.rest.host, *node.config.rest.names)
