@@ -41,6 +41,7 @@ def add(
     max_cores: Limit = None,
     max_memory_mb: Limit = None,
     max_images_mb: Limit = None,
+    may_exec: Annotated[bool, typer.Option(help="Run commands in VNFs of its graphs.")] = False,
     rundir: Rundir = DEFAULT_RUNDIR,
 ) -> None:
     """Add a user, and the group if there is none of that name."""
@@ -54,6 +55,7 @@ def add(
         "max_cores": max_cores,
         "max_memory_mb": max_memory_mb,
         "max_images_mb": max_images_mb,
+        "may_exec": may_exec,
     }
     client.request("POST", f"/users/{quote(name, safe='')}", json.dumps(body).encode())
 

@@ -3,6 +3,7 @@
 
 import hashlib
 import json
+import sys
 import time
 from pathlib import Path
 from typing import Annotated
@@ -180,6 +181,31 @@ def show_console(
 ) -> None:
     """Print what a virtual machine has written on its first serial port."""
     _print(NodeClient.of(rundir), graph_id, vnf_id, "console", lines, follow)
+
+
+@vnf.command("exec")
+def execute(
+    graph_id: GraphId,
+    vnf_id: VnfId,
+    command: Annotated[list[str], typer.Argument(help="The command and its words, after `--`.")],
+    stdin: Annotated[
+        bool, typer.Option("--stdin", help="Hand on what this command reads.")
+    ] = False,
+    timeout: Annotated[float, typer.Option(min=0.1, max=100, help="Seconds.")] = 30.0,
+    rundir: Rundir = DEFAULT_RUNDIR,
+) -> None:
+    """Run a command in a VNF, without a shell; exits as it does."""
+    path = f"/node/vnfs/{quote(graph_id, safe='')}/{quote(vnf_id, safe='')}/exec"
+    text = sys.stdin.read() if stdin else ""
+    body = json.dumps({"command": command, "stdin": text, "timeout_s": timeout}).encode()
+    done = NodeClient.of(rundir).request("POST", path, body).json()
+    for stream, said in ((sys.stdout, done["stdout"]), (sys.stderr, done["stderr"])):
+        stream.write(_harmless(said) if stream.isatty() else said)
+    if done["truncated"]:
+        sys.stderr.write("headrace: its output was longer; the rest is dropped\n")
+    if done["exit_code"] is None:
+        fail(f"it was killed after {timeout:g} s")
+    sys.exit(done["exit_code"] if done["exit_code"] >= 0 else 128 - done["exit_code"])
 
 
 def _print(

@@ -22,12 +22,24 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
+_BESIDE = {"forwards"}
+"""Fields that change nothing of what runs as the VNF, only what is done for it."""
+
+
 class VnfPort(_Frozen):
     """A port of a VNF: its id in the graph, and the switch's port that it meets."""
 
     id: str
     mac: str | None = None
     switch_port: PortSpec
+
+
+class Forward(_Frozen):
+    """TCP connections to a port of the host at `address` that are carried to one of the VNF's."""
+
+    address: str
+    host_port: int
+    vnf_port: int
 
 
 class VnfSpec(_Frozen):
@@ -55,15 +67,17 @@ class VnfSpec(_Frozen):
     user: int | None = None
     group: int | None = None
     node_group: int | None = None
+    environment: dict[str, str] = {}
+    forwards: tuple[Forward, ...] = ()
 
     @property
     def digest(self) -> str:
-        """Equal only for VNFs that are equal in every field.
+        """Equal only for VNFs that are equal in every field but those that are beside the VNF.
 
         Fields at their defaults do not count, so that a later version of the node, which has more
         fields, recognizes what an earlier one started.
         """
-        text = self.model_dump_json(exclude_defaults=True)
+        text = self.model_dump_json(exclude_defaults=True, exclude=_BESIDE)
         return hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
 
     @property

@@ -25,6 +25,7 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from headrace.engines import namespaces
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.machine.cgroups import CONTROLLERS, CgroupError, Group, Limits
 from headrace.machine.confined import Confined
@@ -163,8 +164,17 @@ class Confinement:
         except CgroupError as error:
             raise EngineError(str(error)) from error
 
-    def confined(self, vnf: VnfSpec, further_groups: tuple[int, ...] = ()) -> Confined | None:
+    def confined(
+        self,
+        vnf: VnfSpec,
+        further_groups: tuple[int, ...] = (),
+        waits_at: int | None = None,
+        joins: int | None = None,
+    ) -> Confined | None:
         """How the VNF's process is to be started; its control group is made. None: as the node.
+
+        `waits_at` is the descriptor at which it waits for its interfaces, if it has any; `joins`
+        the process whose namespaces it shares, if that is not itself.
 
         Raises:
             EngineError: the machine has not what that needs.
@@ -179,11 +189,12 @@ class Confinement:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         groups = tuple(g for g in (vnf.group, vnf.node_group, *further_groups) if g is not None)
         files = tuple(str(file) for file in group.process_files())
-        return Confined(vnf.user, groups, files)
+        return Confined(vnf.user, groups, files, waits_at, namespaces.locked_mb(vnf), joins)
 
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The whole environment of the VNF's process: nothing of the node's own."""
-        return {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.own(vnf))}
+        own = {"PATH": "/usr/bin:/bin", "XDG_RUNTIME_DIR": str(self.own(vnf))}
+        return {**own, **vnf.environment}
 
     def remove(self, vnf: VnfSpec) -> None:
         """Removes all of this; the VNF's processes have ended.
@@ -192,7 +203,9 @@ class Confinement:
             EngineError: something is still in use.
         """
         try:
-            Group(self.group(vnf)).remove()
+            group = Group(self.group(vnf))
+            group.kill()  # what the VNF has left, or a command in it
+            group.remove()
             if self.huge(vnf).is_mount():
                 _run(_UMOUNT, "--lazy", str(self.huge(vnf)))
             shutil.rmtree(self.place(vnf), ignore_errors=True)

@@ -14,8 +14,11 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
+from headrace.engines import namespaces
 from headrace.engines.base import VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.execution import Executed, NotRunning
+from headrace.engines.interfaces import InterfaceSettings, move_in
 from headrace.engines.oci import Container, make_bundle
 from headrace.engines.process import ProcessEngine
 from headrace.engines.runc import RUNC, Runc
@@ -30,7 +33,6 @@ class ContainerEngine(ProcessEngine):
 
     name = "container"
     reloads = False  # the file that it has read is the one that was there when it was started
-    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
 
     def __init__(
         self,
@@ -38,8 +40,9 @@ class ContainerEngine(ProcessEngine):
         supervisor: Supervisor,
         hugepages: bool,
         confinement: Confinement | None = None,
+        prefix: str = "",
     ) -> None:
-        super().__init__(rundir, supervisor, hugepages, confinement)
+        super().__init__(rundir, supervisor, hugepages, confinement, prefix)
         self._runc = Runc(rundir / "runc")
         self._bundles = rundir / "bundles"
 
@@ -74,13 +77,30 @@ class ContainerEngine(ProcessEngine):
                     *await _group_sockets(vnf, own),
                     *((own.huge(vnf),) if self._hugepages else ()),
                 ),
+                capabilities=namespaces.CAPABILITIES if namespaces.has_interfaces(vnf) else (),
+                locked_mb=namespaces.locked_mb(vnf),
             ),
             bundle,
         )
-        pid = await self._runc.run(vnf.name, bundle, self._supervisor.log_of(name))
+        log = self._supervisor.log_of(name)
+        pid = await self._runc.create(vnf.name, bundle, log)
         if pid is None:
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
-        return self._supervisor.adopt(name, pid, list(argv), digest)
+        process = self._supervisor.adopt(name, pid, list(argv), digest)
+        if namespaces.has_interfaces(vnf):
+            network = f"/proc/{pid}/ns/net"
+            await asyncio.to_thread(move_in, vnf, network, self._prefix, InterfaceSettings())
+        if not await self._runc.start(vnf.name, log):
+            raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
+        return process
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor."""
+        if self._supervisor.find(self._process(vnf)) is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        return await self._runc.execute(vnf, self._bundles / vnf.name, command, stdin, timeout_s)
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""

@@ -110,6 +110,7 @@ class ImageEngine(InterfaceContainerEngine[ImageSettings]):
             argv=arguments(vnf, settings, defaults),
             environment={
                 **environment(settings, defaults),
+                **vnf.environment,
                 **self._supervisor.mark(self._process(vnf)),
             },
             limits=self._confinement.limits(vnf),

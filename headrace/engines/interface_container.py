@@ -7,6 +7,7 @@ ends of the ports' veth pairs are moved there and set up; only then does the pro
 """
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,8 @@ from pydantic import Field, ValidationError
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
+from headrace.engines.execution import Executed, NotRunning
+from headrace.engines.forwarding import Forwarder
 from headrace.engines.interfaces import (
     InterfaceSettings,
     check_ports,
@@ -22,6 +25,7 @@ from headrace.engines.interfaces import (
     move_in,
     present,
 )
+from headrace.engines.namespaces import giving_back
 from headrace.engines.observation import observe
 from headrace.engines.oci import Container
 from headrace.engines.runc import RUNC, Runc
@@ -62,6 +66,7 @@ class InterfaceContainerEngine(Generic[S]):
         self._supervisor = supervisor
         self._confinement = confinement
         self._runc = Runc(rundir / "runc")
+        self._forwarder = Forwarder(supervisor)
 
     def _bundle(self, vnf: VnfSpec) -> Path:
         return self._rundir / "bundles" / vnf.name
@@ -110,7 +115,7 @@ class InterfaceContainerEngine(Generic[S]):
         """See Engine."""
         settings = self.settings(vnf)
         await self.check(vnf)
-        if not self.running(vnf):
+        if not self._is_up(vnf):
             await self.stop(vnf)
             try:
                 await self._start(vnf, settings)
@@ -120,6 +125,16 @@ class InterfaceContainerEngine(Generic[S]):
                 named = text if text.startswith("VNF ") else f"VNF {vnf.vnf}: {text}"
                 raise EngineError(named) from error
         await self._wait(vnf, settings)
+        process = self._supervisor.find(self._process(vnf))
+        if process is None:
+            words = self._supervisor.last_words(self._process(vnf))
+            await self.stop(vnf)
+            raise EngineError(f"VNF {vnf.vnf}: ended: {words}")
+        try:
+            await self._forwarder.ensure(vnf, process)
+        except EngineError:
+            await self.stop(vnf)
+            raise
 
     async def _start(self, vnf: VnfSpec, settings: S) -> None:
         self._runc.check()
@@ -166,18 +181,35 @@ class InterfaceContainerEngine(Generic[S]):
             log.seek(int(self._log_from(vnf).read_text()))
             return log.read().decode(errors="replace")
 
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor."""
+        if self._supervisor.find(self._process(vnf)) is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        return await self._runc.execute(vnf, self._bundle(vnf), command, stdin, timeout_s)
+
     async def stop(self, vnf: VnfSpec) -> None:
-        """See Engine. With the namespace go the pairs in it."""
-        try:
-            await self._supervisor.end(self._process(vnf), self.patience_s)
-        except ProcessError as error:
-            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        """See Engine. Its namespace goes with it, but not the pairs whose ends are in there."""
+        await self._forwarder.end(vnf)
+        process = self._supervisor.find(self._process(vnf))
+        async with giving_back(vnf, process, self._prefix):
+            try:
+                await self._supervisor.end(self._process(vnf), self.patience_s)
+            except ProcessError as error:
+                raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await self._runc.delete(vnf)
         await asyncio.to_thread(self._clean, vnf)
         await asyncio.to_thread(self._confinement.remove, vnf)
 
     def running(self, vnf: VnfSpec) -> bool:
-        """See Engine."""
+        """See Engine: with its forwards."""
+        process = self._supervisor.find(self._process(vnf))
+        up = process is not None and self._is_up(vnf)
+        return up and process is not None and self._forwarder.runs(vnf, process)
+
+    def _is_up(self, vnf: VnfSpec) -> bool:
+        """Whether its container runs as specified, with all interfaces."""
         name = self._process(vnf)
         process = self._supervisor.find(name)
         return (
@@ -207,4 +239,4 @@ class InterfaceContainerEngine(Generic[S]):
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""
-        return (self._process(vnf),)
+        return (self._process(vnf), *self._forwarder.names(vnf))

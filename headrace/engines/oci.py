@@ -49,7 +49,8 @@ class ImageRoot:
 class Container:
     """What runs, what it sees, and what it may use. Paths are the same inside and outside.
 
-    `user` (also a group's id), `group` and `node_group` are ids of the host.
+    `user` (also a group's id), `group` and `node_group` are ids of the host. It may lock
+    `locked_mb` of memory, or what the node may.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Container:
     image: ImageRoot | None = None
     capabilities: tuple[str, ...] = ()
     directory: str = "/"
+    locked_mb: int = 0
 
 
 def make_bundle(container: Container, directory: Path) -> None:
@@ -133,7 +135,7 @@ def configuration(container: Container) -> dict[str, Any]:
             "cwd": container.directory,
             "capabilities": {kind: list(container.capabilities) for kind in kinds},
             "noNewPrivileges": True,
-            "rlimits": [{"type": "RLIMIT_CORE", "hard": 0, "soft": 0}],
+            "rlimits": [{"type": "RLIMIT_CORE", "hard": 0, "soft": 0}, *_locked(container)],
         },
         "mounts": [
             {"destination": "/proc", "type": "proc", "source": "proc"},
@@ -158,6 +160,11 @@ def configuration(container: Container) -> dict[str, Any]:
             "readonlyPaths": list(_READ_ONLY),
         },
     }
+
+
+def _locked(container: Container) -> list[dict[str, Any]]:
+    octets = container.locked_mb << 20
+    return [{"type": "RLIMIT_MEMLOCK", "hard": octets, "soft": octets}] if octets else []
 
 
 def _mappings(container: Container) -> dict[str, Any]:

@@ -4,19 +4,25 @@
 The VNF's settings are a JSON file below `<rundir>/vnf`; it outlives the node, and is started anew
 only if what it was made from differs. If nothing but its configuration does, it reads that file
 again, without losing a packet or what it has learnt. `confinement.py` says what it may reach and
-use.
+use. Its ports are sockets of the switch's or, where the switch has none, interfaces
+(`namespaces.py`).
 """
 
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.engines.base import EngineError, Observed, VnfSpec
+from headrace.engines import namespaces
+from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
+from headrace.engines.execution import Executed, NotRunning, run
+from headrace.engines.interfaces import present
 from headrace.engines.observation import observe
+from headrace.machine.confined import Confined
 from headrace.machine.eal import remove_remains
 from headrace.machine.names import digest_of
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
@@ -38,6 +44,12 @@ _RECONNECT_S = 3.0
 """How long a VNF that runs already may take to find its peers, as after a restart of its switch."""
 
 
+def _mac(port: VnfPort) -> dict[str, str]:
+    """The address that a program is to give its port; an interface has it already."""
+    is_interface = port.switch_port.kind is PortKind.VETH
+    return {"mac": port.mac} if port.mac and not is_interface else {}
+
+
 class _TryAgain(EngineError):
     """The process did not get to forwarding, but a new one may."""
 
@@ -51,7 +63,14 @@ def _peer(port: PortSpec, number: int) -> dict[str, Any]:
     """How headrace-vnf's port number `number` meets the switch's `port`."""
     if port.kind is PortKind.SHM:
         return {"shm": {"socket": port.options["socket"], "port": port.name}}
-    return {"devargs": vdev_devargs(port).replace("{n}", str(number))}
+    return {"devargs": devargs(port, number)}
+
+
+def devargs(port: PortSpec, number: int, options: Mapping[str, str] | None = None) -> str:
+    """The vdev of port `number` of a DPDK program, which meets the switch's `port`."""
+    if port.kind is PortKind.VETH:
+        return namespaces.interface_devargs(number)
+    return vdev_devargs(port, options).replace("{n}", str(number))
 
 
 async def reload(socket: Path) -> None:
@@ -67,7 +86,12 @@ class ProcessEngine:
     """headrace-vnf processes."""
 
     name = "process"
-    port_kinds: tuple[PortKind, ...] = (PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM)
+    port_kinds: tuple[PortKind, ...] = (
+        PortKind.MEMIF,
+        PortKind.VHOST_USER,
+        PortKind.SHM,
+        PortKind.VETH,
+    )
     reloads = True
 
     def __init__(
@@ -76,7 +100,9 @@ class ProcessEngine:
         supervisor: Supervisor,
         hugepages: bool,
         confinement: Confinement | None = None,
+        prefix: str = "",
     ) -> None:
+        self._prefix = prefix
         self._confinement = confinement or Confinement(rundir)
         self._supervisor = supervisor
         self._hugepages = hugepages
@@ -106,7 +132,7 @@ class ProcessEngine:
                 {
                     "name": port.id,
                     **_peer(port.switch_port, number),
-                    **({"mac": port.mac} if port.mac else {}),
+                    **_mac(port),
                 }
                 for number, port in enumerate(vnf.ports)
             ],
@@ -177,7 +203,10 @@ class ProcessEngine:
         try:
             program = find_program("headrace-vnf")
             process = await self._launch(vnf, [str(program), *command], self._made_from(vnf))
-        except (ProgramMissing, ProcessError) as error:
+        except (ProgramMissing, ProcessError, EngineError) as error:
+            await self.stop(vnf)
+            if isinstance(error, EngineError):
+                raise
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         timeout_s = _RECONNECT_S if adopted else _TIMEOUT_S
         deadline = asyncio.get_running_loop().time() + timeout_s
@@ -224,20 +253,58 @@ class ProcessEngine:
         Raises:
             ProcessError: it cannot be started.
         """
-        confined = await asyncio.to_thread(self._confinement.confined, vnf)
-        process, _ = await self._supervisor.ensure(
+        if not namespaces.has_interfaces(vnf):
+            confined = await asyncio.to_thread(self._confinement.confined, vnf)
+            process, _ = await self._spawn(vnf, argv, digest, confined)
+            return process
+        if vnf.user is None:
+            raise EngineError(f"VNF {vnf.vnf}: its interfaces need a user of its own")
+        waits_at, go = os.pipe()
+        try:
+            confined = await asyncio.to_thread(self._confinement.confined, vnf, (), waits_at)
+            process, is_new = await self._spawn(vnf, argv, digest, confined, (waits_at,))
+            if is_new:
+                await namespaces.give(vnf, process, self._prefix)
+                os.write(go, b"1")
+        finally:
+            os.close(waits_at)
+            os.close(go)
+        return process
+
+    async def _spawn(
+        self,
+        vnf: VnfSpec,
+        argv: Sequence[str],
+        digest: str,
+        confined: Confined | None,
+        inherit: Sequence[int] = (),
+    ) -> tuple[ProcessId, bool]:
+        return await self._supervisor.ensure(
             self._process(vnf),
             [*(confined.command() if confined else ()), *argv],
             cores=vnf.cores,
             digest=digest,
             environment=self.environment(vnf),
+            inherit=inherit,
             bare=confined is not None,
         )
-        return process
 
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The environment of the VNF's process."""
         return self._confinement.environment(vnf)
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor: as the VNF's user, in its network and cgroups."""
+        process = self._supervisor.find(self._process(vnf))
+        if process is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        confined = await asyncio.to_thread(self._confinement.confined, vnf, joins=process.pid)
+        if confined is None:
+            raise EngineError(f"VNF {vnf.vnf}: it has no user of its own to run commands as")
+        argv = [*confined.command(), *command]
+        return await run(argv, self.environment(vnf), stdin, timeout_s)
 
     async def _missing(self, vnf: VnfSpec) -> str | None:
         """What a starting VNF still lacks to forward: its worker, or a peer on a port."""
@@ -251,10 +318,12 @@ class ProcessEngine:
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine."""
-        try:
-            await self._supervisor.end(self._process(vnf))
-        except ProcessError as error:
-            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        process = self._supervisor.find(self._process(vnf))
+        async with namespaces.giving_back(vnf, process, self._prefix):
+            try:
+                await self._supervisor.end(self._process(vnf))
+            except ProcessError as error:
+                raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await asyncio.to_thread(self._confinement.remove, vnf)
         remove_remains(file_prefix(vnf))
 
@@ -265,7 +334,10 @@ class ProcessEngine:
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine."""
         name = self._process(vnf)
-        return self._supervisor.runs(name, self._made_from(vnf))
+        process = self._supervisor.find(name)
+        if process is None or self._supervisor.digest(name) != self._made_from(vnf):
+            return False
+        return not namespaces.has_interfaces(vnf) or present(process.pid, vnf)
 
     def observed(self, vnf: VnfSpec) -> Observed | None:
         """See Engine."""

@@ -25,9 +25,9 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.engines.cpu_time import cycles_as_cpu_time
-from headrace.engines.process import ProcessEngine, file_prefix
+from headrace.engines.process import ProcessEngine, devargs, file_prefix
 from headrace.machine.processes import ProcessError
-from headrace.switches.base import PortKind, vdev_devargs
+from headrace.switches.base import PortKind
 
 GRAPH_SETTINGS = frozenset({"ready", "start_s"})
 """What may come from a graph. Arguments may name files and devices of the host: EAL's do."""
@@ -61,7 +61,7 @@ class ProgramSettings(BaseModel):
 class ProgramEngine(ProcessEngine):
     """DPDK programs of others."""
 
-    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER,)
+    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER, PortKind.VETH)
 
     def settings(self, vnf: VnfSpec) -> ProgramSettings:
         """The VNF's configuration.
@@ -141,7 +141,8 @@ class ProgramEngine(ProcessEngine):
                 said = output.read().decode(errors="replace")
             return None if settings.ready in said else f"no {settings.ready!r} in its output"
         for port in vnf.ports:
-            if not Path(port.switch_port.options["path"]).is_socket():
+            path = port.switch_port.options.get("path")  # an interface has none, and is there
+            if path is not None and not Path(path).is_socket():
                 return f"no socket of port {port.id}"
         return None
 
@@ -161,9 +162,7 @@ def _ports(vnf: VnfSpec) -> list[dict[str, str]]:
     return [
         {
             "id": port.id,
-            "devargs": vdev_devargs(
-                port.switch_port, {"mac": port.mac} if port.mac else None
-            ).replace("{n}", str(number)),
+            "devargs": devargs(port.switch_port, number, {"mac": port.mac} if port.mac else None),
             **({"mac": port.mac} if port.mac else {}),
         }
         for number, port in enumerate(vnf.ports)

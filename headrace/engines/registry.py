@@ -28,6 +28,18 @@ _GRAPH_SETTINGS = {
     "native:archive": script.GRAPH_SETTINGS,
 }
 
+_HAS_ENVIRONMENT = {"process": True, "container": True, "native:script": True}
+_HAS_ENVIRONMENT["native:archive"] = True
+_HAS_SERVERS = dict.fromkeys(("container:image", "native:script", "native:archive"), True)
+
+_WHOLE_FRAMES = {
+    "process": True,
+    "process:program": True,
+    "container": True,
+    "container:image": False,
+}
+"""Whether a VNF's interfaces get frames as a wire has them: DPDK's programs know no others."""
+
 
 @dataclass(frozen=True)
 class EngineSettings:
@@ -48,7 +60,7 @@ class EngineSettings:
 
 def make_engines(node: EngineSettings) -> dict[str, Engine]:
     """All engines; nothing is started."""
-    programs = (node.rundir, node.supervisor, node.hugepages, node.confinement)
+    programs = (node.rundir, node.supervisor, node.hugepages, node.confinement, node.prefix)
     containers = (node.rundir, node.prefix, node.supervisor, node.confinement)
     return {
         "process": ProcessEngine(*programs),
@@ -60,6 +72,21 @@ def make_engines(node: EngineSettings) -> dict[str, Engine]:
         "native:script": ScriptEngine(*containers),
         "native:archive": ArchiveEngine(*containers),
     }
+
+
+def takes_whole_frames(engine: str, function: str) -> bool:
+    """Whether checksums and segments must not be left to a VNF that has an interface."""
+    return by_engine(_WHOLE_FRAMES, engine, function) or False
+
+
+def has_environment(engine: str, function: str) -> bool:
+    """Whether a VNF has environment variables."""
+    return by_engine(_HAS_ENVIRONMENT, engine, function) or False
+
+
+def has_servers(engine: str, function: str) -> bool:
+    """Whether programs of a VNF may listen in a network namespace of its own."""
+    return by_engine(_HAS_SERVERS, engine, function) or False
 
 
 def graph_settings(engine: str, function: str) -> frozenset[str] | None:

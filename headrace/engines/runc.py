@@ -2,12 +2,19 @@
 """Starts and deletes containers by runc, without a daemon; its state is below one directory."""
 
 import asyncio
+import contextlib
+import json
+import os
 import shutil
+import signal
+from collections.abc import Sequence
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from headrace.engines.base import EngineError, VnfSpec
+from headrace.engines.execution import Executed, run
 from headrace.machine.priority import ordinary
-from headrace.machine.processes import ProcessError, make_private, open_log
+from headrace.machine.processes import OWNER_VARIABLE, ProcessError, make_private, open_log
 
 RUNC = "runc"
 
@@ -27,25 +34,44 @@ class Runc:
         if shutil.which(RUNC) is None:
             raise ProcessError(f"{RUNC} is not installed; run `make setup`")
 
-    async def run(self, name: str, bundle: Path, log: Path) -> int | None:
-        """Makes a container and starts its program; the program's pid, None if that fails."""
-        return await self._make("run", "--detach", name=name, bundle=bundle, log=log)
-
     async def create(self, name: str, bundle: Path, log: Path) -> int | None:
         """Makes a container, whose program waits for `start`; the pid, None if that fails."""
-        return await self._make("create", name=name, bundle=bundle, log=log)
-
-    async def _make(self, *words: str, name: str, bundle: Path, log: Path) -> int | None:
         pid_file = bundle / "pid"
         make_private(log.parent)
         further = ("--bundle", str(bundle), "--pid-file", str(pid_file), name)
-        if await self._call(*words, *further, log=log) != 0:
+        if await self._call("create", *further, log=log) != 0:
             return None
         return int(pid_file.read_text())
 
     async def start(self, name: str, log: Path) -> bool:
         """Starts the program of a container that was created; whether that succeeds."""
         return await self._call("start", name, log=log) == 0
+
+    async def execute(
+        self, vnf: VnfSpec, bundle: Path, command: Sequence[str], stdin: bytes, timeout_s: float
+    ) -> Executed:
+        """Runs a command in a container, as its program is run: user, variables, limits.
+
+        Raises:
+            EngineError: it cannot be started.
+        """
+        configuration = await asyncio.to_thread((bundle / "config.json").read_text)
+        process = json.loads(configuration)["process"]
+        process["args"] = list(command)
+        # By the mark the supervisor finds the VNF's own process.
+        mark = f"{OWNER_VARIABLE}="
+        process["env"] = [entry for entry in process["env"] if not entry.startswith(mark)]
+        with TemporaryDirectory(prefix="headrace-exec-") as place:
+            file, pid_file = Path(place) / "process.json", Path(place) / "pid"
+            await asyncio.to_thread(file.write_text, json.dumps(process))
+            words = ("exec", "--process", str(file), "--pid-file", str(pid_file), vnf.name)
+
+            def kill() -> None:
+                with contextlib.suppress(OSError, ValueError):
+                    os.kill(int(pid_file.read_text()), signal.SIGKILL)
+
+            argv = [RUNC, "--root", str(self._state), *words]
+            return await run(argv, None, stdin, timeout_s, kill)
 
     async def delete(self, vnf: VnfSpec) -> None:
         """Removes what runc keeps of a container that has ended: its state and its cgroups.

@@ -90,6 +90,7 @@ class _NativeContainerEngine(InterfaceContainerEngine[S]):
                 **own.environment(vnf),
                 "PATH": _PATH,
                 **settings.environment,
+                **vnf.environment,
                 **self._supervisor.mark(self._process(vnf)),
             },
             limits=own.limits(vnf),

@@ -9,6 +9,7 @@ ignored: the caller believes in them.
 
 import contextlib
 import os
+import signal
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -126,6 +127,16 @@ class Group:
         """The files to which a process writes 0 to join the group."""
         return [place / "cgroup.procs" for place in self.places()]
 
+    def kill(self) -> None:
+        """Kills all processes that are in the group, if it is there."""
+        for place in self.places():
+            deadline = time.monotonic() + _PATIENCE_S
+            while (pids := _processes(place)) and time.monotonic() < deadline:
+                for pid in pids:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.kill(pid, signal.SIGKILL)
+                time.sleep(0.01)
+
     def remove(self) -> None:
         """Removes the group, whose processes have ended, if it is there.
 
@@ -148,6 +159,13 @@ class Group:
         for place in self.places():
             for below, _, _ in os.walk(place, topdown=False):
                 Group(str(Path(below).relative_to(place.parent)), self._hierarchies).remove()
+
+
+def _processes(place: Path) -> list[int]:
+    try:
+        return [int(line) for line in (place / "cgroup.procs").read_text().split()]
+    except OSError:
+        return []
 
 
 def _settings(controller: str, version: int, limits: Limits) -> Iterable[tuple[str, str]]:

@@ -178,6 +178,18 @@ class PortConfig(_Strict):
         return name
 
 
+class ForwardsConfig(_Strict):
+    """Where and between which two ports of the host graphs may have TCP connections forwarded."""
+
+    address: str = "127.0.0.1"
+    ports: tuple[Annotated[int, Field(ge=1024)], Annotated[int, Field(le=65535)]] = (1024, 65535)
+
+    @field_validator("address")
+    @classmethod
+    def _is_address(cls, text: str) -> str:
+        return str(ipaddress.ip_address(text))
+
+
 class NodeConfig(_Strict):
     """The whole of node.yaml. `vnf_ports` is preferred for ports to VNFs, where it is possible.
 
@@ -204,6 +216,7 @@ class NodeConfig(_Strict):
     dpdk_plugins: list[Path] = []
     datastore: DatastoreConfig = DatastoreConfig()
     host_stack: HostStackConfig = HostStackConfig()
+    forwards: ForwardsConfig = ForwardsConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 

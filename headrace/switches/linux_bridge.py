@@ -184,9 +184,11 @@ class LinuxBridgeDriver:
                 index = kernel.link_lookup(ifname=bridge)[0]
                 for member in members:
                     device = self._device(self._state.ports[member])
-                    port = kernel.link_lookup(ifname=device)[0]
-                    kernel.link("set", index=port, master=index, state="up")
-                    kernel.brport("set", index=port, learning=0)
+                    found = kernel.link_lookup(ifname=device)
+                    if not found:
+                        raise SwitchError(f"port {member}: its device {device} has gone")
+                    kernel.link("set", index=found[0], master=index, state="up")
+                    kernel.brport("set", index=found[0], learning=0)
                 kernel.link("set", index=index, state="up")
 
     async def create_lsi(self, lsi: str) -> None:
@@ -228,7 +230,8 @@ class LinuxBridgeDriver:
         device = self._device(port)
         if port.kind is PortKind.VETH:
             try:
-                make_pair(device, self._peer(port))
+                whole = port.options.get("frames") == "whole"
+                make_pair(device, self._peer(port), whole_frames=whole)
             except FileExistsError as error:
                 raise SwitchError(f"{error}; choose another peer name") from error
             return

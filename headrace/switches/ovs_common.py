@@ -156,7 +156,9 @@ class OvsFamilyDriver(OvsProcesses):
         try:
             if port.name not in await asyncio.to_thread(device_names, place):
                 await self._remove_port_row(lsi, port.name)
-            await asyncio.to_thread(make_pair, port.name, self._far_end(port.name), place)
+            whole = port.options.get("frames") == "whole"
+            far = self._far_end(port.name)
+            await asyncio.to_thread(make_pair, port.name, far, place, whole_frames=whole)
         except (OSError, NetlinkError) as error:
             raise SwitchError(f"port {port.name}: {error}") from error
 

@@ -6,8 +6,8 @@ the network namespace of a VNF, with which the whole pair goes. The calls are ne
 callers are in threads.
 """
 
+import array
 import base64
-import ctypes
 import errno
 import fcntl
 import socket
@@ -30,7 +30,7 @@ LINK_PATIENCE_S = 10.0
 _IFNAME_MAX = 15
 _POLL_S = 0.002
 _SIOCETHTOOL = 0x8946
-_ETHTOOL_STXCSUM, _ETHTOOL_STSO, _ETHTOOL_SGSO = 0x17, 0x1F, 0x24  # linux/ethtool.h
+_SET_TX_CHECKSUM, _SET_TSO, _SET_GSO = 0x17, 0x1F, 0x24  # linux/ethtool.h
 T = TypeVar("T")
 
 
@@ -48,10 +48,14 @@ def device_name(prefix: str, end: str, *names: str) -> str:
     return f"{prefix}{end}~{base64.b32encode(octets).decode().lower()[:room]}"
 
 
-def make_pair(near: str, far: str, namespace: str | None = None) -> None:
+def make_pair(
+    near: str, far: str, namespace: str | None = None, *, whole_frames: bool = False
+) -> None:
     """Makes a pair that is up, without IPv6; one that is there already is kept.
 
     `namespace` is the path of the network namespace of the near end, if it is another than ours.
+    With `whole_frames` what arrives at the far end is what a wire would carry: checksums are filled
+    in, and no frame is longer than the MTU. Else the kernel leaves both to whoever receives.
 
     Raises:
         FileExistsError: `far` is another interface's name.
@@ -66,11 +70,13 @@ def make_pair(near: str, far: str, namespace: str | None = None) -> None:
             kernel.link("set", ifname=far, state="up")
             if namespace is not None:
                 kernel.link("set", ifname=near, net_ns_fd=namespace)
-    inside(namespace, lambda: _bring_up(near))
+    inside(namespace, lambda: _bring_up(near, whole_frames))
 
 
-def _bring_up(device: str) -> None:
+def _bring_up(device: str, whole_frames: bool) -> None:
     silence(device)
+    if whole_frames:
+        compute_checksums(device)
     with IPRoute() as kernel:
         kernel.link("set", ifname=device, state="up")
 
@@ -121,16 +127,17 @@ def compute_checksums(device: str) -> None:
 
     An interface that has gone to a namespace since is left alone.
     """
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as channel:
-        for command in (_ETHTOOL_STXCSUM, _ETHTOOL_STSO, _ETHTOOL_SGSO):
-            value = ctypes.create_string_buffer(struct.pack("=II", command, 0))
-            request = struct.pack("=16sQ16x", device.encode(), ctypes.addressof(value))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as control:
+        for command in (_SET_TX_CHECKSUM, _SET_TSO, _SET_GSO):
+            value = array.array("I", (command, 0))
+            request = struct.pack("16sP", device.encode(), value.buffer_info()[0])
             try:
-                fcntl.ioctl(channel, _SIOCETHTOOL, request)
+                fcntl.ioctl(control, _SIOCETHTOOL, request)
             except OSError as error:
                 if error.errno == errno.ENODEV:
                     return
-                raise
+                if error.errno != errno.EOPNOTSUPP:  # without the offload there is nothing to do
+                    raise
 
 
 def silence(device: str) -> None:

@@ -21,7 +21,8 @@ from headrace.node.templates import load
 from tests.guest.bed import eventually
 from tests.guest.images import Layer
 from tests.node import graphs
-from tests.node.conftest import give_template
+from tests.node.conftest import StartNode, give_template
+from tests.node.test_linux_bridge_e2e import exchange
 from tests.node.test_openflow_e2e import Bench, bench
 from tests.node.wire import udp
 
@@ -125,6 +126,20 @@ async def test_an_archive_is_started_and_stopped(bench: Bench, rundir: Path) -> 
     await node.graphs.delete("g")
     assert "stopped with g v0 2 eth0 eth1" in await asyncio.to_thread(log.read_text)
     await eventually(lambda: left(node) == [])
+
+
+async def test_an_update_starts_it_anew_on_the_same_ports(
+    start_node: StartNode, rundir: Path
+) -> None:
+    node = await start_node(switch="linux-bridge", oversubscribe=True)
+    program = script(rundir, BRIDGE)
+    for color in ("red", "blue"):
+        words = {"once": True, "environment": {"COLOR": color}}
+        give_template(node, template(rundir, "script", program=program, **words))
+        change = node.graphs.update if node.graphs.records() else node.graphs.create
+        await change("g", graphs.chain("mine", 1))
+        await exchange(node)
+        assert f"with {color}" in log_of(node)
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.engines.base import Observed, VnfSpec
+from headrace.engines.execution import Executed, NotRunning
 from headrace.machine.processes import write_atomically
 from headrace.switches.base import (
     Attach,
@@ -228,3 +229,10 @@ class FakeEngine:
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         return (f"vnf-{vnf.vnf}",)
+
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        if not self.running(vnf):
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        return Executed(3, f"{vnf.vnf} {' '.join(command)}".encode(), stdin, truncated=False)

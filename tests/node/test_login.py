@@ -201,3 +201,56 @@ async def test_without_login_there_are_no_users(api: Api) -> None:
         body = {"username": "a", "password": "b"}
         assert (await api.http.request(method, path, json=body)).status_code == 501
     assert (await api("PUT", "/NF-FG/g", FIRST)).status_code == 201
+
+
+async def test_commands_in_vnfs_need_a_right_of_their_own(site: Site) -> None:
+    body = {"password": PASSWORD, "group": "one", "may_exec": True}
+    assert (await site.ask("root", "POST", "/users/amy", body)).status_code == 202
+    assert (await site.ask("root", "GET", "/users/amy")).json()["may_exec"] is True
+    site.tokens["amy"] = (await site.log_in("amy")).text
+    for owner, graph in (("ann", "a"), ("amy", "b")):
+        document = shared(chain("pass", 1))
+        document["forwarding-graph"]["big-switch"]["flow-rules"] = []
+        assert (await site.ask(owner, "PUT", f"/NF-FG/{graph}", document)).status_code == 201
+    words = {"command": ["cat", "/etc/motd"], "stdin": "x"}
+    said = {"exit_code": 3, "stdout": "v0 cat /etc/motd", "stderr": "x", "truncated": False}
+    for who, graph, code in (
+        ("ann", "a", 403),  # the owner, without the right
+        ("ann", "b", 403),
+        ("bob", "b", 403),
+        ("eve", "b", 403),
+        ("amy", "a", 403),  # the right, but another's graph
+        ("amy", "b", 200),
+        ("root", "a", 200),
+        ("root", "b", 200),
+    ):
+        answer = await site.ask(who, "POST", f"/node/vnfs/{graph}/v0/exec", words)
+        assert answer.status_code == code, (who, graph, answer.text)
+        assert code != 200 or answer.json() == said
+    log = (log_directory(site.api.node.rundir) / "audit.log").read_text().splitlines()
+    lines = [json.loads(line) for line in log]
+    noted = [(line["user"], line["graph"], line["exec"]) for line in lines if "exec" in line]
+    command = words["command"]
+    assert noted == [("amy", "b", command), ("root", "a", command), ("root", "b", command)]
+    refused = [line["user"] for line in lines if line.get("status") == 403]
+    assert refused == ["ann", "ann", "bob", "eve", "amy"]
+
+
+async def test_a_wrong_command_is_refused(site: Site) -> None:
+    assert (await site.ask("root", "PUT", "/NF-FG/g", chain("pass", 1))).status_code == 201
+    bodies: list[tuple[str, Any, int]] = [
+        ("g/v0", {}, 400),
+        ("g/v0", {"command": []}, 400),
+        ("g/v0", {"command": "ls"}, 400),
+        ("g/v0", {"command": ["ls"], "timeout_s": 0}, 400),
+        ("g/v0", {"command": ["ls"], "user": "root"}, 400),
+        ("g/v0", {"command": ["l\0s"]}, 400),
+        ("g/nobody", {"command": ["ls"]}, 404),
+        ("nothing/v0", {"command": ["ls"]}, 404),
+    ]
+    for path, body, code in bodies:
+        answer = await site.ask("root", "POST", f"/node/vnfs/{path}/exec", body)
+        assert answer.status_code == code, answer.text
+    site.api.world.change("kill", lambda held: held["vnfs"].clear())
+    answer = await site.ask("root", "POST", "/node/vnfs/g/v0/exec", {"command": ["ls"]})
+    assert answer.status_code == 409 and "does not run" in answer.json()["message"]

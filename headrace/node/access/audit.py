@@ -6,11 +6,14 @@
 
 import json
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from headrace.machine.processes import make_private, open_log
 
 _SHOWN = 200
+_WORDS = 32
 
 
 class Audit:
@@ -21,14 +24,18 @@ class Audit:
 
     def note(self, user: str, source: str, method: str, path: str, status: int) -> None:
         """Writes who asked for what, from where, and how it was answered."""
+        line = {"method": method, "path": path[:_SHOWN], "status": status}
+        self._write(user, source, line)
+
+    def note_exec(
+        self, user: str, source: str, graph: str, vnf: str, command: Sequence[str]
+    ) -> None:
+        """Writes which command is run in a VNF, before it is."""
+        words = [word[:_SHOWN] for word in command[:_WORDS]]
+        self._write(user, source, {"exec": words, "graph": graph, "vnf": vnf})
+
+    def _write(self, user: str, source: str, more: dict[str, Any]) -> None:
         make_private(self._file.parent)
-        line = {
-            "at": round(time.time(), 3),
-            "user": user,
-            "from": source,
-            "method": method,
-            "path": path[:_SHOWN],
-            "status": status,
-        }
+        line = {"at": round(time.time(), 3), "user": user, "from": source, **more}
         with open_log(self._file) as log:
             log.write(json.dumps(line).encode() + b"\n")

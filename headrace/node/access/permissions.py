@@ -2,8 +2,9 @@
 """What a user may do with a graph, and how much of the node a user may take.
 
 The permissions are the original node's defaults for graphs, as letters for read, update, delete:
-owner AAA, the owner's group ADD, others DDD, administrators AAA. A graph that is older than login
-has no owner; it is the administrators'.
+owner AAA, the owner's group ADD, others DDD, administrators AAA. `exec`, a command in a VNF of the
+graph, is the owner's if the user has that right, and the administrators'. A graph that is older
+than login has no owner; it is the administrators'.
 """
 
 from typing import Literal
@@ -12,7 +13,7 @@ from headrace.node.access.users import User, Users
 from headrace.node.errors import AccessError
 from headrace.node.planning.resources import Plan
 
-Action = Literal["read", "update", "delete"]
+Action = Literal["read", "update", "delete", "exec"]
 
 _ALLOWED: dict[str, frozenset[str]] = {
     "owner": frozenset({"read", "update", "delete"}),
@@ -29,6 +30,8 @@ def may(users: Users, user: User, action: Action, graph_id: str) -> bool:
     if owner is None:
         return False
     role = "owner" if owner[0] == user.name else "group" if owner[1] == user.group else "others"
+    if action == "exec":
+        return role == "owner" and user.may_exec
     return action in _ALLOWED[role]
 
 

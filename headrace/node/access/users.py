@@ -39,11 +39,12 @@ class Quota:
 
 @dataclass(frozen=True)
 class User:
-    """A user, a member of one group."""
+    """A user, a member of one group; `may_exec`: run commands in VNFs of graphs of its own."""
 
     name: str
     group: str
     quota: Quota = Quota()
+    may_exec: bool = False
 
     @property
     def is_admin(self) -> bool:
@@ -79,10 +80,10 @@ class Users:
     def all(self) -> list[User]:
         """All users, by name."""
         rows = self._store.rows(
-            "SELECT name, member_of, max_graphs, max_cores, max_memory_mb, max_images_mb "
+            "SELECT name, member_of, max_graphs, max_cores, max_memory_mb, max_images_mb, may_exec "
             "FROM user ORDER BY name"
         )
-        return [User(row[0], row[1], Quota(*row[2:])) for row in rows]
+        return [User(row[0], row[1], Quota(*row[2:6]), bool(row[6])) for row in rows]
 
     def find(self, name: str) -> User | None:
         """The user of this name."""
@@ -126,9 +127,10 @@ class Users:
             raise AccessError(401, f"there is no group {user.group!r}")
         quota = user.quota
         self._store.write(
-            "INSERT INTO user VALUES (?,?,?,?,?,?,?)",
+            "INSERT INTO user VALUES (?,?,?,?,?,?,?,?)",
             *(user.name, user.group, password_hash),
             *(quota.graphs, quota.cores, quota.memory_mb, quota.images_mb),
+            user.may_exec,
         )
 
     def remove(self, name: str) -> None:

@@ -49,6 +49,7 @@ Identifier = Annotated[
     ),
 ]
 MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 64, 64, 1024, 20_000
+MAX_FORWARDS = 16
 """What one graph may have."""
 
 
@@ -73,6 +74,22 @@ class VnfPortModel(_Open):
         return self
 
 
+Port = Annotated[int, Field(ge=1, le=65535)]
+
+
+class ControlModel(_Open):
+    """TCP connections to a port of the host that go to one of the VNF's."""
+
+    host_tcp_port: Port = Field(alias="host-tcp-port")
+    vnf_tcp_port: Port = Field(alias="vnf-tcp-port")
+
+
+class VariableModel(_Open):
+    """An environment variable, as `NAME=value`."""
+
+    variable: Annotated[Text, Field(pattern=r"^[^=]+=")]
+
+
 class VnfModel(_Open):
     """A network function of a graph."""
 
@@ -86,8 +103,10 @@ class VnfModel(_Open):
     groups: list[Text] = []
     domain: Text | None = None
     description: Text | None = None
-    unify_control: list[Any] = Field([], alias="unify-control")
-    unify_env_variables: list[Any] = Field([], alias="unify-env-variables")
+    unify_control: Annotated[list[ControlModel], Field(max_length=MAX_FORWARDS)] = Field(
+        [], alias="unify-control"
+    )
+    unify_env_variables: list[VariableModel] = Field([], alias="unify-env-variables")
     user_data: Text | None = None
     gui_position: Any = Field(None, alias="gui-position")
     # Ours: settings for the template's function, such as a router's routes.
@@ -401,10 +420,8 @@ def _unused(graph: ForwardingGraph) -> Iterator[str]:
     if graph.node_config:
         yield "node-config: not supported, ignored"
     for number, vnf in enumerate(graph.vnfs):
-        for key in ("unify_control", "unify_env_variables", "user_data"):
-            if getattr(vnf, key):
-                name = key if key == "user_data" else key.replace("_", "-")
-                yield f"VNFs[{number}].{name}: no engine of this node uses it, ignored"
+        if vnf.user_data:
+            yield f"VNFs[{number}].user_data: no engine of this node uses it, ignored"
         for position, port in enumerate(vnf.ports):
             if port.unify_ip:
                 yield f"VNFs[{number}].ports[{position}].unify-ip: ignored"

@@ -2,8 +2,10 @@
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
 from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
+from headrace.engines.registry import takes_whole_frames
 from headrace.machine.names import distinct
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.extras import environment_of, forwards_of
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
 from headrace.node.planning.ports import PortNames, port_spec, shm_group
@@ -41,6 +43,7 @@ def place_vnfs(
     users = Users(node.prefix)
     group = users.group(number)
     placed: list[VnfSpec] = []
+    taken = {f.host_port: f"graph {o.graph}" for o in others for f in o.forwards}
     for number, (vnf, (template, kind)) in enumerate(zip(graph.vnfs, chosen, strict=True)):
         place = f"VNFs[{number}]"
         cores: tuple[int, ...] = ()
@@ -52,6 +55,7 @@ def place_vnfs(
             grant = inventory.grant(place, template.cores, template.memory_mb)
             cores, idle = grant.cores, grant.idle
         idle = template.idle or idle
+        whole_frames = takes_whole_frames(template.engine, template.function)
         placed.append(
             VnfSpec(
                 name=vnf_name(node.prefix, graph_id, vnf.id),
@@ -60,13 +64,18 @@ def place_vnfs(
                 template=template.id,
                 engine=template.engine,
                 function=template.function,
-                ports=tuple(_vnf_port(vnf, p, graph_id, kind, node, names) for p in vnf.ports),
+                ports=tuple(
+                    _vnf_port(vnf, p, graph_id, kind, node, names, whole_frames=whole_frames)
+                    for p in vnf.ports
+                ),
                 cores=cores,
                 memory_mb=template.memory_mb,
                 idle=idle,
                 sleep_us=node.config.sleep_us if idle == "sleep" else DEFAULT_SLEEP_US,
                 burst=template.burst or node.config.burst,
                 configuration={**template.configuration, **vnf.configuration},
+                environment=environment_of(vnf, place, template),
+                forwards=forwards_of(vnf, place, template, node.config.forwards, taken),
                 # A user of the previous version's may still own files while this one starts.
                 user=_user_of(before.get(vnf.id))
                 or users.free([*others, *before.values(), *placed], place),
@@ -171,10 +180,14 @@ def _vnf_port(
     kind: PortKind,
     node: Surroundings,
     names: PortNames,
+    *,
+    whole_frames: bool,
 ) -> VnfPort:
     reference = f"vnf:{vnf.id}:{port.id}"
     name = names.name(reference, kind)
     labels = {"graph": graph_id, "port": reference}
     options = shm_group(names.lsi()) if kind is PortKind.SHM else {}
+    if kind is PortKind.VETH and whole_frames:
+        options = {"frames": "whole"}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)

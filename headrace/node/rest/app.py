@@ -23,6 +23,7 @@ from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.node.rest import datastore as datastore_routes
+from headrace.node.rest import execution as execution_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -76,6 +77,7 @@ def make_app(
         node_routes.router,
         pci_routes.router,
         user_routes.router,
+        execution_routes.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
     document: dict[str, Any] = {}
@@ -86,7 +88,7 @@ def make_app(
         return document
 
     app.openapi = openapi  # type: ignore[method-assign]
-    audit = Audit(log_directory(node.rundir))
+    audit = app.state.audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
     app.add_middleware(Login, users=node.users, audit=audit, demanded=demanded)
     configured = (node.config.rest.host, *node.config.rest.names)

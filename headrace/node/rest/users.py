@@ -48,6 +48,7 @@ class NewUser(_Body):
     max_cores: Limit = None
     max_memory_mb: Limit = None
     max_images_mb: Limit = None
+    may_exec: bool = False
 
 
 class _NewName(_Body):
@@ -148,7 +149,7 @@ async def post_user(name: str, node: NodeDep, request: Request) -> Response:
     async with _HASHING:
         hashed = await asyncio.to_thread(hash_of, body.password)
     quota = Quota(body.max_graphs, body.max_cores, body.max_memory_mb, body.max_images_mb)
-    node.users.add(User(name, body.group, quota), hashed)
+    node.users.add(User(name, body.group, quota, body.may_exec), hashed)
     return Response(status_code=202)
 
 
@@ -200,4 +201,5 @@ def _shown(user: User) -> dict[str, Any]:
         "max_cores": quota.cores,
         "max_memory_mb": quota.memory_mb,
         "max_images_mb": quota.images_mb,
+        "may_exec": user.may_exec,
     }

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from headrace.engines.registry import graph_settings
+from headrace.engines.environment import ANY, fault_of
+from headrace.engines.registry import graph_settings, has_environment, has_servers
 from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
@@ -37,7 +38,10 @@ class Template(_Strict):
 
     `graph_may_set` are the keys of `configuration` that a graph may set; all else is the
     template's. What names something of the host (a file, a device, a command) can't be among them.
-    `idle` and `burst` are those of node.yaml if they are not given.
+    `environment` has variables for the VNF; an entry `environment.NAME` of `graph_may_set` lets a
+    graph set that one, `environment` any. `graph_may_forward` are TCP ports of the VNF that a graph
+    may have forwarded from ports of the host. `idle` and `burst` are those of node.yaml if they are
+    not given.
     """
 
     id: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
@@ -53,17 +57,37 @@ class Template(_Strict):
     ports: PortRange = PortRange()
     configuration: dict[str, Any] = {}
     graph_may_set: tuple[str, ...] = Field((), alias="graph-may-set")
+    environment: dict[str, str] = {}
+    graph_may_forward: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = Field(
+        (), alias="graph-may-forward"
+    )
 
     @model_validator(mode="after")
     def _keeps_the_host(self) -> "Template":
         settings = graph_settings(self.engine, self.function)
+        with_variables = has_environment(self.engine, self.function)
         for key in self.graph_may_set if settings is not None else ():
+            if key.partition(".")[0] == ANY and with_variables:
+                continue
             if key not in (settings or ()):
                 known = ", ".join(sorted(settings or ()))
                 raise ValueError(
                     f"graph-may-set: {key} of engine {self.engine} names something of the host "
                     f"or is unknown; a graph may set: {known}"
                 )
+        return self
+
+    @model_validator(mode="after")
+    def _fits_its_engine(self) -> "Template":
+        fault = fault_of(self.environment)
+        if fault is not None:
+            raise ValueError(f"environment: {fault}")
+        wanted = self.environment or any(k.partition(".")[0] == ANY for k in self.graph_may_set)
+        kind = f"function {self.function} of engine {self.engine}"
+        if wanted and not has_environment(self.engine, self.function):
+            raise ValueError(f"environment: {kind} has no environment variables")
+        if self.graph_may_forward and not has_servers(self.engine, self.function):
+            raise ValueError(f"graph-may-forward: {kind} has no TCP ports of its own")
         return self
 
     def wire(self) -> dict[str, Any]:
