@@ -37,6 +37,7 @@ class Needs(Enum):
     ADMIN = auto()
     READ = auto()  # of the graph: its owner and the owner's group
     CHANGE = auto()  # of the graph: its owner
+    EXEC = auto()  # of the graph: its owner, who may run commands besides
     OWN_TEMPLATE = auto()
     OWN_UPLOAD = auto()
 
@@ -47,6 +48,7 @@ HAS = {
     Needs.ADMIN: "root",
     Needs.READ: "bob",
     Needs.CHANGE: "ann",
+    Needs.EXEC: "ann",
     Needs.OWN_TEMPLATE: "ann",
     Needs.OWN_UPLOAD: "ann",
 }
@@ -56,6 +58,7 @@ HAS_NOT = {
     Needs.ADMIN: ("ann", "eve"),
     Needs.READ: ("eve",),
     Needs.CHANGE: ("bob", "eve"),
+    Needs.EXEC: ("bob", "eve"),
     Needs.OWN_TEMPLATE: ("bob", "eve"),
     Needs.OWN_UPLOAD: ("bob", "eve"),
 }
@@ -125,6 +128,9 @@ TABLE: dict[tuple[str, str], Entry] = {
     ("GET", "/node/vnfs/{graph_id}/{vnf_id}/counters"): Entry(Needs.READ, f"{OF_VNF}/counters"),
     ("GET", "/node/vnfs/{graph_id}/{vnf_id}/log"): Entry(Needs.READ, f"{OF_VNF}/log"),
     ("GET", "/node/vnfs/{graph_id}/{vnf_id}/console"): Entry(Needs.READ, f"{OF_VNF}/console"),
+    ("POST", "/node/vnfs/{graph_id}/{vnf_id}/exec"): Entry(
+        Needs.EXEC, f"{OF_VNF}/exec", {"command": ["true"]}
+    ),
     ("PUT", "/node/paused"): Entry(Needs.ADMIN, body={"paused": False}),
     ("GET", "/metrics"): Entry(Needs.TOKEN),
     ("GET", "/node/pci"): Entry(Needs.TOKEN),
@@ -178,7 +184,7 @@ async def site_in(rundir: Path) -> AsyncIterator[Site]:
             users.add_group(group)
         tokens = {}
         for name, group in (("ann", "one"), ("bob", "one"), ("eve", "two"), ("root", "admin")):
-            users.add(User(name, group), HASHED)
+            users.add(User(name, group, may_exec=name in ("ann", "eve")), HASHED)
             tokens[name] = users.give_token(name)
         made = Site(api.http, tokens)
         answer = await made.ask("ann", "PUT", OF_GRAPH, Entry(Needs.TOKEN, body=FIRST))
@@ -223,11 +229,22 @@ async def test_just_what_it_needs(route: tuple[str, str], entry: Entry, rundir: 
         assert allowed.status_code < 500, allowed.text
 
 
+async def test_an_owner_needs_the_right_to_run_commands(rundir: Path) -> None:
+    entry = TABLE["POST", "/node/vnfs/{graph_id}/{vnf_id}/exec"]
+    async with site_in(rundir) as site:
+        made = await site.ask("bob", "PUT", "/NF-FG/bob", Entry(Needs.TOKEN, body=document([], [])))
+        assert made.status_code == 201, made.text
+        own = Entry(entry.needs, "/node/vnfs/bob/v0/exec", entry.body)
+        assert (await site.ask("bob", "POST", "", own)).status_code == 403
+
+
 async def test_what_is_in_a_graph_is_not_told(rundir: Path) -> None:
     """Who may not read a graph learns nothing of it by what is refused, and has nothing checked."""
     paths = (f"/node/vnfs/{GRAPH}/none/{what}" for what in ("cycles", "counters", "log", "console"))
     entry, wrong = Entry(Needs.READ), Entry(Needs.CHANGE, body={"forwarding-graph": 1})
     async with site_in(rundir) as site:
+        run = Entry(Needs.EXEC, f"/node/vnfs/{GRAPH}/none/exec", {"command": ["true"]})
+        assert (await site.ask("eve", "POST", "", run)).status_code == 403
         for path in paths:
             assert (await site.ask("eve", "GET", path, entry)).status_code == 403, path
             assert (await site.ask("bob", "GET", path, entry)).status_code == 404, path

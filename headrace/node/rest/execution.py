@@ -13,6 +13,7 @@ from headrace.node.errors import Busy, GraphRefused
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import sendable
+from headrace.node.rest.contract import Answer, refusals
 from headrace.node.rest.login import UserDep, source_of
 
 router = APIRouter(tags=["node"])
@@ -33,13 +34,29 @@ class Command(BaseModel):
     timeout_s: Annotated[float, Field(gt=0, le=600)] = 30.0
 
 
-@router.post("/node/vnfs/{graph_id}/{vnf_id}/exec")
+class CommandResult(Answer):
+    """What a command printed and how it ended; null: it was killed, its time being over.
+
+    `truncated`: it printed more than is kept.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    truncated: bool
+
+
+@router.post(
+    "/node/vnfs/{graph_id}/{vnf_id}/exec",
+    response_model=CommandResult,
+    responses=refusals(404, 409),
+)
 async def post_exec(
     graph_id: str, vnf_id: str, body: Command, node: NodeDep, user: UserDep, request: Request
 ) -> dict[str, Any]:
     """Runs a command in a VNF, as its user, in its namespaces; `exit_code` is null after a kill."""
-    vnf, engine = node.vnf(graph_id, vnf_id)
     demand(node.users, user, "exec", graph_id)
+    vnf, engine = node.vnf(graph_id, vnf_id)
     if not isinstance(engine, Executor):
         text = f"VNF {vnf_id!r} of engine {vnf.engine} runs no commands"
         raise GraphRefused("exec", text)

@@ -62,6 +62,14 @@ class VnfStatus(Answer):
     running: bool
 
 
+class HostEndPoint(Answer):
+    """An end-point in the host's IP stack: its interface there, and the addresses that it has."""
+
+    id: str
+    interface: str | None
+    addresses: list[str]
+
+
 class GraphStatus(Answer):
     """The state of a graph: `status` in the original node's words, `state` in ours."""
 
@@ -71,6 +79,7 @@ class GraphStatus(Answer):
     message: str
     warnings: list[str]
     vnfs: list[VnfStatus]
+    end_points: list[HostEndPoint] = Field(alias="end-points")
 
 
 class Counted(Answer):
