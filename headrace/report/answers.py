@@ -8,8 +8,9 @@ out; one whose interval leaves the answer open says so.
 from collections.abc import Sequence
 
 from headrace.report.view import View
+from headrace.results.contrasts import OURS, PEER
 from headrace.results.statistics import PAIRS_FROM, Ratio, ratio_of_groups
-from headrace.results.summary import OURS, PEER, RatioRow, Row
+from headrace.results.summary import RatioRow, Row
 from headrace.results.units import digits
 
 NAMES = {OURS: "Headrace", PEER: "OVS-DPDK"}

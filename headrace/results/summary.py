@@ -12,6 +12,7 @@ from typing import Any
 
 from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
 from headrace.results.censored import limited_median, relation_of_median
+from headrace.results.contrasts import OURS, PEER
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
     Ratio,
@@ -21,9 +22,6 @@ from headrace.results.statistics import (
     summarise,
 )
 from headrace.results.store import Store
-
-PEER = "ovs-dpdk"
-OURS = "headrace"
 
 
 @dataclass(frozen=True)
