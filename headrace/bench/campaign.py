@@ -166,7 +166,8 @@ class Campaign:
             wanted = self.precision.next()
             if not wanted or not await self.round(wanted, clock, number):
                 break
-            number += 1
+            # Rates, then searches and latencies of the first round of all are one round.
+            number += self.precision.complete
         self.finish(blocks)
         return number
 

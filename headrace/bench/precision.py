@@ -218,6 +218,11 @@ class Precision:
             step.kind for step in steps_of(job.measure) if not self._whole[(job.case, step.kind)]
         )
 
+    @property
+    def complete(self) -> bool:
+        """Whether every step of every job has been tried."""
+        return not any(self.missing(job) for job in self._jobs.values())
+
     def _no_rates(self, job: Job) -> frozenset[StepKind]:
         return self.missing(job) & PRECISE_KINDS
 

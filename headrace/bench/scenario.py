@@ -214,7 +214,7 @@ class Headline(_Strict):
     """
 
     metric: Literal["mrr", "cycles_per_packet"] = "mrr"
-    repeats: Annotated[int, Field(ge=1, le=20)] = 3
+    repeats: Annotated[int, Field(ge=1, le=20)] = 2
     shapes: list[Shape] | None = None
     sizes: list[int | Mix] | None = None
     flows: list[int] | None = None

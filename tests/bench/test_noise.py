@@ -161,7 +161,7 @@ async def test_a_trial_waits_until_its_core_is_quiet() -> None:
 class Disturbed(SimulatedDevice):
     """A device that is disturbed less from trial to trial."""
 
-    shares = (0.5, 0.3, 0.2, 0.0)
+    shares: tuple[float, ...] = (0.5, 0.3, 0.2, 0.0)
 
     async def trial(self, request: TrialRequest) -> Trial:
         number = len(self.trials)
@@ -178,6 +178,21 @@ async def test_a_disturbed_trial_is_repeated_and_the_calmest_kept(
     assert len(inner.trials) == runs
     assert kept.waited_share == pytest.approx(Disturbed.shares[runs - 1], abs=1e-6)
     assert kept.detail["noise"]["attempt"] == runs
+
+
+async def test_what_is_always_disturbed_as_much_is_not_repeated() -> None:
+    """Repeating each trial three times takes two thirds of a campaign and changes nothing."""
+    watch = Watch(None, [])
+    inner = Disturbed(CASE)
+    inner.shares = (0.2,) * 40
+    device = QuietDevice(inner, watch)
+    for _ in range(8):
+        await device.trial(TrialRequest(0, "overload", 0.1, 1e6))
+    assert len(inner.trials) == 2 * 3 + 6
+    inner.shares = (0.6,) * 40
+    before = len(inner.trials)
+    await device.trial(TrialRequest(0, "overload", 0.1, 1e6))
+    assert len(inner.trials) == before + 3
 
 
 def test_the_generators_health_is_kept() -> None:

@@ -12,7 +12,7 @@ from headrace.bench.campaign import OUT_OF_TIME, Campaign, Silent, SimulatedBed
 from headrace.bench.device import Device, TrialRequest
 from headrace.bench.plan import Block, Clock, Job, blocks_of
 from headrace.bench.precision import ANSWERS_GIVE_UP, ROUNDS_FROM, Answer, Precision
-from headrace.bench.scenario import Scenario, load_all
+from headrace.bench.scenario import Headline, Scenario, load_all
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
 from headrace.bench.steps import Timing
 from headrace.results import Case, Sample, Trial
@@ -140,26 +140,31 @@ async def test_what_the_time_did_not_suffice_for_is_skipped_with_the_reason(tmp_
             model = self.models.get(case.switch, DeviceModel())
             return self._devices.setdefault(case, SlowDevice(case, model))
 
+    answer = Headline(sizes=[100], vnfs=[1, 3], metric="cycles_per_packet")
+    scenarios = [
+        one.model_copy(update={"headline": answer} if one.name == "chain-cost" else {})
+        for one in load_all()
+    ]
     noisy = {name: DeviceModel(noise=0.5) for name in ("headrace", "ovs-dpdk")}
     told: list[Answer] = []
 
     class Told(Silent):
         def answered(self, answers: Sequence[Answer], rounds: int) -> None:
             told.extend(answers)
-            assert rounds >= 3 and 0.5 <= moment / 120 <= 0.65
+            assert rounds >= 3 and 0.5 <= moment / 120 <= 0.7
 
     with Store(tmp_path / "r.sqlite") as store:
         number = store.begin({})
         campaign = Campaign(store, number, Slow(noisy), Told(), Timing())
         clock = Clock(120, Timing(), now=lambda: moment)
-        await campaign.run(blocks_of(load_all()), clock)
+        await campaign.run(blocks_of(scenarios), clock)
         assert told and moment <= 125
         cases = {case: store.samples(case_id) for case_id, case in store.cases(number).items()}
         skips = store.skips(number)
-    answered = [case for job in blocks_of(load_all()) for one in job.jobs
+    answered = [case for job in blocks_of(scenarios) for one in job.jobs
                 if one.headline and (case := one.case)]  # fmt: skip
     assert answered and all(cases[case] for case in answered)
-    wanted = {(scenario.name, case.name) for scenario in load_all() for case in scenario.cases()}
+    wanted = {(scenario.name, case.name) for scenario in scenarios for case in scenario.cases()}
     had = {(case.scenario, case.name) for case, samples in cases.items() if samples}
     assert {(skip.scenario, skip.what.split(": ")[0]) for skip in skips} | had == wanted
     assert {skip.reason for skip in skips} == {OUT_OF_TIME}
