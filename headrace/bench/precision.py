@@ -20,7 +20,8 @@ that of the ratio to the same case of the other switch where there is one, else 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from headrace.bench.plan import Block, Job
 from headrace.bench.scenario import Measure
@@ -46,6 +47,26 @@ def _key_of(answer: Measure) -> Key:
     if answer.loads_pps:
         return "cycles_per_packet", f"{max(answer.loads_pps):.0f} pps"
     return "mrr", "overload"
+
+
+def questions(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """The headline ratios of a campaign for its manifest: what the report has to answer."""
+    jobs = {job.case: job.answer for block in blocks for job in block.jobs if job.answer}
+    found = []
+    for contrast in contrasts_of(jobs):
+        answer = jobs[contrast.over]
+        metric, point = _key_of(answer)
+        found.append(
+            {
+                "by": contrast.by,
+                "over": asdict(contrast.over),
+                "under": asdict(contrast.under),
+                "metric": metric,
+                "point": point,
+                "width": answer.width,
+            }
+        )
+    return found
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ differ.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
@@ -26,7 +26,7 @@ from headrace.results.store import Store
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one case over all rounds."""
+    """One metric of one case over all rounds; `by_round` has one value for each round."""
 
     case: Case
     metric: str
@@ -35,6 +35,7 @@ class Row:
     samples: tuple[float, ...]
     generator_limited: bool
     relation: Relation = "="
+    by_round: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     @property
     def bound(self) -> Bound:
@@ -106,7 +107,9 @@ def rows_of(store: Store, campaign: int) -> list[Row]:
             numbers = tuple(sample.value for sample in samples)
             limited = limited_median([(s.value, s.generator_limited) for s in samples])
             relation = relation_of_median([(s.value, s.relation) for s in samples])
-            rows.append(Row(case, metric, point, summarise(numbers), numbers, limited, relation))
+            rounds = _by_round(samples).get((metric, point), {})
+            summary = summarise(numbers)
+            rows.append(Row(case, metric, point, summary, numbers, limited, relation, rounds))
     return rows
 
 
