@@ -69,6 +69,9 @@ class Progress(Protocol):
     def answered(self, answers: Sequence[Answer], rounds: int) -> None:
         """The headline rows have had their rounds."""
 
+    def failed(self, what: str, reason: str) -> None:
+        """A step or a deployment that failed in one round; it may succeed in another."""
+
     def skipped(self, skip: Skip) -> None:
         """A case that could not be measured."""
 
@@ -86,6 +89,9 @@ class Silent:
         """Ignored."""
 
     def answered(self, answers: Sequence[Answer], rounds: int) -> None:
+        """Ignored."""
+
+    def failed(self, what: str, reason: str) -> None:
         """Ignored."""
 
     def skipped(self, skip: Skip) -> None:
@@ -248,6 +254,7 @@ class Campaign:
                 except DeviceError as error:
                     lost = [job for job in block.jobs if job.case.subject == subject]
                     self._lose(lost, error, number)
+                    self._progress.failed(f"deploying {name} on {subject}", str(error))
             setup_s = clock.now() - begun
             await self._turns(block, clock, number, ready)
         finally:
@@ -279,6 +286,7 @@ class Campaign:
                 samples = await runner.run(turn.step, device, state, number)
             except (DeviceError, StepSkipped) as error:
                 self._reasons[(case, turn.step.kind)] = str(error)
+                self._progress.failed(f"{case.scenario} {case.name} {turn.step.kind}", str(error))
                 self.precision.record(case, turn.step.kind, number, ())
                 continue
             self.precision.record(case, turn.step.kind, number, samples)

@@ -89,6 +89,10 @@ class ConsoleProgress:
             goal = "" if answer.narrow else f" (wanted: ±{100 * answer.wanted:.0f} %)"
             self.say(f"  {answer.name}: {width}{goal}")
 
+    def failed(self, what: str, reason: str) -> None:
+        """Prints what failed in this round."""
+        self.say(f"{'failed':>6}  {what}: {reason}")
+
     def skipped(self, skip: Skip) -> None:
         """Prints a row that could not be measured."""
         self.say(f"{'skip':>6}  {skip.scenario:<13} {skip.what:<44} {skip.reason}")

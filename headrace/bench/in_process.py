@@ -170,7 +170,8 @@ class InProcessDevice:
         if request.event is not None:
             raise DeviceError("in-process source: no events")
         pace = Pace(request.load_pps, self._sent.burst, self._sent.poisson)
-        opening = await self._look()
+        paced = pace.pps is not None
+        opening = await self._look() if paced else None
         started = time.time()
         try:
             self._source.offer(self.case, pace)
@@ -182,9 +183,10 @@ class InProcessDevice:
             end = await self._look()
         finally:
             self._source.close()
-        await asyncio.sleep(CLOSE_S + (request.drain_s or DRAIN_S))
-        closed = await self._look()
-        counted = (begin, end) if pace.pps is None else (opening, closed)
+        counted = (begin, end)
+        if opening is not None:
+            await asyncio.sleep(CLOSE_S + (request.drain_s or DRAIN_S))
+            counted = (opening, await self._look())
         trial = trial_of(self.case, request, started, (begin, end), counted, self._cores)
         return replace(trial, detail={**trial.detail, "others": others})
 

@@ -27,7 +27,7 @@ CALM_SHARE = 0.02
 TIMES_USUAL = 1.5
 SLOWER = 1.1
 USUAL_FROM = 4
-"""Fewer trials of a case don't say what is usual."""
+"""Fewer trials of a subject don't say what is usual."""
 REPEATS: dict[Purpose, int] = {"overload": 2, "latency": 2, "cost": 2, "search": 1, "loss": 1}
 """How often a disturbed trial is repeated. What lasts long or has an event is not."""
 
@@ -45,7 +45,7 @@ class Watch:
         self._cores = cores
         self._shares: list[float] = []
         self._fastest_ns = 0
-        self._disturbances: dict[tuple[Case, Purpose], list[float]] = {}
+        self._disturbances: dict[tuple[str, Purpose], list[float]] = {}
 
     def close(self) -> None:
         """Ends the probe."""
@@ -73,8 +73,8 @@ class Watch:
         return calm and seen.chain_ns <= SLOWER * (self._fastest_ns or seen.chain_ns)
 
     def worth_repeating(self, case: Case, trial: Trial) -> bool:
-        """Whether a trial was disturbed, and clearly more than those of its case usually are."""
-        seen = self._disturbances.setdefault((case, trial.purpose), [])
+        """Whether a trial was disturbed, and clearly more than its subject's usually are."""
+        seen = self._disturbances.setdefault((case.subject, trial.purpose), [])
         usual = statistics.median(seen[-50:]) if len(seen) >= USUAL_FROM else 0.0
         seen.append(trial.disturbance)
         return trial.disturbed and trial.disturbance > TIMES_USUAL * usual
