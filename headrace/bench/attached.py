@@ -3,7 +3,7 @@
 
 import asyncio
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from headrace.bench.core_plan import CorePlan
@@ -21,12 +21,13 @@ from headrace.bench.evidence import (
 )
 from headrace.bench.node_client import NodeClient
 from headrace.bench.node_process import PORTS, NodeProcess
+from headrace.bench.noise.others import Cores, by_core, threads_of
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import IN_PROCESS, Subject, Traffic
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case, Trial
 from headrace.results.limiter import Activity, Verdict, decide
-from headrace.traffic import Load, TrafficClient, TrafficError, TrialResult
+from headrace.traffic import Load, TrafficClient, TrafficError, TrafficProcess, TrialResult
 
 GRAPH = "bench"
 DRAIN_S = 0.05
@@ -45,6 +46,12 @@ class Stand:
     deployed: str = ""
     workers: list[Path] = field(default_factory=list)
     cores: list[int] = field(default_factory=list)
+    vnfs: list[Path] = field(default_factory=list)
+
+    @property
+    def pollers(self) -> dict[int, list[Path]]:
+        """The threads of the switch's workers and of the deployed VNFs, by core."""
+        return by_core([*self.workers, *self.vnfs])
 
 
 def generator_health(result: TrialResult) -> dict[str, float | int | None]:
@@ -211,6 +218,9 @@ class AttachedDevice:
         self._stand = stand
         self._traffic = traffic
         self._share_core = share_core
+        pid = traffic.pid if isinstance(traffic, TrafficProcess) else None
+        generator = [] if pid is None else threads_of(pid)
+        self._watched = Cores(by_core([*stand.workers, *stand.vnfs, *generator]))
 
     def _verdict(
         self,
@@ -246,6 +256,7 @@ class AttachedDevice:
         before = await read_node(client, self.case) if counted or self._sink else None
         waited_before = waited_ns(self._stand.workers) or 0
         started = time.time()
+        first = self._watched.look()
         try:
             result, _ = await asyncio.gather(
                 self._traffic.trial(
@@ -260,6 +271,7 @@ class AttachedDevice:
             )
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
+        others = self._watched.between(first, self._watched.look())
         waited = (waited_ns(self._stand.workers) or 0) - waited_before
         readings = (before, await read_node(client, self.case)) if before else None
         if self._sink and readings is not None:
@@ -267,7 +279,8 @@ class AttachedDevice:
         if not counted:
             readings = None
         verdict = self._verdict(result, readings, waited, request.load_pps is not None)
-        return trial_of(request, result, started, readings, verdict, waited)
+        trial = trial_of(request, result, started, readings, verdict, waited)
+        return replace(trial, detail={**trial.detail, "others": others})
 
     def _load(self, pps: float | None) -> Load | float | None:
         burst = self._sent.burst if self._sent.burst > 1 else None

@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from headrace.results import UNITS, Case
+from headrace.results.contrasts import PEER
 from headrace.results.direction import Judgement, judged
 from headrace.results.statistics import (
     NOT_DETERMINED,
@@ -33,7 +34,6 @@ from headrace.results.statistics import (
     ratio_of_pairs,
 )
 from headrace.results.store import Store
-from headrace.results.summary import PEER
 
 How = Literal["interleaved", "reference", "is the reference", "refused"]
 ARRIVED = "throughput"

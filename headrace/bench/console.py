@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from headrace.bench.plan import Block, Clock
+from headrace.bench.precision import Answer
 from headrace.results import Case, Sample, Skip
 from headrace.results.bounds import bounded, rate_bound
 from headrace.results.summary import RATE_METRICS
@@ -59,7 +60,7 @@ class ConsoleProgress:
         cases = sum(len(block.jobs) for block in blocks)
         self.say(
             f"{cases} cases on {len(blocks)} graphs; one round takes about {seconds(round_s)}, "
-            f"the budget is {seconds(budget_s)} (rounds repeat until it is used)"
+            f"the budget is {seconds(budget_s)} (headline rows first, then rounds of all)"
         )
         self.say(f"{'left':>6}  {'scenario':<13} {'case':<44} result")
         self._task = self._bar.add_task("", total=1.0, left=seconds(budget_s))
@@ -76,6 +77,21 @@ class ConsoleProgress:
         """Prints one row of the table."""
         left = seconds(self._clock.left_s) if self._clock else ""
         self.say(f"{left:>6}  {case.scenario:<13} {case.name:<44} {describe(samples)}")
+
+    def answered(self, answers: Sequence[Answer], rounds: int) -> None:
+        """Prints how wide the intervals of the headline rows are."""
+        narrow = sum(answer.narrow for answer in answers)
+        self.say(
+            f"headline rows: {narrow} of {len(answers)} as narrow as wanted after {rounds} rounds"
+        )
+        for answer in answers:
+            width = "no interval" if answer.width is None else f"±{100 * answer.width:.1f} %"
+            goal = "" if answer.narrow else f" (wanted: ±{100 * answer.wanted:.0f} %)"
+            self.say(f"  {answer.name}: {width}{goal}")
+
+    def failed(self, what: str, reason: str) -> None:
+        """Prints what failed in this round."""
+        self.say(f"{'failed':>6}  {what}: {reason}")
 
     def skipped(self, skip: Skip) -> None:
         """Prints a row that could not be measured."""

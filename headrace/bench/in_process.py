@@ -14,7 +14,7 @@ source is open all the time.
 import asyncio
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from headrace.bench.errors import DeviceError
 from headrace.bench.evidence import Reading, counters_of
 from headrace.bench.graph import vnf_mac
 from headrace.bench.node_process import SOURCE
+from headrace.bench.noise.others import Cores
 from headrace.bench.peers import frames
 from headrace.bench.peers.frames import Pace
 from headrace.bench.scenario import Traffic
@@ -147,6 +148,7 @@ class InProcessDevice:
         self, case: Case, stand: Stand, source: Source, sent: Traffic, cores: CorePlan
     ) -> None:
         self.case = case
+        self._watched = Cores(stand.pollers)
         self._stand = stand
         self._source = source
         self._sent = sent
@@ -168,20 +170,25 @@ class InProcessDevice:
         if request.event is not None:
             raise DeviceError("in-process source: no events")
         pace = Pace(request.load_pps, self._sent.burst, self._sent.poisson)
-        opening = await self._look()
+        paced = pace.pps is not None
+        opening = await self._look() if paced else None
         started = time.time()
         try:
             self._source.offer(self.case, pace)
             await asyncio.sleep(SETTLE_S)
             begin = await self._look()
+            first = self._watched.look()
             await asyncio.sleep(request.duration_s)
+            others = self._watched.between(first, self._watched.look())
             end = await self._look()
         finally:
             self._source.close()
-        await asyncio.sleep(CLOSE_S + (request.drain_s or DRAIN_S))
-        closed = await self._look()
-        counted = (begin, end) if pace.pps is None else (opening, closed)
-        return trial_of(self.case, request, started, (begin, end), counted, self._cores)
+        counted = (begin, end)
+        if opening is not None:
+            await asyncio.sleep(CLOSE_S + (request.drain_s or DRAIN_S))
+            counted = (opening, await self._look())
+        trial = trial_of(self.case, request, started, (begin, end), counted, self._cores)
+        return replace(trial, detail={**trial.detail, "others": others})
 
 
 def trial_of(

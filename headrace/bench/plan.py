@@ -6,13 +6,16 @@ slow phases last seconds. So subjects to be compared are measured alternately: f
 traffic they alternate step by step (A/B, and B/A in the next round), and whole rounds are repeated.
 Cases of different scenarios that need the same graph share its deployment.
 
+The points of a block come in another order in each round, so that none is always measured first.
+
 The plan is an *anytime* one: rounds repeat until the time is used. The remaining time is estimated
 from the steps timed so far, so the first round corrects the initial guesses.
 """
 
+import random
 import time
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from headrace.bench.scenario import Measure, Scenario
 from headrace.bench.steps import Step, StepKind, Timing, steps_of
@@ -27,14 +30,20 @@ class Job:
     """A case and what to measure of it.
 
     Attributes:
-        headline: whether it answers the scenario's question; such rows get rounds first.
+        answer: what of it answers the scenario's question, which gets rounds first; None if it is
+            not a headline row.
         kinds: the steps that are wanted in this round; None for all.
     """
 
     case: Case
     measure: Measure
-    headline: bool = False
+    answer: Measure | None = None
     kinds: frozenset[StepKind] | None = None
+
+    @property
+    def headline(self) -> bool:
+        """Whether it answers the scenario's question."""
+        return self.answer is not None
 
     @property
     def steps(self) -> list[Step]:
@@ -65,13 +74,24 @@ class Block:
         """The subjects that alternate in the block."""
         return list(dict.fromkeys(job.case.subject for job in self.jobs))
 
-    def turns(self, round_number: int) -> Iterator[Turn]:
-        """The block's turns in one round: subjects alternate within each point of traffic."""
+    @property
+    def points(self) -> list[list[Job]]:
+        """The jobs by point of traffic: those of one point are compared, and stay together."""
         points: dict[tuple[str, str, int], list[Job]] = {}
         for job in self.jobs:
             key = (job.case.scenario, job.case.size, job.case.flows)
             points.setdefault(key, []).append(job)
-        for jobs in points.values():
+        return list(points.values())
+
+    def turns(self, round_number: int, shuffled: random.Random | None = None) -> Iterator[Turn]:
+        """The block's turns in one round: subjects alternate within each point of traffic.
+
+        `shuffled` draws the order of the points, else it is that of the scenarios.
+        """
+        points = self.points
+        if shuffled is not None:
+            shuffled.shuffle(points)
+        for jobs in points:
             order = jobs if round_number % 2 == 0 else list(reversed(jobs))
             kinds = dict.fromkeys(step.kind for job in order for step in job.steps)
             for kind in kinds:
@@ -91,7 +111,7 @@ def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
             shape: Shape = "chain" if case.vnfs == 1 else case.shape
             key = (shape, case.vnfs, case.prefixes)
             block = blocks.setdefault(key, Block(*key))
-            block.jobs.append(Job(case, scenario.measure, scenario.answers(case)))
+            block.jobs.append(Job(case, scenario.measure, scenario.answer(case)))
     return [blocks[key] for key in sorted(blocks, key=lambda key: (key[1], key[2], key[0]))]
 
 
@@ -109,26 +129,48 @@ class Clock:
     ) -> None:
         self._budget_s = budget_s
         self._timing = timing
-        self._now = now
+        self.now = now
         self._begin = now()
-        self._seen: dict[str, tuple[float, int]] = {}
+        self._seen: dict[str, tuple[float, float]] = {}
 
-    def learn(self, kind: StepKind | str, seconds: float) -> None:
-        """Records the duration of a step (or of the `setup` of a block)."""
-        total, count = self._seen.get(kind, (0.0, 0))
-        self._seen[kind] = (total + seconds, count + 1)
+    def learn(self, step: Step, seconds: float) -> None:
+        """Records the duration of a step."""
+        self._add(step.kind, seconds, step.expected_s(self._timing))
+
+    def learn_setup(self, vnfs: int, seconds: float) -> None:
+        """Records the duration of deploying and deleting a graph with `vnfs` VNFs."""
+        self._add(f"setup {vnfs}", seconds, SETUP_S)
+        self._add("setup", seconds, SETUP_S)
+
+    def _add(self, kind: str, seconds: float, expected: float) -> None:
+        total, guessed = self._seen.get(kind, (0.0, 0.0))
+        self._seen[kind] = (total + seconds, guessed + expected)
+
+    def _corrected(self, kind: str, expected: float) -> float:
+        """A guess, corrected by how wrong the guesses of its kind have been."""
+        total, guessed = self._seen.get(kind, (0.0, 0.0))
+        return expected * total / guessed if guessed > 0 else expected
 
     def step_s(self, step: Step) -> float:
         """Expected seconds of a step."""
-        total, count = self._seen.get(step.kind, (0.0, 0))
-        return total / count if count else step.expected_s(self._timing)
+        return self._corrected(step.kind, step.expected_s(self._timing))
 
     def block_s(self, block: Block) -> float:
         """Expected seconds of a block in one round."""
-        total, count = self._seen.get("setup", (0.0, 0))
-        setup = total / count if count else SETUP_S
+        known = f"setup {block.vnfs}"
+        setup = self._corrected(known if known in self._seen else "setup", SETUP_S)
         steps = sum(self.step_s(turn.step) for turn in block.turns(0))
         return setup * len(block.subjects) + steps
+
+    def fitting(self, block: Block) -> Block:
+        """The block with as many of its points as the time left is expected to suffice for."""
+        points = block.points
+        while points:
+            kept = replace(block, jobs=[job for point in points for job in point])
+            if self.has_time_for(self.block_s(kept)):
+                return kept
+            points.pop()
+        return replace(block, jobs=[])
 
     def round_s(self, blocks: Iterable[Block]) -> float:
         """Expected seconds of one round over all blocks."""
@@ -137,7 +179,7 @@ class Clock:
     @property
     def left_s(self) -> float:
         """Seconds left of the budget (not below 0)."""
-        return max(0.0, self._budget_s - (self._now() - self._begin))
+        return max(0.0, self._budget_s - (self.now() - self._begin))
 
     @property
     def used(self) -> float:
@@ -146,6 +188,6 @@ class Clock:
             return 1.0
         return min(1.0, 1.0 - self.left_s / self._budget_s)
 
-    def has_time_for(self, seconds: float) -> bool:
-        """Whether a step of that length would end within the budget."""
-        return seconds <= self.left_s
+    def has_time_for(self, seconds: float, share: float = 1.0) -> bool:
+        """Whether a step of that length would end within that share of the budget."""
+        return seconds <= self.left_s - (1.0 - share) * self._budget_s

@@ -1,41 +1,103 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the next round goes: to rows whose interval is wider than wanted, headline rows first.
+"""Where the next round goes: to the rows that answer the questions, then to all the others.
 
-The first round measures everything once. Then, in this order, as long as there is time:
+`next_answers` gives the rounds of the headline rows (`headline` of a scenario): of each only what
+answers the question. A headline row is as precise as wanted if every ratio that it is part of is:
+that to the other switch, of many flows to few, of a long chain to a short one
+(results/contrasts.py). The campaign asks for these rounds as long as their share of the time lasts.
 
-1. headline rows (`headline` of a scenario) whose interval is too wide;
-2. other rows whose interval is too wide;
-3. what has been measured in fewer than `ROUNDS_FROM` rounds, for medians.
+`next` gives the rounds of everything else, in this order:
+
+1. rates and cycles that have not been measured at all;
+2. searches and latencies that have not: they take longest, and on a shared machine hardly narrow;
+3. rows whose interval is too wide;
+4. what has been measured in fewer than `ROUNDS_FROM` rounds, for medians.
 
 A row is as precise as wanted if half its interval is at most the scenario's `width` of the value:
 that of the ratio to the same case of the other switch where there is one, else that of the mean.
-Rates under overload and cycles count; searches take longest and latencies of a shared machine
-never narrow, so they get what is left.
 """
 
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from headrace.bench.plan import Block, Job
+from headrace.bench.scenario import Measure
 from headrace.bench.steps import StepKind, steps_of
 from headrace.results import Case, Sample
-from headrace.results.statistics import (
-    PAIRS_FROM,
-    geometric_mean,
-    ratio_of_pairs,
-    student_interval,
-)
-from headrace.results.summary import OURS, PEER
+from headrace.results.contrasts import OURS, PEER, Contrast, contrasts_of, ratio_by_round
+from headrace.results.statistics import PAIRS_FROM, geometric_mean, student_interval
 
 ROUNDS_FROM = 3
 GIVE_UP = 15
 """Rounds after which a row that is still too wide gets no more."""
+ANSWERS_GIVE_UP = 60
+"""The same of a headline row."""
 PRECISE = {"mrr", "cycles_per_packet"}
 """The metrics that rounds are spent on."""
+PRECISE_KINDS: frozenset[StepKind] = frozenset(("overload", "cost"))
 
 Key = tuple[str, str]
+
+
+def _key_of(answer: Measure) -> Key:
+    """The metric and the point of the rows that answer a question."""
+    if answer.loads_pps:
+        return "cycles_per_packet", f"{max(answer.loads_pps):.0f} pps"
+    return "mrr", "overload"
+
+
+def questions(blocks: Sequence[Block]) -> list[dict[str, Any]]:
+    """The headline ratios of a campaign for its manifest: what the report has to answer."""
+    jobs = {job.case: job.answer for block in blocks for job in block.jobs if job.answer}
+    found = []
+    for contrast in contrasts_of(jobs):
+        answer = jobs[contrast.over]
+        metric, point = _key_of(answer)
+        found.append(
+            {
+                "by": contrast.by,
+                "over": asdict(contrast.over),
+                "under": asdict(contrast.under),
+                "metric": metric,
+                "point": point,
+                "width": answer.width,
+            }
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A headline ratio, or a mean where there is nothing to compare with, and how sure it is.
+
+    Attributes:
+        name: what is compared.
+        cases: the cases that it needs.
+        width: half its interval as a share of it; None as long as it has none.
+        wanted: the width that the scenario wants.
+        rounds: rounds in which both cases were tried.
+        empty: whether a case gave no value in so many rounds that no more are tried.
+    """
+
+    name: str
+    cases: tuple[Case, ...]
+    width: float | None
+    wanted: float
+    rounds: int
+    empty: bool
+
+    @property
+    def narrow(self) -> bool:
+        """Whether it is as precise as wanted."""
+        return self.width is not None and self.width <= self.wanted
+
+    @property
+    def wants_rounds(self) -> bool:
+        """Whether further rounds are to be spent on it."""
+        return not self.narrow and not self.empty and self.rounds < ANSWERS_GIVE_UP
 
 
 class Precision:
@@ -47,28 +109,94 @@ class Precision:
 
     def __init__(self, blocks: Sequence[Block]) -> None:
         self._blocks = blocks
+        self._jobs = {job.case: job for block in blocks for job in block.jobs}
+        headline = [case for case, job in self._jobs.items() if job.headline]
+        self._contrasts = contrasts_of(headline)
+        compared = {case for pair in self._contrasts for case in (pair.over, pair.under)}
+        self._alone = [case for case in headline if case not in compared]
         self._values: dict[Case, dict[Key, dict[int, list[float]]]] = defaultdict(
             lambda: defaultdict(lambda: defaultdict(list))
         )
         self._drawn_by: dict[Key, StepKind] = {}
-        self._kinds: dict[tuple[Case, StepKind], set[int]] = defaultdict(set)
+        self._whole: dict[tuple[Case, StepKind], set[int]] = defaultdict(set)
+        self._tried: dict[Case, set[int]] = defaultdict(set)
 
     def record(self, case: Case, kind: StepKind, number: int, samples: Iterable[Sample]) -> None:
         """Adds what a step drew in round `number` (nothing, if it failed)."""
-        self._kinds[(case, kind)].add(number)
-        for sample in samples:
+        drawn = list(samples)
+        self._tried[case].add(number)
+        if not self._is_answer(case, kind, drawn):
+            self._whole[(case, kind)].add(number)
+        for sample in drawn:
             if sample.value > 0:
                 self._drawn_by[(sample.metric, sample.point)] = kind
                 values = self._values[case][(sample.metric, sample.point)]
                 values[sample.round].append(sample.value)
 
+    def _is_answer(self, case: Case, kind: StepKind, drawn: Sequence[Sample]) -> bool:
+        """Whether only the answer was measured: the highest of several fixed loads."""
+        job = self._jobs.get(case)
+        if kind != "cost" or job is None or job.answer is None or len(job.measure.loads_pps) < 2:
+            return False
+        point = _key_of(job.answer)[1]
+        return bool(drawn) and all(sample.point == point for sample in drawn)
+
+    def next_answers(self) -> list[Block]:
+        """The next round of headline rows; empty if each is narrow enough or given up."""
+        wanted = {case for answer in self.answers() if answer.wants_rounds for case in answer.cases}
+        found = []
+        for block in self._blocks:
+            jobs = [
+                Job(job.case, job.answer, job.answer)
+                for job in block.jobs
+                if job.case in wanted and job.answer is not None
+            ]
+            if jobs:
+                found.append(replace(block, jobs=jobs))
+        return found
+
     def next(self) -> list[Block]:
         """The blocks of the next round, with the jobs and steps that want one; empty if none."""
-        for wanted in (self._no_kinds, self._headline_kinds, self._wide_kinds, self._few_kinds):
+        for wanted in (self._no_rates, self.missing, self._lacking, self._few_kinds):
             found = [reduced for block in self._blocks if (reduced := _reduced(block, wanted)).jobs]
             if found:
                 return found
         return []
+
+    def answers(self) -> list[Answer]:
+        """Every headline ratio with its width so far."""
+        found = [self._compared(contrast) for contrast in self._contrasts]
+        return found + [self._measured(case) for case in self._alone]
+
+    def _values_of(self, case: Case) -> dict[int, float]:
+        answer = self._jobs[case].answer
+        assert answer is not None
+        rounds = self._values[case].get(_key_of(answer), {})
+        return {at: geometric_mean(values) for at, values in rounds.items()}
+
+    def _compared(self, contrast: Contrast) -> Answer:
+        over, under = self._values_of(contrast.over), self._values_of(contrast.under)
+        tried = self._tried[contrast.over] & self._tried[contrast.under]
+        ratio = ratio_by_round(over, under)
+        return Answer(
+            contrast.name,
+            (contrast.over, contrast.under),
+            None if ratio is None else ratio.width,
+            self._jobs[contrast.over].measure.width,
+            len(tried),
+            len(tried) >= ROUNDS_FROM and ratio is None,
+        )
+
+    def _measured(self, case: Case) -> Answer:
+        values, tried = self._values_of(case), len(self._tried[case])
+        return Answer(
+            f"{case.scenario} {case.name}",
+            (case,),
+            _width_of_mean(list(values.values())),
+            self._jobs[case].measure.width,
+            tried,
+            tried >= ROUNDS_FROM and not values,
+        )
 
     def widths(self, case: Case) -> dict[Key, float | None]:
         """Half the interval of each precise row as a share of it; None below three rounds."""
@@ -87,18 +215,12 @@ class Precision:
 
     @staticmethod
     def _width(ours: dict[int, list[float]], theirs: dict[int, list[float]] | None) -> float | None:
-        if theirs:
-            both = [at for at in ours if at in theirs]
-            if len(both) < PAIRS_FROM:
-                return None
-            return ratio_of_pairs(
-                [geometric_mean(ours[at]) for at in both],
-                [geometric_mean(theirs[at]) for at in both],
-            ).width
-        if len(ours) < PAIRS_FROM:
-            return None
-        low, high = student_interval([math.log(geometric_mean(one)) for one in ours.values()])
-        return math.exp((high - low) / 2) - 1
+        over = {at: geometric_mean(values) for at, values in ours.items()}
+        if not theirs:
+            return _width_of_mean(list(over.values()))
+        under = {at: geometric_mean(values) for at, values in theirs.items()}
+        ratio = ratio_by_round(over, under)
+        return None if ratio is None else ratio.width
 
     def _lacking(self, job: Job) -> frozenset[StepKind]:
         """The steps of a job whose precise rows are too wide."""
@@ -107,30 +229,39 @@ class Precision:
             for key, width in self.widths(job.case).items()
             if width is None or width > job.measure.width
         }
-        return frozenset(kind for kind in kinds if len(self._kinds[(job.case, kind)]) < GIVE_UP) & {
+        return frozenset(kind for kind in kinds if len(self._whole[(job.case, kind)]) < GIVE_UP) & {
             step.kind for step in steps_of(job.measure)
         }
 
-    def _no_kinds(self, job: Job) -> frozenset[StepKind]:
-        """What a campaign that was interrupted had not measured at all."""
+    def missing(self, job: Job) -> frozenset[StepKind]:
+        """The steps of a job that have not been tried at all."""
         return frozenset(
-            step.kind for step in steps_of(job.measure) if not self._kinds[(job.case, step.kind)]
+            step.kind for step in steps_of(job.measure) if not self._whole[(job.case, step.kind)]
         )
 
-    def _headline_kinds(self, job: Job) -> frozenset[StepKind]:
-        return self._lacking(job) if job.headline else frozenset()
+    @property
+    def complete(self) -> bool:
+        """Whether every step of every job has been tried."""
+        return not any(self.missing(job) for job in self._jobs.values())
 
-    def _wide_kinds(self, job: Job) -> frozenset[StepKind]:
-        return self._lacking(job)
+    def _no_rates(self, job: Job) -> frozenset[StepKind]:
+        return self.missing(job) & PRECISE_KINDS
 
     def _few_kinds(self, job: Job) -> frozenset[StepKind]:
         return frozenset(
             step.kind
             for step in steps_of(job.measure)
-            if len(self._kinds[(job.case, step.kind)]) < ROUNDS_FROM
+            if len(self._whole[(job.case, step.kind)]) < ROUNDS_FROM
         )
+
+
+def _width_of_mean(values: Sequence[float]) -> float | None:
+    if len(values) < PAIRS_FROM:
+        return None
+    low, high = student_interval([math.log(value) for value in values])
+    return math.exp((high - low) / 2) - 1
 
 
 def _reduced(block: Block, wanted: Callable[[Job], frozenset[StepKind]]) -> Block:
     jobs = [replace(job, kinds=kinds) for job in block.jobs if (kinds := wanted(job))]
-    return Block(block.shape, block.vnfs, block.prefixes, jobs)
+    return replace(block, jobs=jobs)

@@ -205,8 +205,17 @@ class Measure(_Strict):
 
 
 class Headline(_Strict):
-    """The cases that answer the scenario's question; a member that is missing selects all."""
+    """The cases that answer the scenario's question; a member that is missing selects all.
 
+    Attributes:
+        metric: what of them answers it: the overload rate, or the switch's cycles for each packet
+            at the highest fixed load.
+        repeats: how often that is taken in one deployment; deploying takes longer than a trial.
+    """
+
+    metric: Literal["mrr", "cycles_per_packet"] = "mrr"
+    repeats: Annotated[int, Field(ge=1, le=20)] = 2
+    shapes: list[Shape] | None = None
     sizes: list[int | Mix] | None = None
     flows: list[int] | None = None
     vnfs: list[int] | None = None
@@ -240,18 +249,30 @@ class Scenario(_Strict):
         several = any(graph.shape == "parallel" and max(graph.vnfs) > 1 for graph in self.graphs)
         if self.traffic.bare and several:
             raise ValueError("bare packets don't say which of several parallel streams is theirs")
+        if self.headline is not None:
+            needed = "overload" if self.headline.metric == "mrr" else "loads_pps"
+            if not getattr(self.measure, needed):
+                raise ValueError(f"headline: {self.headline.metric} needs {needed} in measure")
         return self
 
-    def answers(self, case: Case) -> bool:
-        """Whether a case is one of those that answer the question: its rows get rounds first."""
-        if self.headline is None:
-            return False
+    def answer(self, case: Case) -> Measure | None:
+        """What of a case answers the question; None if it is none of the headline's cases."""
+        if self.headline is None or not self._is_headline(case, self.headline):
+            return None
+        width, repeats = self.measure.width, self.headline.repeats
+        if self.headline.metric == "mrr":
+            return Measure(width=width, repeats=repeats, overload=self.measure.overload)
+        return Measure(width=width, repeats=repeats, loads_pps=[max(self.measure.loads_pps)])
+
+    @staticmethod
+    def _is_headline(case: Case, headline: Headline) -> bool:
         wanted = (
-            (self.headline.sizes, case.size),
-            (self.headline.flows, case.flows),
-            (self.headline.vnfs, case.vnfs),
-            (self.headline.switches, case.switch),
-            (self.headline.ports, case.ports),
+            (headline.shapes, case.shape),
+            (headline.sizes, case.size),
+            (headline.flows, case.flows),
+            (headline.vnfs, case.vnfs),
+            (headline.switches, case.switch),
+            (headline.ports, case.ports),
         )
         return all(
             allowed is None or str(value) in {str(one) for one in allowed}

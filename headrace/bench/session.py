@@ -16,6 +16,7 @@ from headrace.bench.core_plan import CorePlan, plan_cores
 from headrace.bench.errors import DeviceError
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
+from headrace.bench.precision import questions
 from headrace.bench.priority import raise_priority
 from headrace.bench.resume import restore
 from headrace.bench.same_build import SameBuild, judge, run_twice
@@ -202,6 +203,7 @@ async def measure(
     manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
     manifest["quick"] = options.quick
     blocks = blocks_of(scenarios)
+    manifest["headline"] = questions(blocks)
     if resume is None:
         number = store.begin(manifest)
     else:

@@ -9,9 +9,10 @@ from rich.table import Table
 from headrace.bench.narrow_tables import narrow_table
 from headrace.results import Case
 from headrace.results.bounds import NOT_DETERMINED, bounded
+from headrace.results.contrasts import OURS, PEER
 from headrace.results.direction import MARKS, judged
 from headrace.results.store import Store
-from headrace.results.summary import OURS, PEER, RATE_METRICS, RatioRow, Row, ratios_of, rows_of
+from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
 from headrace.results.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}

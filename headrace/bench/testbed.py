@@ -31,7 +31,7 @@ from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import IN_PROCESS, Subject, Traffic
 from headrace.bench.simulated import mean_bytes
-from headrace.bench.waiting import worker_threads
+from headrace.bench.waiting import vnf_threads, worker_threads
 from headrace.results import Case
 from headrace.traffic import (
     Calibration,
@@ -192,6 +192,7 @@ class Testbed:
             names = [f"vnf{index}" for index in range(block.vnfs)]
             raise_owned(stand.node.rundir)
             await stand.node.client.wait_forwarding(GRAPH, names, LINK_S)
+            stand.vnfs = vnf_threads(stand.node.rundir)
 
     async def withdraw(self, block: Block, subject: str) -> None:
         """Deletes the block's graph on the subject's node, if it is there."""
@@ -200,6 +201,7 @@ class Testbed:
         if stand is None or not stand.deployed:
             return
         stand.deployed = ""
+        stand.vnfs = []
         self._configured = None
         with contextlib.suppress(DeviceError):
             await self._run_only(stand)

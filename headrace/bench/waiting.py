@@ -15,6 +15,7 @@ from pathlib import Path
 from headrace.bench.owned import owned
 
 _PROC = Path("/proc")
+VNF_PROGRAM = "headrace-vnf"
 
 
 def worker_threads(rundir: Path, cores: Iterable[int]) -> list[Path]:
@@ -32,6 +33,18 @@ def worker_threads(rundir: Path, cores: Iterable[int]) -> list[Path]:
                     found.append(task)
             except OSError:
                 continue
+    return found
+
+
+def vnf_threads(rundir: Path) -> list[Path]:
+    """Folders in /proc of all threads of the VNF programs that the node in `rundir` runs."""
+    found = []
+    for pid in owned(rundir):
+        try:
+            if (_PROC / str(pid) / "comm").read_text().startswith(VNF_PROGRAM):
+                found += list((_PROC / str(pid) / "task").iterdir())
+        except OSError:
+            continue
     return found
 
 

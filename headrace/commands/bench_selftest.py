@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         console = Console(stderr=True)
         settings = registry.Settings(repeats, seconds)
         try:
-            rows = asyncio.run(
+            outcome = asyncio.run(
                 registry.run(
                     registry.chosen(only),
                     settings,
@@ -44,6 +44,7 @@ def register(app: typer.Typer) -> None:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error
         manifest = {"machine": machine(), "versions": versions(), "windows": vars(settings)}
-        emit(rows, manifest, as_json=as_json)
-        if any(row.met is False for row in rows):
+        manifest["took_s"] = outcome.took_s
+        emit(outcome.rows, manifest, as_json=as_json)
+        if any(row.met is False for row in outcome.rows):
             raise typer.Exit(1)

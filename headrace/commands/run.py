@@ -58,7 +58,9 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure
         from headrace.bench.tables import print_tables
+        from headrace.report.answers import answers
         from headrace.report.html import write
+        from headrace.report.view import read
         from headrace.results.summary import json_rows
 
         begun = time.monotonic()
@@ -77,6 +79,8 @@ def register(app: typer.Typer) -> None:
                 print_tables(console, store, number)
                 _fit(console, store, number)
                 index = write(store, report, number)
+                for answer in answers(read(store, number)):
+                    console.print(answer, highlight=False, markup=False)
                 if as_json:
                     print(json.dumps(json_rows(store, number)))
         except (ScenarioError, StoreError, DeviceError) as error:

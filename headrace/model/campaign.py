@@ -17,6 +17,8 @@ from headrace.model.least_squares import FitError
 from headrace.results import Case, Fit, Placement, Trial
 from headrace.results.store import Store
 
+LOADS_FROM = 2
+"""Fewer loads of a case are no points of a function over the load."""
 MAX_LOSS = 0.05
 PLACEMENTS: tuple[Placement, ...] = ("gather", "distribute")
 
@@ -54,8 +56,12 @@ def _placements(case: Case) -> tuple[Placement, ...]:
 
 def _cost_trials(store: Store, campaign: int) -> Iterable[tuple[Case, Trial]]:
     for case_id, case in store.cases(campaign).items():
-        for trial in store.trials(case_id):
-            if trial.purpose == "cost" and trial.cpu_percent and not trial.approximate:
+        found = [trial for trial in store.trials(case_id) if trial.purpose == "cost"]
+        # A case measured at one load says nothing of the load (and may have been sent in bursts).
+        if len({trial.intended_pps for trial in found}) < LOADS_FROM:
+            continue
+        for trial in found:
+            if trial.cpu_percent and not trial.approximate:
                 yield case, trial
 
 

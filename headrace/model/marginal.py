@@ -175,30 +175,28 @@ def predicted_busy(cost: MarginalCost, one: Observation) -> float:
     return own + one.packets * cost.per_packet + one.octets * cost.per_byte
 
 
-def typical(points: Sequence[Observation]) -> list[Observation]:
-    """Of the repeats of each load the one with the median cycles per packet.
+def least_disturbed(points: Sequence[Observation]) -> list[Observation]:
+    """Of the repeats of each load the one with the fewest cycles per packet.
 
-    A slow phase of the machine makes all that it covers 1.5 times as dear: a regression over all
-    windows would follow it, the median does not.
+    What else goes on in the machine (a slow phase, the other thread of the core) only adds cycles,
+    up to 1.6 times, and may cover more than half of the repeats: then the median follows it, the
+    least does not.
     """
     groups: dict[str, list[Observation]] = {}
     for one in points:
         groups.setdefault(one.group, []).append(one)
-    return [
-        sorted(some, key=lambda one: one.busy_cycles / one.packets)[(len(some) - 1) // 2]
-        for some in groups.values()
-    ]
+    return [min(some, key=lambda one: one.busy_cycles / one.packets) for some in groups.values()]
 
 
 def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
-    """Fits a poller's cost to one observation of each load (`typical`).
+    """Fits a poller's cost to one observation of each load (`least_disturbed`).
 
     Raises:
         FitError: too few points, or bursts are in proportion to packets, or no round was idle.
     """
     if any(one.packets <= 0 or one.busy_cycles <= 0 or one.bursts <= 0 for one in points):
         raise FitError("a window without packets or busy cycles is no point")
-    points = typical(points)
+    points = least_disturbed(points)
     cost = _fit(points)
     errors = []
     for held in sorted({one.group for one in points}):
@@ -308,7 +306,7 @@ def fit_power_law(points: Sequence[Observation], hz: float) -> PowerLaw:
     Raises:
         FitError: fewer than four loads.
     """
-    chosen = typical(points)
+    chosen = least_disturbed(points)
     if len(chosen) < 4:
         raise FitError(f"{len(chosen)} loads, the fit needs at least 4")
     shares = np.log([one.busy_share for one in chosen])

@@ -122,15 +122,15 @@ def placement_cost(view: View, chain_pps: float = 100e3) -> str | None:
 
 def cycles_by_load(view: View) -> str | None:
     """Cycles of the switch for a packet over the load: what batching saves."""
-    per: dict[tuple[str, str, int], dict[float, list[float]]] = defaultdict(
-        lambda: defaultdict(list)
-    )
+    per: dict[tuple[str, str, int], dict[float, list[float]]] = {}
     for case, trials in view.trials.items():
         for trial in trials:
             if trial.purpose == "cost" and trial.cycles_per_packet and not trial.approximate:
                 graph = f"{case.graph}"
                 load = trial.intended_pps or trial.tx_pps
-                per[(case.subject, graph, int(case.size))][load].append(trial.cycles_per_packet)
+                loads = per.setdefault((case.subject, graph, int(case.size)), {})
+                loads.setdefault(load, []).append(trial.cycles_per_packet)
+    per = {key: loads for key, loads in per.items() if len(loads) > 1}
     if not per:
         return None
     size = min(key[2] for key in per)

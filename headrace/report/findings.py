@@ -94,5 +94,5 @@ def findings(view: View) -> list[str]:
         text = ", ".join(f"{r.case.subject} {nanoseconds(r.summary.median)}" for r in latency)
         said.append(f"The 99th percentile of one-way latency at half the PDR, 64 B: {text}.")
     if view.skips:
-        said.append(f"{len(view.skips)} cases could not be measured here; the reasons are below.")
+        said.append(f"{len(view.skips)} rows could not be measured here; the reasons are below.")
     return said

@@ -71,8 +71,8 @@ PARTS = (
     _Part(
         "multi-vnf",
         "VNFs side by side",
-        "The generator spreads an IMIX over the VNFs; each packet visits one. All VNFs share a "
-        "core with the generator here, so this says how well they share, not how they would scale.",
+        "The source in the switch spreads an IMIX over the VNFs; each packet visits one. On two "
+        "cores all VNFs share one, so this says how well they share, not how they would scale.",
         figures.multi_vnf,
     ),
     _Part(

@@ -137,8 +137,8 @@ def _multi_vnf(view: View) -> Comparison | None:
         "VNFs side by side, IMIX",
         published.SOURCES["icpe18-multi-vnf"],
         "Theirs: virtual routers in VMs, each with cores of its own, two switch threads, two 10 "
-        "GbE ports in both directions. Ours: forwarding processes that all share one core with the "
-        "generator, one switch thread, one direction.",
+        "GbE ports in both directions. Ours: forwarding processes that share one core on a machine "
+        "of two, source and sink in the one switch thread, one direction.",
         rows,
     )
 

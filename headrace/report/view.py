@@ -68,8 +68,12 @@ class View:
         return [row for row in self.select(*metrics) if row.case.prefixes]
 
     def by_vnfs(self, *metrics: str) -> list[Row]:
-        """Rate rows of VNFs side by side."""
-        return [row for row in self.select(*metrics) if row.case.shape == "parallel"]
+        """Rate rows of VNFs side by side under a mix of sizes."""
+        return [
+            row
+            for row in self.select(*metrics)
+            if row.case.shape == "parallel" and not row.case.size.isdigit()
+        ]
 
     @property
     def subjects(self) -> list[str]:

@@ -16,8 +16,9 @@ peer that is never slower: a rate near that ceiling, with nothing refused, is th
 The path is looked at from its end: a queue that is full in front of a saturated VNF makes that VNF
 the limit, even if the switch before it is saturated too (it spends what is left on packets that are
 refused). Where two of those that could be the limit share a core, or the kernel took the core away,
-the counters can't tell and the limit is unknown; a rate whose limit is the generator or unknown is
-a lower bound of what the switch forwards.
+the counters can't tell and the limit is unknown; VNFs that share a core are the limit together if
+the queues in front of them are full. A rate whose limit is the generator or unknown is a lower
+bound of what the switch forwards.
 """
 
 from collections.abc import Sequence
@@ -146,8 +147,14 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
     switch = next(one for one in path if one.role == "switch")
     vnfs = [one for one in path if one.role == "VNF"]
     suspects = [one for one in path if one.saturated and not one.inexhaustible]
-    shared = _sharing(generator, vnfs)
-    if shared and not (switch.saturated and _is_refused(generator)):
+    shared, roles = _sharing(generator, vnfs)
+    if shared and roles == {"VNF"} and _is_full(switch):
+        return verdict(
+            "VNF", f"{shared}, and the queues in front of them are full: {switch.told()}"
+        )
+    # What a switch without time left is always offered, and sends on without a loss, it limits.
+    endless = generator.inexhaustible and not _is_refused(switch)
+    if shared and not (switch.saturated and (_is_refused(generator) or endless)):
         return verdict("unknown", shared)
     for vnf in reversed(vnfs):
         if vnf.saturated and _is_refused(switch) and switch.refused_by in ("VNF", ""):
@@ -194,13 +201,20 @@ def _is_refused(one: Activity) -> bool:
     return one.refused_share is not None and one.refused_share > REFUSED
 
 
-def _sharing(generator: Activity, vnfs: Sequence[Activity]) -> str:
-    """Why the counters of generator and VNFs can't be told apart; "" if they can."""
-    cores: dict[int, list[str]] = {}
+def _is_full(switch: Activity) -> bool:
+    """Whether the VNFs' queues refuse so much that they are full most of the time."""
+    refused = switch.refused_share is not None and switch.refused_share > FULL_QUEUE
+    return refused and switch.refused_by in ("VNF", "")
+
+
+def _sharing(generator: Activity, vnfs: Sequence[Activity]) -> tuple[str, set[Role]]:
+    """Why the counters of generator and VNFs can't be told apart, and of whom; "" if they can."""
+    cores: dict[int, list[Activity]] = {}
     for one in (generator, *vnfs):
         if one.core is not None and not one.inexhaustible:
-            cores.setdefault(one.core, []).append(one.name)
-    for core, names in cores.items():
-        if len(names) > 1:
-            return f"{' and '.join(names)} share core {core}"
-    return ""
+            cores.setdefault(one.core, []).append(one)
+    for core, sharing in cores.items():
+        if len(sharing) > 1:
+            names = " and ".join(one.name for one in sharing)
+            return f"{names} share core {core}", {one.role for one in sharing}
+    return "", set()

@@ -135,7 +135,8 @@ class Trial:
             generator, or unknown.
         latency_ns: min, p50, p90, p99, p99_9, max, count.
         detail: the generator's whole answer; `limiter` the verdict with its evidence (limiter.py),
-            `counters` what the switch and the VNFs counted meanwhile.
+            `counters` what the switch and the VNFs counted meanwhile, `others` the shares of the
+            measured cores that other programs had, and of their siblings.
     """
 
     round: int
@@ -192,22 +193,28 @@ class Trial:
         stolen = (self.detail.get("noise") or {}).get("stolen_s") or 0.0
         return min(1.0, stolen / self.duration_s) if self.duration_s > 0 else 0.0
 
+    def _taken(self, what: str) -> float:
+        """The largest share of a measured core's time that `others` had, or its `siblings`."""
+        cores = (self.detail.get("others") or {}).values()
+        return max((shares.get(what, 0.0) for shares in cores), default=0.0)
+
     @property
     def disturbance(self) -> float:
         """Time taken from the worker as a share of what the trial measures.
 
         A cost is the busy share: a tenth of a trial spent waiting spoils a busy share of 8 %
         wholly, and one of 100 % by a tenth. A rate, a loss or a latency is of the whole time; for
-        them the generator's time off its core counts, too.
+        them the generator's time off its core counts, too, and what others ran on any measured
+        core. A busy sibling of a core slows it while it is busy.
         """
-        waited = self.waited_share + self.stolen_share
+        waited, siblings = self.waited_share + self.stolen_share, self._taken("siblings")
         if self.purpose == "cost":
             busy = (self.cpu_percent or 100.0) / 100.0
-            return waited / max(busy, 1e-3)
+            return max(waited / max(busy, 1e-3), siblings)
         health = self.detail.get("generator") or {}
         on_core = health.get("on_core_share")
         away = 0.0 if on_core is None else 1.0 - on_core
-        return max(waited, away)
+        return max(waited, away, self._taken("others"), siblings)
 
     @property
     def disturbed(self) -> bool:

@@ -6,12 +6,13 @@ differ.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
 from headrace.results.censored import limited_median, relation_of_median
+from headrace.results.contrasts import OURS, PEER
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
     Ratio,
@@ -22,13 +23,10 @@ from headrace.results.statistics import (
 )
 from headrace.results.store import Store
 
-PEER = "ovs-dpdk"
-OURS = "headrace"
-
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one case over all rounds."""
+    """One metric of one case over all rounds; `by_round` has one value for each round."""
 
     case: Case
     metric: str
@@ -37,6 +35,7 @@ class Row:
     samples: tuple[float, ...]
     generator_limited: bool
     relation: Relation = "="
+    by_round: Mapping[int, float] = field(default_factory=dict, compare=False)
 
     @property
     def bound(self) -> Bound:
@@ -108,7 +107,9 @@ def rows_of(store: Store, campaign: int) -> list[Row]:
             numbers = tuple(sample.value for sample in samples)
             limited = limited_median([(s.value, s.generator_limited) for s in samples])
             relation = relation_of_median([(s.value, s.relation) for s in samples])
-            rows.append(Row(case, metric, point, summarise(numbers), numbers, limited, relation))
+            rounds = _by_round(samples).get((metric, point), {})
+            summary = summarise(numbers)
+            rows.append(Row(case, metric, point, summary, numbers, limited, relation, rounds))
     return rows
 
 

@@ -55,6 +55,20 @@ def test_a_full_queue_in_front_of_a_switch_outweighs_a_little_idle_time() -> Non
     assert decide([pushed, replace(stolen, idle_share=0.3)], sent_all=False).limiter == "unknown"
 
 
+def test_vnfs_on_one_core_are_the_limit_together_if_their_queues_are_full() -> None:
+    """Which of them is has no answer; their bursts and idle shares tell nothing, queues do."""
+    source = replace(FAST, inexhaustible=True)
+    vnfs = [replace(PASS, name=f"vnf{number}", core=0) for number in range(3)]
+    full = replace(SPARE, refused_share=0.3, refused_by="VNF")
+    verdict = decide([source, full, *vnfs], sent_all=False)
+    assert verdict.limiter == "VNF" and "share core 0" in verdict.reason
+    seldom = replace(full, refused_share=0.01)
+    assert decide([source, seldom, *vnfs], sent_all=False).limiter == "unknown"
+    assert decide([source, BUSY, *vnfs], sent_all=False).limiter == "switch"
+    beside = [replace(FAST, core=0), full, *vnfs]
+    assert decide(beside, sent_all=False).limiter == "unknown"
+
+
 def test_always_busy_with_single_packets_is_not_saturated() -> None:
     """What a utilisation from busy rounds calls 100 % may have room for many times the load."""
     single = replace(BUSY, idle_share=0.0, full_share=0.001)

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 from headrace.bench.attached import generator_health
 from headrace.bench.device import TrialRequest
+from headrace.bench.noise.others import Cores, by_core, siblings, threads_of, used_ns
 from headrace.bench.noise.probe import Glimpse, Probe, watch
 from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.noise.steal import stolen_s
@@ -38,6 +40,57 @@ def test_disturbed_is_relative_to_what_is_measured() -> None:
     assert trial("overload", noise={"stolen_s": 0.2}).disturbed
     assert trial("latency", generator={"on_core_share": 0.8}).disturbed
     assert not trial("latency", generator={"on_core_share": None}).disturbed
+
+
+def test_a_trial_is_disturbed_by_what_others_ran_on_its_cores() -> None:
+    """2 % of the worker's core are nothing, 30 % of the VNF's core are; a sibling slows a cost."""
+    calm, taken = {"1": {"others": 0.02}}, {"1": {"others": 0.02}, "0": {"others": 0.3}}
+    assert not trial("overload", others=calm).disturbed
+    assert trial("overload", others=taken).disturbed
+    assert not trial("cost", others=taken).disturbed
+    assert trial("cost", others={"1": {"others": 0.0, "siblings": 0.4}}).disturbed
+
+
+def test_times_of_cores_are_read_from_either_account(tmp_path: Path) -> None:
+    cpuacct, stat = tmp_path / "usage_percpu", tmp_path / "stat"
+    stat.write_text("cpu 1 1 1 9 9 1 1 9 0 0\ncpu0 1 2 3 900 900 4 5 900 7 7\nintr 5\n")
+    tick_ns = 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    assert used_ns(cpuacct, stat) == {0: 15 * tick_ns}
+    cpuacct.write_text("123 456 \n")
+    assert used_ns(cpuacct, stat) == {0: 123, 1: 456}
+    assert used_ns(tmp_path / "no", tmp_path / "none") == {}
+
+
+def test_siblings_are_the_other_threads_of_a_physical_core(tmp_path: Path) -> None:
+    for core, text in ((0, "0,4-5\n"), (1, "1\n")):
+        folder = tmp_path / f"cpu{core}" / "topology"
+        folder.mkdir(parents=True)
+        (folder / "thread_siblings_list").write_text(text)
+    assert siblings(0, tmp_path) == [4, 5] and siblings(1, tmp_path) == []
+    assert siblings(9, tmp_path) == []
+
+
+def test_the_other_program_on_a_core_is_told_from_the_measured_one() -> None:
+    """Of two busy loops on one core one is measured: the other had about half of it."""
+    cpu = min(os.sched_getaffinity(0))
+    loop = f"import os; os.sched_setaffinity(0, {{{cpu}}})\nprint(flush=True)\nwhile True: pass"
+    spins = [
+        subprocess.Popen([sys.executable, "-c", loop], stdout=subprocess.PIPE) for _ in range(2)
+    ]
+    try:
+        for spin in spins:
+            assert spin.stdout is not None and spin.stdout.readline()
+        pollers = by_core(threads_of(spins[0].pid))
+        assert list(pollers) == [cpu]
+        cores = Cores(pollers)
+        first = cores.look()
+        time.sleep(0.5)
+        shares = cores.between(first, cores.look())
+    finally:
+        for spin in spins:
+            spin.kill()
+            spin.wait()
+    assert 0.3 < shares[str(cpu)]["others"] <= 1.0
 
 
 def test_a_watched_core_shows_the_program_that_shares_it() -> None:
@@ -108,7 +161,7 @@ async def test_a_trial_waits_until_its_core_is_quiet() -> None:
 class Disturbed(SimulatedDevice):
     """A device that is disturbed less from trial to trial."""
 
-    shares = (0.5, 0.3, 0.2, 0.0)
+    shares: tuple[float, ...] = (0.5, 0.3, 0.2, 0.0)
 
     async def trial(self, request: TrialRequest) -> Trial:
         number = len(self.trials)
@@ -125,6 +178,21 @@ async def test_a_disturbed_trial_is_repeated_and_the_calmest_kept(
     assert len(inner.trials) == runs
     assert kept.waited_share == pytest.approx(Disturbed.shares[runs - 1], abs=1e-6)
     assert kept.detail["noise"]["attempt"] == runs
+
+
+async def test_what_is_always_disturbed_as_much_is_not_repeated() -> None:
+    """Repeating each trial three times takes two thirds of a campaign and changes nothing."""
+    watch = Watch(None, [])
+    inner = Disturbed(CASE)
+    inner.shares = (0.2,) * 40
+    device = QuietDevice(inner, watch)
+    for _ in range(8):
+        await device.trial(TrialRequest(0, "overload", 0.1, 1e6))
+    assert len(inner.trials) == 2 * 3 + 6
+    inner.shares = (0.6,) * 40
+    before = len(inner.trials)
+    await device.trial(TrialRequest(0, "overload", 0.1, 1e6))
+    assert len(inner.trials) == before + 3
 
 
 def test_the_generators_health_is_kept() -> None:

@@ -93,10 +93,10 @@ def test_the_clock_learns_and_keeps_to_its_budget() -> None:
     block = next(block for block in blocks_of(load_all()) if block.vnfs == 1)
     guess = clock.block_s(block)
     for turn in block.turns(0):
-        clock.learn(turn.step.kind, 0.01)
-    clock.learn("setup", 0.5)
-    count = len(list(block.turns(0)))
-    assert clock.block_s(block) == pytest.approx(0.01 * count + 0.5 * len(block.subjects))
+        clock.learn(turn.step, 0.5 * turn.step.expected_s(Timing()))
+    clock.learn_setup(1, 0.5)
+    steps = sum(turn.step.expected_s(Timing()) for turn in block.turns(0))
+    assert clock.block_s(block) == pytest.approx(0.5 * steps + 0.5 * len(block.subjects))
     assert clock.block_s(block) < guess
     assert clock.has_time_for(60) and not clock.has_time_for(61)
     moment = 145.0

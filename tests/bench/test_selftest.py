@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The bench's own self-test: its parts, and that a fault reaches its rows."""
 
+import asyncio
 import json
 import struct
 from pathlib import Path
@@ -10,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.bench.peers import frames
+from headrace.bench.peers.systems import PeerError
+from headrace.bench.rows import Row, row
 from headrace.bench.selftest import registry
 from headrace.cli import app
 
@@ -23,6 +26,24 @@ def test_parts_are_chosen_by_name() -> None:
     assert len({part.name for part in registry.PARTS}) == len(registry.PARTS)
     with pytest.raises(ValueError, match="'nothing' is none of"):
         registry.chosen("nothing")
+
+
+async def test_each_part_says_how_long_it_took() -> None:
+    async def waits(_: registry.Settings) -> list[Row]:
+        await asyncio.sleep(1.1)
+        return [row("made", [1.0], "")]
+
+    async def fails(_: registry.Settings) -> list[Row]:
+        raise PeerError("no hugepages")
+
+    said: list[str] = []
+    parts = [registry.Part("long", waits), registry.Part("failing", fails)]
+    outcome = await registry.run(parts, registry.Settings(), said.append)
+    assert [(one.name, one.skipped) for one in outcome.rows] == [
+        ("made", None), ("failing", "no hugepages")]  # fmt: skip
+    assert outcome.took_s["long"] >= 1.1 > outcome.took_s["failing"]
+    assert said == ["self-test: long", "self-test: long took 0:01",
+                    "self-test: failing", "self-test: failing took 0:00"]  # fmt: skip
 
 
 def test_a_frames_file_says_when_frames_are_due(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@
 import dataclasses
 import os
 import random
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -45,12 +46,13 @@ IDLE_PORTS = 6
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, how often and how long."""
+    """What is measured, how often and how long; `saturated` windows of each size in a round."""
 
     ways: Sequence[Way] = ("p2p", "pvp")
     repeats: int = 3
     window_s: float = 0.15
     loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
+    saturated: int = 3
     seed: int = 1
     switches: Sequence[str] = field(default=SWITCHES)
 
@@ -108,8 +110,7 @@ async def _one_way(
         for turn in range(plan.repeats):
             order = list(zip(beds, taken, strict=True))
             for bed, into in order if turn % 2 == 0 else order[::-1]:
-                await _fit_windows(bed, into, plan, turn, hz)
-                await _saturations(bed, into, plan, hz)
+                await _round(bed, into, plan, turn, hz)
                 say(f"{way} {bed.name}: round {turn + 1} of {plan.repeats}")
     finally:
         for bed in beds:
@@ -120,33 +121,44 @@ async def _one_way(
     return taken, failed
 
 
-async def _fit_windows(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> None:
-    """One window of each arrival process, load and size, in an order of their own each time."""
+async def _round(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> None:
+    """One window of each arrival process, load and size, and `saturated` of each size unpaced.
+
+    All in one random order, another each time: a slow phase of the machine, which lasts seconds, is
+    then part of what the fit sees and of what it is compared with alike.
+    """
     top: dict[str, float] = {}
     for mix in FIT_MIXES:
         top[mix.name] = (await bed.window(mix, Pace(), plan.window_s, hz)).pps
-    points = [
+    points: list[tuple[Mix, Pace, str | None]] = [
         (mix, dataclasses.replace(pace, pps=share * top[mix.name]), f"{label(pace)} at {share:g}")
         for mix in FIT_MIXES
         for pace in ARRIVALS
         for share in plan.loads
     ]
+    points += [(mix, Pace(), None) for mix in SATURATED_MIXES for _ in range(plan.saturated)]
     random.Random(plan.seed + turn).shuffle(points)  # noqa: S311
+    turns: Counter[str] = Counter()
     for mix, pace, group in points:
-        into.windows.append((group, await bed.window(mix, pace, plan.window_s, hz)))
-
-
-async def _saturations(bed: Bed, into: Taken, plan: Plan, hz: float) -> None:
-    """What comes to the sink of each size with the source unpaced."""
-    for mix in SATURATED_MIXES:
-        window = await bed.window(mix, Pace(), plan.window_s, hz)
+        window = await bed.window(mix, pace, plan.window_s, hz)
+        if group is not None:
+            into.windows.append((group, window))
+            continue
+        turns[mix.name] += 1
+        if not window.undisturbed:
+            continue
         verdict = window.verdict(bed.name)
-        if window.undisturbed:
-            into.saturations.append(
-                Saturation(
-                    mix.name, mix.mean, mix.changes, window.pps, verdict.limiter, verdict.reason
-                )
+        into.saturations.append(
+            Saturation(
+                mix.name,
+                mix.mean,
+                mix.changes,
+                window.pps,
+                verdict.limiter,
+                verdict.reason,
+                turns[mix.name],
             )
+        )
 
 
 async def _polls(
@@ -179,6 +191,7 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
             "cycles": "TSC cycles of the poller",
             "saturation": "packets per second at the sink with the source unpaced; windows in "
             "which a worker had less than 90 % of its core are left out",
+            "undisturbed": "the highest of as many windows as there are rounds",
             "predicted": "TSC rate / (per packet + per byte x size + per burst x bursts + per "
             "round x rounds of a packet when all bursts are full), fitted from windows below "
             f"{max(plan.loads):.0%} of saturation of {', '.join(m.name for m in FIT_MIXES)}",
@@ -188,6 +201,11 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "loads": list(plan.loads),
         "cores": {"switch, source, sink": where.worker_core, "vnf": CONTROL_CORE},
         "of": os.cpu_count() or 1,
-        "windows": {"repeats": plan.repeats, "seconds": plan.window_s, "settle": SETTLE_S},
+        "windows": {
+            "repeats": plan.repeats,
+            "saturated": plan.repeats * plan.saturated,
+            "seconds": plan.window_s,
+            "settle": SETTLE_S,
+        },
         "priority": priority,
     }

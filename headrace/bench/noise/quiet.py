@@ -5,6 +5,9 @@ Quiet is relative: on a machine whose generator shares its core with polling VNF
 So a core is quiet if it lost no more of the window than 1.5 times the median so far (and 2 % in any
 case), and the chain of multiplications took no more than 10 % longer than at its best. After
 `PATIENCE_S` the trial is run all the same; what was seen is stored with it.
+
+So is a repetition: where every trial is disturbed as much (a worker that is hardly busy, on a
+machine with other users), another round says more than another attempt.
 """
 
 import asyncio
@@ -23,6 +26,8 @@ PAUSE_S = 0.02
 CALM_SHARE = 0.02
 TIMES_USUAL = 1.5
 SLOWER = 1.1
+USUAL_FROM = 4
+"""Fewer trials of a subject don't say what is usual."""
 REPEATS: dict[Purpose, int] = {"overload": 2, "latency": 2, "cost": 2, "search": 1, "loss": 1}
 """How often a disturbed trial is repeated. What lasts long or has an event is not."""
 
@@ -40,6 +45,7 @@ class Watch:
         self._cores = cores
         self._shares: list[float] = []
         self._fastest_ns = 0
+        self._disturbances: dict[tuple[str, Purpose], list[float]] = {}
 
     def close(self) -> None:
         """Ends the probe."""
@@ -65,6 +71,13 @@ class Watch:
         usual = statistics.median(self._shares[-50:]) if self._shares else 0.0
         calm = seen.gap_share <= max(CALM_SHARE, TIMES_USUAL * usual)
         return calm and seen.chain_ns <= SLOWER * (self._fastest_ns or seen.chain_ns)
+
+    def worth_repeating(self, case: Case, trial: Trial) -> bool:
+        """Whether a trial was disturbed, and clearly more than its subject's usually are."""
+        seen = self._disturbances.setdefault((case.subject, trial.purpose), [])
+        usual = statistics.median(seen[-50:]) if len(seen) >= USUAL_FROM else 0.0
+        seen.append(trial.disturbance)
+        return trial.disturbed and trial.disturbance > TIMES_USUAL * usual
 
     async def wait(self) -> tuple[Glimpse | None, float]:
         """Waits until the core is quiet, at most `PATIENCE_S`; the last look and the wait."""
@@ -106,12 +119,12 @@ class QuietDevice:
         Raises:
             DeviceError: it could not be run.
         """
-        best = await self._once(request, 1)
+        best = last = await self._once(request, 1)
         for attempt in range(2, REPEATS.get(request.purpose, 0) + 2):
-            if not best.disturbed:
+            if not self._watch.worth_repeating(self.case, last):
                 break
-            again = await self._once(request, attempt)
-            best = min(best, again, key=lambda trial: trial.disturbance)
+            last = await self._once(request, attempt)
+            best = min(best, last, key=lambda trial: trial.disturbance)
         return best
 
     async def _once(self, request: TrialRequest, attempt: int) -> Trial:

@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import tempfile
+import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from headrace.bench.session import Options, measure_twice
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.machine.tsc import tsc_hz
 from headrace.results.store import Store
+from headrace.results.units import seconds
 
 Run = Callable[["Settings"], Awaitable[list[Row]]]
 
@@ -109,13 +111,25 @@ def chosen(text: str) -> list[Part]:
     return [part for part in PARTS if not words or part.name in words]
 
 
-async def run(parts: list[Part], settings: Settings, say: Callable[[str], None]) -> list[Row]:
-    """All rows; a part that can't be measured here is a row with its reason."""
+@dataclass(frozen=True)
+class Outcome:
+    """All rows, and the seconds that each part took, by its name."""
+
+    rows: list[Row]
+    took_s: dict[str, float]
+
+
+async def run(parts: list[Part], settings: Settings, say: Callable[[str], None]) -> Outcome:
+    """Runs the parts; one that can't be measured here is a row with its reason."""
     rows: list[Row] = []
+    took_s: dict[str, float] = {}
     for part in parts:
         say(f"self-test: {part.name}")
+        begun = time.monotonic()
         try:
             rows += await part.run(settings)
         except PeerError as error:
             rows.append(skipped(part.name, "rows", str(error), goal=1.0))
-    return rows
+        took_s[part.name] = round(time.monotonic() - begun, 1)
+        say(f"self-test: {part.name} took {seconds(took_s[part.name])}")
+    return Outcome(rows, took_s)
