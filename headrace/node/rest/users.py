@@ -56,7 +56,7 @@ class _NewName(_Body):
 
 
 class UserAnswer(Answer):
-    """A user; a limit of null is as much as the node has."""
+    """A user; a limit of null is as much as the node has. `may_exec`: commands in its VNFs."""
 
     username: str
     group: str
@@ -64,6 +64,7 @@ class UserAnswer(Answer):
     max_cores: int | None
     max_memory_mb: int | None
     max_images_mb: int | None
+    may_exec: bool
 
 
 class UserList(Answer):
