@@ -112,8 +112,8 @@ class Restarter:
             await graphs.repair(record.id, frozenset(held))
             return
         # Ports, or what is beside a VNF that runs, such as its forwarder.
-        is_incomplete = len(wrong) > len(ended) or not lost.isdisjoint(ports_of(record.plan))
-        if is_incomplete and self._may_try(f"graph {record.id}"):
+        is_whole = graphs.is_whole(record, lost, frozenset(held))
+        if not is_whole and self._may_try(f"graph {record.id}"):
             log.error("graph %s: something of it has gone; making it again", record.id)
             await graphs.repair(record.id, frozenset(held))
 

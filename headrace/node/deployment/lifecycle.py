@@ -275,6 +275,12 @@ class GraphManager:
                 raise DeployFailed("lifecycle", f"graph {graph_id}: {text}") from error
             self._store.delete_graph(graph_id)
 
+    def is_whole(
+        self, record: GraphRecord, lost: set[str], held: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether all of a running graph is there but VNFs `held`; ports `lost` are not."""
+        return self._transition.is_whole(record.plan, lost, held)
+
     def not_running(self, record: GraphRecord) -> list[VnfSpec]:
         """The VNFs of a running graph that do not run as specified."""
         return self._transition.not_running(record.plan)

@@ -105,6 +105,15 @@ class Transition:
         }
         return changed | await self._lost(rows)
 
+    def is_whole(self, plan: Plan, lost: set[str], held: frozenset[str] = frozenset()) -> bool:
+        """Whether everything of a plan that was made is there; ports `lost` are not.
+
+        VNFs that are `held` (their ids) need not be.
+        """
+        return lost.isdisjoint(ports_of(plan)) and all(
+            engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs() if vnf.vnf not in held
+        )
+
     def not_running(self, plan: Plan) -> list[VnfSpec]:
         """The VNFs of a plan that do not run as specified."""
         return [v for v in plan.vnfs() if not engine_of(self._engines, v).running(v)]
