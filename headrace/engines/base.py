@@ -7,6 +7,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
 
+from headrace.engines.supervision import Probe, RestartPolicy
 from headrace.switches.base import PortKind, PortSpec
 
 
@@ -22,7 +23,7 @@ class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-_BESIDE = {"forwards"}
+_BESIDE = {"forwards", "restart", "readiness", "liveness"}
 """Fields that change nothing of what runs as the VNF, only what is done for it."""
 
 
@@ -69,6 +70,9 @@ class VnfSpec(_Frozen):
     node_group: int | None = None
     environment: dict[str, str] = {}
     forwards: tuple[Forward, ...] = ()
+    restart: RestartPolicy = RestartPolicy()
+    readiness: Probe | None = None
+    liveness: Probe | None = None
 
     @property
     def digest(self) -> str:

@@ -5,7 +5,7 @@ Each VNF has a user of its own (`VnfSpec.user`, planned by the node), who has no
 no file but these:
 
     <rundir>/vnf/<digest>/            the node's; the VNF may pass through
-        config.json                   what it reads
+        config.json                   what it reads (a container: settings/config.json)
         run/                          its own: sockets that it makes, DPDK's runtime files
         huge/                         its own hugetlbfs, as large as its memory
     <rundir>/ports/<port>/            vhost-user: its own, for it makes the socket
@@ -137,9 +137,18 @@ class Confinement:
         options = f"pagesize={_PAGE_MB}M,size={rounded}M,mode=0700,uid={vnf.user},gid={vnf.user}"
         _run(_MOUNT, "-t", "hugetlbfs", "-o", f"nosuid,nodev,{options}", "none", str(place))
 
-    def write_config(self, vnf: VnfSpec, text: str) -> None:
-        """Writes what the VNF reads; only it and the node can."""
-        file = self.config(vnf)
+    def mounted_config(self, vnf: VnfSpec) -> Path:
+        """What a container reads, in a directory that it has as a whole.
+
+        Of a file that is mounted alone it would go on to see the old one when that is replaced.
+        """
+        return self.place(vnf) / "settings" / "config.json"
+
+    def write_config(self, vnf: VnfSpec, text: str, file: Path | None = None) -> None:
+        """Writes what the VNF reads (`config`, or `file`); only it and the node can."""
+        file = file or self.config(vnf)
+        if file.parent != self.place(vnf):
+            self._directory(file.parent, 0o710, 0, vnf.user)
         write_atomically(file, text)
         if vnf.user is not None:
             os.chown(file, vnf.user, vnf.user)

@@ -32,7 +32,6 @@ class ContainerEngine(ProcessEngine):
     """headrace-vnf in containers."""
 
     name = "container"
-    reloads = False  # the file that it has read is the one that was there when it was started
 
     def __init__(
         self,
@@ -57,7 +56,7 @@ class ContainerEngine(ProcessEngine):
         bundle = self._bundles / vnf.name
         if vnf.user is None or vnf.group is None or vnf.node_group is None:
             raise ProcessError(f"VNF {vnf.vnf}: a container needs a user and groups of its own")
-        own = self._confinement
+        own, config = self._confinement, self._settings_file(vnf)
         await asyncio.to_thread(own.make_parent)
         limits = own.limits(vnf)
         make_bundle(
@@ -70,7 +69,7 @@ class ContainerEngine(ProcessEngine):
                 user=vnf.user,
                 group=vnf.group,
                 node_group=vnf.node_group,
-                readable=(*_outside_of_usr(Path(argv[0]).parent), own.config(vnf)),
+                readable=(*_outside_of_usr(Path(argv[0]).parent), config.parent),
                 writable=(
                     own.own(vnf),
                     *_port_directories(vnf),
@@ -93,6 +92,10 @@ class ContainerEngine(ProcessEngine):
         if not await self._runc.start(vnf.name, log):
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
         return process
+
+    def _settings_file(self, vnf: VnfSpec) -> Path:
+        """See ProcessEngine."""
+        return self._confinement.mounted_config(vnf)
 
     async def execute(
         self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0

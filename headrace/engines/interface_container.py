@@ -181,6 +181,11 @@ class InterfaceContainerEngine(Generic[S]):
             log.seek(int(self._log_from(vnf).read_text()))
             return log.read().decode(errors="replace")
 
+    def network(self, vnf: VnfSpec) -> Path | None:
+        """See Networked."""
+        process = self._supervisor.find(self._process(vnf))
+        return Path(f"/proc/{process.pid}/ns/net") if process else None
+
     async def execute(
         self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
     ) -> Executed:

@@ -92,7 +92,6 @@ class ProcessEngine:
         PortKind.SHM,
         PortKind.VETH,
     )
-    reloads = True
 
     def __init__(
         self,
@@ -114,6 +113,10 @@ class ProcessEngine:
     def control(self, vnf: VnfSpec) -> Path:
         """The VNF's control socket."""
         return self._confinement.own(vnf) / "ctl"
+
+    def _settings_file(self, vnf: VnfSpec) -> Path:
+        """What headrace-vnf reads."""
+        return self._confinement.config(vnf)
 
     def configuration(self, vnf: VnfSpec) -> dict[str, Any]:
         """What headrace-vnf reads."""
@@ -187,7 +190,7 @@ class ProcessEngine:
 
     async def _start(self, vnf: VnfSpec) -> None:
         text = json.dumps(self.configuration(vnf), indent=2)
-        file = self._confinement.config(vnf)
+        file = self._settings_file(vnf)
         command = [vnf.function, "--config", str(file), "--ctl", str(self.control(vnf))]
         await self._reload(vnf, text)
         adopted = self.running(vnf)
@@ -198,7 +201,7 @@ class ProcessEngine:
             vnf,
             hugepages_mb=vnf.memory_mb if self._hugepages else 0,
         )
-        self._confinement.write_config(vnf, text)
+        self._confinement.write_config(vnf, text, self._settings_file(vnf))
         write_atomically(self._fixed(vnf), vnf.fixed)
         try:
             program = find_program("headrace-vnf")
@@ -229,7 +232,8 @@ class ProcessEngine:
         """Gives its configuration to a VNF that runs with another, if that is all that differs."""
         name = self._process(vnf)
         made_from = self._made_from(vnf)
-        if not self.reloads or self._supervisor.find(name) is None:
+        # One that an earlier version has started may read another file.
+        if self._supervisor.find(name) is None or not self._settings_file(vnf).exists():
             return
         before = self._supervisor.digest(name) or ""
         same_pages = before.partition(" ")[2] == made_from.partition(" ")[2]
@@ -239,7 +243,7 @@ class ProcessEngine:
             same = False  # of an earlier version, which did not note it
         if before == made_from or not same:
             return
-        self._confinement.write_config(vnf, text)
+        self._confinement.write_config(vnf, text, self._settings_file(vnf))
         try:
             await reload(self.control(vnf))
         except ControlError as error:

@@ -26,6 +26,7 @@ from typing import BinaryIO
 
 from headrace.machine.places import log_directory
 from headrace.machine.priority import ordinary
+from headrace.machine.reaping import reap
 
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
@@ -75,6 +76,8 @@ class Supervisor:
     def __init__(self, rundir: Path) -> None:
         self._rundir = rundir.resolve()
         self._records = self._rundir / "pids"
+        self._children: dict[str, asyncio.subprocess.Process] = {}
+        self._exits: dict[int, int] = {}
 
     def log_of(self, name: str) -> Path:
         """The file with the output of the process `name`."""
@@ -185,6 +188,7 @@ class Supervisor:
             except OSError as error:
                 raise ProcessError(f"cannot start {argv[0]}: {error}") from error
         process = ProcessId.of(child.pid)
+        self._children[name] = child
         if process is None:
             raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
         self._record(name, process, argv, digest)
@@ -201,6 +205,29 @@ class Supervisor:
             raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
         self._record(name, process, argv, digest)
         return process
+
+    def exit_code(self, name: str) -> int | None:
+        """With what the process `name` has ended, if this supervisor was there; else None.
+
+        Negative is a signal. Of a process that another program has started for us it is known if
+        this one is the reaper of such processes (`machine/reaping.py`).
+        """
+        try:
+            pid = int(json.loads((self._records / f"{name}.json").read_text())["pid"])
+        except (OSError, ValueError, KeyError):
+            return None
+        child = self._children.get(name)
+        if child is not None and child.pid == pid:
+            return child.returncode
+        return reap(pid, self._exits)
+
+    def recorded_pids(self) -> frozenset[int]:
+        """The pids of all processes that were started and not ended by this supervisor's hand."""
+        found = set()
+        for path in self._records.glob("*.json"):
+            with contextlib.suppress(OSError, ValueError, KeyError):
+                found.add(int(json.loads(path.read_text())["pid"]))
+        return frozenset(found)
 
     def note(self, name: str, digest: str) -> None:
         """Notes that the running process `name` is now as one made from `digest` would be."""

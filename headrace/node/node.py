@@ -50,6 +50,7 @@ from headrace.node.planning.resources import (
 )
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
+from headrace.node.supervision import Supervision
 from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 
@@ -145,6 +146,8 @@ class Node:
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory)
+        self.supervision = Supervision()
+        self.graphs.changed = self.supervision.forget
         self.paused = False
         self.version = ""
         self.sysfs = Sysfs()
@@ -256,6 +259,7 @@ class Node:
         """Lets go of switch and VNFs, which run on; work under way is brought to its end."""
         if self.paused:
             await self.pause(False)
+        self.supervision.close()
         await self.graphs.settle()
         await self.host_stack.close()
         close = getattr(self.driver, "close", None)
@@ -312,7 +316,9 @@ class Node:
             for vnf in record.plan.vnfs():
                 # A switch that has ended is the cause of more than one VNF: it is named.
                 if state != "error" and not engine_of(self.engines, vnf).running(vnf):
-                    message = f"VNF {vnf.vnf} does not run as wanted; the node starts it again"
+                    held = self.supervision.state(vnf).held
+                    why = held or "it does not run as wanted; the node starts it again"
+                    message = f"VNF {vnf.vnf}: {why}"
                     state = "error"
         return {
             "status": state,
@@ -343,6 +349,7 @@ class Node:
             "user": observed.user if observed else None,
             "ports": {port.id: port.switch_port.kind.value for port in vnf.ports},
             "running": engine.running(vnf),
+            **self.supervision.report(vnf),
         }
 
     async def port_list(self) -> list[dict[str, Any]]:

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Coroutine
 
-from headrace.engines.base import EngineError
+from headrace.engines.base import EngineError, VnfSpec, engine_of
 from headrace.node.deployment.store import GraphRecord, GraphState
 from headrace.node.deployment.transition import ports_of
 from headrace.node.errors import NodeError
@@ -95,10 +95,51 @@ class Restarter:
             await node.fill_switch()
 
     async def _look_at_graph(self, record: GraphRecord, lost: set[str]) -> None:
-        graphs = self._node.graphs
-        if not graphs.is_whole(record, lost) and self._may_try(f"graph {record.id}"):
+        graphs, supervision = self._node.graphs, self._node.supervision
+        await self._probe(record)
+        wrong, now = graphs.not_running(record), time.monotonic()
+        engines = self._node.engines
+        ended = [vnf for vnf in wrong if engine_of(engines, vnf).observed(vnf) is None]
+        held = {
+            vnf.vnf
+            for vnf in ended
+            if not supervision.state(vnf).may_restart(vnf.restart, self._exit_code(vnf), now)
+        }
+        for vnf in ended:
+            if vnf.vnf not in held:
+                log.error("graph %s: VNF %s has ended; starting it again", record.id, vnf.vnf)
+        if len(held) < len(ended):
+            await graphs.repair(record.id, frozenset(held))
+            return
+        # Ports, or what is beside a VNF that runs, such as its forwarder.
+        is_whole = graphs.is_whole(record, lost, frozenset(held))
+        if not is_whole and self._may_try(f"graph {record.id}"):
             log.error("graph %s: something of it has gone; making it again", record.id)
-            await graphs.repair(record.id)
+            await graphs.repair(record.id, frozenset(held))
+
+    def _exit_code(self, vnf: VnfSpec) -> int | None:
+        """With what a VNF has ended."""
+        names = engine_of(self._node.engines, vnf).processes(vnf)
+        return self._node.supervisor.exit_code(names[0]) if names else None
+
+    async def _probe(self, record: GraphRecord) -> None:
+        """Puts the questions that are due, and ends the VNFs that fail their liveness probe."""
+        node = self._node
+        for vnf in record.plan.vnfs():
+            if (vnf.readiness is None and vnf.liveness is None) or node.paused:
+                continue
+            engine = engine_of(node.engines, vnf)
+            names = engine.processes(vnf)
+            process = node.supervisor.find(names[0]) if names else None
+            state = node.supervision.state(vnf)
+            if process is None:
+                state.readiness.passes = False
+            elif state.process == process and state.liveness.passes is False:
+                state.failed = f"it failed its liveness probe: {state.liveness.said}"
+                log.error("graph %s: VNF %s: %s", record.id, vnf.vnf, state.failed)
+                await node.graphs.stop_vnf(vnf)
+            else:
+                node.supervision.put_questions(vnf, engine, process)
 
     def _may_try(self, name: str) -> bool:
         return self._backoff.may_try(name, time.monotonic())

@@ -15,6 +15,7 @@ from fastapi import FastAPI
 from headrace.machine.places import log_directory
 from headrace.machine.priority import raise_own
 from headrace.machine.processes import ProcessId, make_private, write_atomically
+from headrace.machine.reaping import Reaper, become_reaper
 from headrace.node.config import NodeConfig
 from headrace.node.connections import Connections, Listener, Slot, TimedProtocol
 from headrace.node.daemon import node_file, socket_of
@@ -25,6 +26,7 @@ from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
 from headrace.node.tls import Tls
 
+_REAP_EVERY_S = 5.0
 _RENEWAL_S = 5.0
 """How often a certificate is looked at."""
 
@@ -161,6 +163,14 @@ async def _renew(tls: Tls | None) -> None:
         tls.renew()
 
 
+async def _reap(node: Node) -> None:
+    """Waits for what ended containers and others leave, but for the VNFs' own exit codes."""
+    reaper = Reaper()
+    while True:
+        await asyncio.sleep(_REAP_EVERY_S)
+        reaper.look(node.supervisor.recorded_pids())
+
+
 async def _serve(
     config: NodeConfig,
     rundir: Path,
@@ -171,6 +181,7 @@ async def _serve(
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
     raise_own()
+    become_reaper()
     node = Node(config, rundir)
     await node.start()
     host, port = tcp.getsockname()[:2]
@@ -193,7 +204,7 @@ async def _serve(
         lambda: ("node", *node.supervisor.all()),
         node.consoles,
     )
-    works = (Restarter(node).run(), keeper.run(), _renew(tls))
+    works = (Restarter(node).run(), keeper.run(), _renew(tls), _reap(node))
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await server.serve(sockets=[unix])

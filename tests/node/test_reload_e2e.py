@@ -3,13 +3,17 @@
 
 import asyncio
 import os
+import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from headrace.engines.runc import RUNC
 from headrace.machine.processes import ProcessId
 from headrace.protocols import control
 from tests.node import graphs
+from tests.node.conftest import give_template
 from tests.node.test_openflow_e2e import Bench, bench
 from tests.node.wire import udp
 
@@ -21,8 +25,15 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts switches"),
 ]
 
+NEEDS_RUNC = pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed")
 FRAME = udp(bytes(26))
 FRAMES = 200
+
+
+CONTAINER = """
+{id: firewall, name: firewall, functional-capability: firewall, engine: container,
+ function: firewall, cores: 1, memory-mb: 64, graph-may-set: [default, max_sessions, stateful]}
+"""
 
 
 def firewall(**configuration: Any) -> graphs.Json:
@@ -38,9 +49,14 @@ def process_of(bench: Bench) -> ProcessId | None:
 
 
 @pytest.mark.parametrize("bench", ["headrace"], indirect=True)
+@pytest.mark.parametrize("engine", ["process", pytest.param("container", marks=NEEDS_RUNC)])
 async def test_a_configuration_is_reloaded_without_loss(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
+    bench: Bench, monkeypatch: pytest.MonkeyPatch, rundir: Path, engine: str
 ) -> None:
+    if engine == "container":
+        file = rundir / "firewall.yaml"
+        file.write_text(CONTAINER)
+        give_template(bench.node, str(file))
     await bench.node.graphs.create("g", firewall(default="allow"))
     assert await bench.comes_to_pass(FRAME, through=True)
     before = process_of(bench)

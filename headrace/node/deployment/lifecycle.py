@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.engines.base import EngineError
+from headrace.engines.base import EngineError, VnfSpec
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
@@ -64,6 +64,8 @@ class GraphManager:
         self._progress: dict[str, _Progress] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._working: Counter[str] = Counter()
+        self.changed: Callable[[str], None] = lambda graph_id: None
+        """Called with the id of a graph that a client creates, updates or deletes."""
 
     # Reading.
 
@@ -191,6 +193,7 @@ class GraphManager:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         self._working[graph_id] += 1
+        self.changed(graph_id)
         task.add_done_callback(lambda done: self._finished(graph_id, done))
         return task
 
@@ -204,12 +207,20 @@ class GraphManager:
         """Waits for all work that is under way."""
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _run(self, graph_id: str, target: Plan, distrust: bool = False) -> None:
+    async def _run(
+        self,
+        graph_id: str,
+        target: Plan,
+        distrust: bool = False,
+        held: frozenset[str] = frozenset(),
+    ) -> None:
         def note(done: int, total: int) -> None:
             self._progress[graph_id] = _Progress(done, total)
 
         try:
-            await self._transition.run(graph_id, target, distrust=distrust, progress=note)
+            await self._transition.run(
+                graph_id, target, distrust=distrust, held=held, progress=note
+            )
         finally:
             self._progress.pop(graph_id, None)
 
@@ -264,12 +275,31 @@ class GraphManager:
                 raise DeployFailed("lifecycle", f"graph {graph_id}: {text}") from error
             self._store.delete_graph(graph_id)
 
-    def is_whole(self, record: GraphRecord, lost: set[str]) -> bool:
-        """Whether all of a running graph is there, `lost` being ports that are not."""
-        return self._transition.is_whole(record.plan, lost)
+    def is_whole(
+        self, record: GraphRecord, lost: set[str], held: frozenset[str] = frozenset()
+    ) -> bool:
+        """Whether all of a running graph is there but VNFs `held`; ports `lost` are not."""
+        return self._transition.is_whole(record.plan, lost, held)
 
-    async def repair(self, graph_id: str) -> None:
+    def not_running(self, record: GraphRecord) -> list[VnfSpec]:
+        """The VNFs of a running graph that do not run as specified."""
+        return self._transition.not_running(record.plan)
+
+    async def stop_vnf(self, vnf: VnfSpec) -> None:
+        """Ends a VNF of a running graph, which `repair` starts again.
+
+        Raises:
+            EngineError: it does not end.
+        """
+        async with self._locks[vnf.graph]:
+            record = self._store.graph(vnf.graph)
+            if record is not None and record.state is GraphState.RUNNING:
+                await self._transition.stop(vnf)
+
+    async def repair(self, graph_id: str, held: frozenset[str] = frozenset()) -> None:
         """Makes again what has gone of a running graph, such as a VNF that has ended.
+
+        VNFs that are `held` (their ids) stay ended.
 
         Raises:
             SwitchError, EngineError: it cannot be made; the rest of the graph stays as it is.
@@ -277,7 +307,7 @@ class GraphManager:
         async with self._locks[graph_id]:
             record = self._store.graph(graph_id)
             if record is not None and record.state is GraphState.RUNNING:
-                await self._run(graph_id, record.plan)
+                await self._run(graph_id, record.plan, held=held)
 
     # After a start.
 

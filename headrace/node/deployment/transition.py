@@ -57,9 +57,12 @@ class Transition:
         target: Plan,
         *,
         distrust: bool = False,
+        held: frozenset[str] = frozenset(),
         progress: Progress = lambda done, total: None,
     ) -> None:
         """Brings graph `graph_id` to `target`; `distrust` makes even what is noted as done again.
+
+        VNFs that are `held` (their ids) stay ended.
 
         Raises:
             SwitchError, EngineError: a step failed; the rows tell how far it came.
@@ -77,7 +80,7 @@ class Transition:
             or resource.key in gone
             or rows[resource.key].state != "done"
             or rows[resource.key].resource != resource
-            or not self._still_there(resource)
+            or not self._still_there(resource, held)
         ]
         surplus = _last_first(row.resource for row in rows.values() if row.key not in wanted)
         total, done = len(missing) + len(surplus) + len(replaced), 0
@@ -109,13 +112,25 @@ class Transition:
         }
         return changed | await self._lost(rows)
 
-    def is_whole(self, plan: Plan, lost: set[str]) -> bool:
-        """Whether everything of a plan that was made is there; ports `lost` are not."""
+    def is_whole(self, plan: Plan, lost: set[str], held: frozenset[str] = frozenset()) -> bool:
+        """Whether everything of a plan that was made is there; ports `lost` are not.
+
+        VNFs that are `held` (their ids) need not be.
+        """
+        vnfs = (vnf for vnf in plan.vnfs() if vnf.vnf not in held)
         return (
             lost.isdisjoint(ports_of(plan))
-            and all(engine_of(self._engines, vnf).running(vnf) for vnf in plan.vnfs())
+            and all(engine_of(self._engines, vnf).running(vnf) for vnf in vnfs)
             and all(self._host.is_there(interface) for interface in plan.host_interfaces())
         )
+
+    def not_running(self, plan: Plan) -> list[VnfSpec]:
+        """The VNFs of a plan that do not run as specified."""
+        return [v for v in plan.vnfs() if not engine_of(self._engines, v).running(v)]
+
+    async def stop(self, vnf: VnfSpec) -> None:
+        """Ends a VNF that stays noted as made, so that the next `run` starts it again."""
+        await engine_of(self._engines, vnf).stop(vnf)
 
     async def _lost(self, rows: Iterable[StepRow]) -> set[str]:
         """The names of ports that were made and have gone by another's hand."""
@@ -138,11 +153,11 @@ class Transition:
         await self._remove(graph_id, batch)
         self._store.forget(graph_id, batch)
 
-    def _still_there(self, resource: Resource) -> bool:
+    def _still_there(self, resource: Resource, held: frozenset[str]) -> bool:
         """Whether a VNF runs as it was started; lost ports are known by `_lost`."""
         if isinstance(resource, HostInterfaceResource):
             return self._host.is_there(resource)
-        if isinstance(resource, VnfResource):
+        if isinstance(resource, VnfResource) and resource.vnf.vnf not in held:
             return engine_of(self._engines, resource.vnf).running(resource.vnf)
         return True
 

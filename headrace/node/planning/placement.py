@@ -74,6 +74,9 @@ def place_vnfs(
                 sleep_us=node.config.sleep_us if idle == "sleep" else DEFAULT_SLEEP_US,
                 burst=template.burst or node.config.burst,
                 configuration={**template.configuration, **vnf.configuration},
+                restart=template.restart,
+                readiness=template.readiness,
+                liveness=template.liveness,
                 environment=environment_of(vnf, place, template),
                 forwards=forwards_of(vnf, place, template, node.config.forwards, taken),
                 # A user of the previous version's may still own files while this one starts.

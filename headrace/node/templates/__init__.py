@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from headrace.engines.environment import ANY, fault_of
 from headrace.engines.registry import graph_settings, has_environment, has_servers
+from headrace.engines.supervision import Probe, RestartPolicy
 from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
@@ -57,6 +58,9 @@ class Template(_Strict):
     ports: PortRange = PortRange()
     configuration: dict[str, Any] = {}
     graph_may_set: tuple[str, ...] = Field((), alias="graph-may-set")
+    restart: RestartPolicy = RestartPolicy()
+    readiness: Probe | None = None
+    liveness: Probe | None = None
     environment: dict[str, str] = {}
     graph_may_forward: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = Field(
         (), alias="graph-may-forward"
@@ -86,6 +90,13 @@ class Template(_Strict):
         kind = f"function {self.function} of engine {self.engine}"
         if wanted and not has_environment(self.engine, self.function):
             raise ValueError(f"environment: {kind} has no environment variables")
+        for name, probe in (("readiness", self.readiness), ("liveness", self.liveness)):
+            if probe is None:
+                continue
+            if probe.exec and not has_environment(self.engine, self.function):
+                raise ValueError(f"{name}.exec: {kind} runs no commands")
+            if not probe.exec and not has_servers(self.engine, self.function):
+                raise ValueError(f"{name}: {kind} has no TCP ports of its own; use exec")
         if self.graph_may_forward and not has_servers(self.engine, self.function):
             raise ValueError(f"graph-may-forward: {kind} has no TCP ports of its own")
         return self
