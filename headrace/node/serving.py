@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -17,6 +18,7 @@ from headrace.machine.priority import raise_own
 from headrace.machine.processes import ProcessId, make_private, write_atomically
 from headrace.node.config import NodeConfig
 from headrace.node.daemon import node_file, socket_of
+from headrace.node.domain import Announcer
 from headrace.node.errors import ConfigError
 from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
@@ -113,9 +115,21 @@ class Server(uvicorn.Server):
     uvicorn itself has TLS for all of its sockets or for none.
     """
 
-    def __init__(self, config: uvicorn.Config, tcp: socket.socket, tls: Tls | None) -> None:
+    def __init__(
+        self,
+        config: uvicorn.Config,
+        tcp: socket.socket,
+        tls: Tls | None,
+        end_streams: Callable[[], None] = lambda: None,
+    ) -> None:
         super().__init__(config)
         self._tcp, self._tls = tcp, tls
+        self._end_streams = end_streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends answers that have no end of their own, then waits for all others."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens; connections of all sockets are closed alike."""
@@ -168,7 +182,7 @@ async def _serve(
         "socket": str(socket_of(rundir)),
     }
     settings = server_settings(make_app(node, on_ready=notify_ready, tls=tls))
-    server = Server(settings, tcp, tls)
+    server = Server(settings, tcp, tls, node.events.close)
     write_atomically(node_file(rundir), json.dumps(said))
     keeper = LogKeeper(
         log_directory(rundir),
@@ -176,7 +190,8 @@ async def _serve(
         lambda: ("node", *node.supervisor.all()),
         node.consoles,
     )
-    works = (Restarter(node).run(), keeper.run(), _renew(tls))
+    announcer = Announcer(node, config.orchestrator, f"{shown}:{port}")
+    works = (Restarter(node).run(), keeper.run(), _renew(tls), announcer.run())
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await server.serve(sockets=[unix])

@@ -21,6 +21,7 @@ from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.node.rest import datastore as datastore_routes
+from headrace.node.rest import events as event_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -71,6 +72,7 @@ def make_app(
     app.include_router(datastore_routes.conf_router)
     app.include_router(node_routes.router)
     app.include_router(pci_routes.router)
+    app.include_router(event_routes.router)
     app.include_router(user_routes.router)
     audit = Audit(log_directory(node.rundir))
     demanded = node.config.rest.login
