@@ -99,6 +99,21 @@ class DatastoreConfig(_Strict):
         return value
 
 
+class OrchestratorConfig(_Strict):
+    """Where the node's description is sent when it changes; `token` goes as X-Auth-Token."""
+
+    url: str | None = None
+    token: str | None = None
+
+    @field_validator("url")
+    @classmethod
+    def _is_url(cls, url: str | None) -> str | None:
+        parts = urlsplit(url or "http://none")
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is no http://HOST:PORT/PATH or https://HOST:PORT/PATH")
+        return url
+
+
 class HostStackConfig(_Strict):
     """The networks of which graphs may give addresses to the host, by hand or by DHCP."""
 
@@ -217,6 +232,7 @@ class NodeConfig(_Strict):
     datastore: DatastoreConfig = DatastoreConfig()
     host_stack: HostStackConfig = HostStackConfig()
     forwards: ForwardsConfig = ForwardsConfig()
+    orchestrator: OrchestratorConfig = OrchestratorConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
 

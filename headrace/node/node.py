@@ -33,6 +33,7 @@ from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, GraphRefused, NotFound
+from headrace.node.events import Events
 from headrace.node.host_stack import HostStack
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
@@ -145,7 +146,8 @@ class Node:
         self.host_stack = HostStack()
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
-        self.graphs = GraphManager(self.store, transition, self._surroundings, memory)
+        self.events = Events()
+        self.graphs = GraphManager(self.store, transition, self._surroundings, memory, self.events)
         self.supervision = Supervision()
         self.graphs.changed = self.supervision.forget
         self.paused = False
@@ -260,6 +262,7 @@ class Node:
         if self.paused:
             await self.pause(False)
         self.supervision.close()
+        self.events.close()
         await self.graphs.settle()
         await self.host_stack.close()
         close = getattr(self.driver, "close", None)
@@ -327,6 +330,9 @@ class Node:
             "message": message,
             "warnings": list(record.plan.warnings),
             "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+            "expired-rules": [
+                label.removeprefix(f"{record.id}/") for label in self.graphs.expired(record.id)
+            ],
             "end-points": [
                 {
                     "id": host.end_point,

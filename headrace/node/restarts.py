@@ -14,7 +14,9 @@ from headrace.engines.base import EngineError, VnfSpec, engine_of
 from headrace.node.deployment.store import GraphRecord, GraphState
 from headrace.node.deployment.transition import ports_of
 from headrace.node.errors import NodeError
+from headrace.node.events import EventKind
 from headrace.node.node import Node
+from headrace.node.planning.resources import PortResource
 from headrace.switches.base import SwitchError
 
 log = logging.getLogger("headrace.node")
@@ -50,6 +52,7 @@ class Restarter:
     def __init__(self, node: Node) -> None:
         self._node = node
         self._backoff = Backoff()
+        self._links: dict[str, bool] = {}
 
     async def run(self) -> None:
         """Checks once a second."""
@@ -72,8 +75,11 @@ class Restarter:
             lost = await self._node.driver.missing(names)
         except Exception as error:  # the switch is down, and looked after above
             log.error("the switch: %s", error)
+        await self._try("the links", self._look_at_links(running))
         for record in running:
             await self._try(f"graph {record.id}", self._look_at_graph(record, lost))
+            if any(rule.is_timed for rule in record.plan.rules()):
+                await self._try(f"rules of graph {record.id}", self._look_at_timed(record))
 
     async def _try(self, what: str, work: Coroutine[None, None, None]) -> None:
         try:
@@ -90,6 +96,7 @@ class Restarter:
             if self._may_try(gone[0]):
                 log.error("%s has ended; starting it again", ", ".join(gone))
                 await node.fill_switch()
+                node.events.publish(EventKind.SWITCH_RESTARTED, message=f"{gone[0]} had ended")
         elif await node.driver.missing(node.port_names()) and self._may_try("ports"):
             log.error("ports of LSI-0 have gone; making them again")
             await node.fill_switch()
@@ -140,6 +147,30 @@ class Restarter:
                 await node.graphs.stop_vnf(vnf)
             else:
                 node.supervision.put_questions(vnf, engine, process)
+
+    async def _look_at_timed(self, record: GraphRecord) -> None:
+        for label in await self._node.graphs.look_at_timed(record.id):
+            log.info("rule %s has reached its timeout", label)
+            rule = label.removeprefix(f"{record.id}/")
+            self._node.events.publish(EventKind.RULE_EXPIRED, record.id, rule=rule)
+
+    async def _look_at_links(self, records: list[GraphRecord]) -> None:
+        """Tells whose link has gone down, or has come up, since the last look."""
+        links = await self._node.driver.links()
+        owners = {
+            resource.port.name: (record.id, resource.port.labels.get("port", resource.port.name))
+            for record in records
+            for resource in record.plan.resources
+            if isinstance(resource, PortResource)
+        }
+        for name, spec in self._node.ports.items():
+            owners[spec.name] = ("", name)
+        for port in links.keys() & owners.keys() & self._links.keys():
+            if links[port] != self._links[port]:
+                graph, name = owners[port]
+                kind = EventKind.LINK_UP if links[port] else EventKind.LINK_DOWN
+                self._node.events.publish(kind, graph or None, port=name)
+        self._links = links
 
     def _may_try(self, name: str) -> bool:
         return self._backoff.may_try(name, time.monotonic())

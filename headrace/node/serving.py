@@ -7,6 +7,7 @@ import json
 import logging
 import os
 import socket
+from collections.abc import Callable
 from pathlib import Path
 
 import uvicorn
@@ -19,6 +20,7 @@ from headrace.machine.reaping import Reaper, become_reaper
 from headrace.node.config import NodeConfig
 from headrace.node.connections import Connections, Listener, Slot, TimedProtocol
 from headrace.node.daemon import node_file, socket_of
+from headrace.node.domain import Announcer
 from headrace.node.errors import ConfigError
 from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
@@ -133,10 +135,16 @@ class Server(uvicorn.Server):
         tcp: socket.socket,
         tls: Tls | None,
         connections: Connections,
+        end_streams: Callable[[], None] = lambda: None,
     ) -> None:
         super().__init__(config)
         self._tcp, self._tls = tcp, tls
-        self._connections = connections
+        self._connections, self._end_streams = connections, end_streams
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Ends answers that have no end of their own, then waits for all others."""
+        self._end_streams()
+        await super().shutdown(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Listens; connections of all sockets are closed alike."""
@@ -196,7 +204,7 @@ async def _serve(
     settings = server_settings(make_app(node, on_ready=notify_ready, tls=tls))
     rest = config.rest
     connections = Connections(rest.connections_per_peer, rest.connections)
-    server = Server(settings, tcp, tls, connections)
+    server = Server(settings, tcp, tls, connections, node.events.close)
     write_atomically(node_file(rundir), json.dumps(said))
     keeper = LogKeeper(
         log_directory(rundir),
@@ -204,7 +212,8 @@ async def _serve(
         lambda: ("node", *node.supervisor.all()),
         node.consoles,
     )
-    works = (Restarter(node).run(), keeper.run(), _renew(tls), _reap(node))
+    announcer = Announcer(node, config.orchestrator, f"{shown}:{port}")
+    works = (Restarter(node).run(), keeper.run(), _renew(tls), _reap(node), announcer.run())
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await server.serve(sockets=[unix])

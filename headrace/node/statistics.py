@@ -8,20 +8,28 @@ rule (the kernel's bridge) gives none: null.
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.planning.lowering import on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
-from headrace.switches.base import SwitchDriver
+from headrace.switches.base import RuleStatistics, SwitchDriver
 from headrace.switches.rules import Rule
 
 _COUNTED = ("packets", "bytes")
 
 
-async def graph_statistics(driver: SwitchDriver, record: GraphRecord) -> dict[str, Any]:
+async def graph_statistics(
+    driver: SwitchDriver,
+    record: GraphRecord,
+    expired: Mapping[str, RuleStatistics | None] = MappingProxyType({}),
+) -> dict[str, Any]:
     """Packets and bytes of each flow rule, and of each end-point by direction.
+
+    `expired` are the rules, by label, that have gone by their timeouts, with what they had counted
+    when they were last seen; rules with timeouts say which they are.
 
     An end-point has received what its rules have matched, and was sent what the rules have let out
     to it; what no rule of the graph matches is not in it.
@@ -34,12 +42,23 @@ async def graph_statistics(driver: SwitchDriver, record: GraphRecord) -> dict[st
     for rule in record.plan.rules():
         if (rule.lsi, rule.cookie) in counted:
             by_label[rule.label] = counted[rule.lsi, rule.cookie]
+    for label, last in expired.items():
+        by_label[label] = Counter(packets=last.packets, bytes=last.bytes) if last else Counter()
+    timed = {rule.label for rule in record.plan.rules() if rule.is_timed}
     graph, _ = parse(record.document)
     outer = on_lsi0(graph)
     models = graph.big_switch.flow_rules
     own = {model.id: by_label.get(f"{record.id}/{model.id}") for model in models}
     return {
-        "rules": [{"id": model.id, **_shown(own[model.id])} for model in models],
+        "rules": [
+            {
+                "id": model.id,
+                **_shown(own[model.id]),
+                **({"expired": label in expired} if label in timed else {}),
+            }
+            for model in models
+            for label in [f"{record.id}/{model.id}"]
+        ],
         "end-points": [
             {
                 "id": point.id,

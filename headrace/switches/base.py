@@ -272,6 +272,14 @@ class SwitchDriver(Protocol):
         """
         ...
 
+    async def links(self) -> dict[str, bool]:
+        """Whether the link of each port is up, as far as the switch knows.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        ...
+
     def processes(self) -> tuple[str, ...]:
         """The names, at the supervisor, of the processes to stop when the node is paused."""
         ...

@@ -145,6 +145,15 @@ class LinuxBridgeDriver:
         held = self._state.ports
         return {name for name in ports if name in held and self._device(held[name]) not in present}
 
+    async def links(self) -> dict[str, bool]:
+        """See SwitchDriver: whether the kernel sees a carrier."""
+        found = {}
+        for name, port in self._state.ports.items():
+            state = Path("/sys/class/net") / self._device(port) / "operstate"
+            if state.exists():
+                found[name] = state.read_text().strip() == "up"
+        return found
+
     def _device(self, port: PortSpec) -> str:
         if port.kind is PortKind.SYSTEM:
             return port.options.get("iface", port.name)

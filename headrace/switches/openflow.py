@@ -159,6 +159,8 @@ class OpenFlowSession:
                     cookie=rule.cookie,
                     command=of.OFPFC_ADD,
                     priority=rule.priority,
+                    idle_timeout=rule.idle_timeout,
+                    hard_timeout=rule.hard_timeout,
                     match=encode_match(rule, ofports),
                     instructions=instructions,
                 )

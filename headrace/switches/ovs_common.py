@@ -235,6 +235,11 @@ class OvsFamilyDriver(OvsProcesses):
         except OSError as error:  # the daemon has ended, and its namespace with it
             raise SwitchError(f"{self.name}: {error}") from error
 
+    async def links(self) -> dict[str, bool]:
+        """See SwitchDriver."""
+        rows = await self._select("Interface", ["name", "link_state"])
+        return {row["name"]: state == "up" for row in rows for state in from_set(row["link_state"])}
+
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
         ofports = await self._ofports()

@@ -68,7 +68,8 @@ class Rule(_Frozen):
     """Actions of `lsi` on packets that are received on `in_port` and match; no action means drop.
 
     `cookie` (64 bit) identifies the rule in the switch: see `cookie_of`. `label` is the place in
-    the client's document that caused the rule, for errors and statistics.
+    the client's document that caused the rule, for errors and statistics. The switch removes the
+    rule by itself after `hard_timeout` seconds, or `idle_timeout` without a packet; 0 is never.
     """
 
     lsi: str
@@ -77,6 +78,8 @@ class Rule(_Frozen):
     in_port: str
     match: dict[str, FieldMatch] = {}
     actions: tuple[Action, ...] = ()
+    idle_timeout: int = 0
+    hard_timeout: int = 0
 
     @property
     def identity(self) -> str:
@@ -95,9 +98,15 @@ class Rule(_Frozen):
         """The ports that the rule sends to, in order."""
         return tuple(action.port for action in self.actions if isinstance(action, Output))
 
+    @property
+    def is_timed(self) -> bool:
+        """Whether the rule goes by itself."""
+        return bool(self.idle_timeout or self.hard_timeout)
+
     def is_plain(self) -> bool:
         """Whether all of `in_port` goes to one port, unchanged."""
-        return not self.match and len(self.actions) == 1 and len(self.outputs) == 1
+        changed = self.match or self.is_timed
+        return not changed and len(self.actions) == 1 and len(self.outputs) == 1
 
     def __str__(self) -> str:
         fields = [f"in_port={self.in_port}"]
@@ -121,6 +130,9 @@ class Rule(_Frozen):
                 actions.append("pop_vlan")
             else:
                 actions.append(f"set {action.field}={FIELDS[action.field].text(action.value)}")
+        for name in ("idle_timeout", "hard_timeout"):
+            if getattr(self, name):
+                fields.append(f"{name}={getattr(self, name)}")
         return f"priority={self.priority},{','.join(fields)} -> {','.join(actions) or 'drop'}"
 
 

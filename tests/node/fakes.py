@@ -180,6 +180,10 @@ class FakeDriver:
     async def missing(self, ports: Collection[str]) -> set[str]:
         return set(ports) - set(self.world.read()["ports"])
 
+    async def links(self) -> dict[str, bool]:
+        held = self.world.read()
+        return {name: name not in held.get("down", []) for name in held["ports"]}
+
     def processes(self) -> tuple[str, ...]:
         return ()
 

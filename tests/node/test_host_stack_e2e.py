@@ -91,9 +91,8 @@ def datagrams(frames: list[bytes], port: int, *, summed: bool) -> list[bytes]:
         length = struct.unpack("!H", frame[38:40])[0]
         segment = frame[34 : 34 + length]
         if struct.unpack("!H", segment[2:4])[0] == port:
-            assert (
-                not summed or checksum(frame[26:34] + struct.pack("!HH", 17, length) + segment) == 0
-            )
+            pseudo = frame[26:34] + struct.pack("!HH", 17, length)
+            assert not summed or checksum(pseudo + segment) == 0
             found.append(segment[8:])
     return found
 

@@ -47,7 +47,8 @@ def exact(name: str, value: int) -> tuple[int, int]:
 
 # One example of each key, with what it comes to. `test_every_key_has_an_example` keeps it complete.
 EXAMPLES: dict[str, tuple[dict[str, str], dict[str, tuple[int, int]]]] = {
-    "hard_timeout": ({"hard_timeout": "0"}, {}),
+    "hard_timeout": ({"hard_timeout": "10"}, {}),
+    "idle_timeout": ({"idle_timeout": "10"}, {}),
     "ether_type": ({"ether_type": "2048"}, {"eth_type": exact("eth_type", 0x800)}),
     "vlan_id": ({"vlan_id": "0x1f"}, {"vlan_vid": exact("vlan_vid", 0x101F)}),
     "vlan_pcp": ({"vlan_pcp": "3", "vlan_id": "ANY"}, {"vlan_pcp": exact("vlan_pcp", 3)}),
@@ -178,7 +179,8 @@ def test_end_point_tag() -> None:
         ({**IPV4, "protocol": "6", "ip_proto": "17"}, "contradicts another value for ip_proto"),
         ({"vlan_pcp": "1"}, "vlan_pcp needs vlan_id"),
         ({"ipv6_nd_target": "::1"}, "ipv6_nd_target needs icmpv6_type 0x87 or 0x88"),
-        ({"hard_timeout": "10"}, "rules that expire are not supported yet"),
+        ({"hard_timeout": "65536"}, "match.hard_timeout: 65536 is out of range 0 to 65535"),
+        ({"idle_timeout": "soon"}, "match.idle_timeout: 'soon' is no number"),
     ],
 )
 def test_refused_matches(match: dict[str, str], text: str) -> None:

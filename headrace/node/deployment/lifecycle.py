@@ -17,12 +17,13 @@ from headrace.engines.base import EngineError, VnfSpec
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
+from headrace.node.events import EventKind, Events
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
 from headrace.node.planning.resources import EMPTY_PLAN, Plan
 from headrace.node.planning.surroundings import Surroundings
-from headrace.switches.base import SwitchError
+from headrace.switches.base import RuleStatistics, SwitchError
 
 log = logging.getLogger("headrace.node")
 
@@ -55,17 +56,20 @@ class GraphManager:
         transition: Transition,
         surroundings: Callable[[dict[str, Plan]], Surroundings],
         memory: Memory,
+        events: Events,
     ) -> None:
         self._store = store
         self._transition = transition
         self._surroundings = surroundings
         self._memory = memory
+        self._events = events
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._progress: dict[str, _Progress] = {}
         self._tasks: set[asyncio.Task[None]] = set()
         self._working: Counter[str] = Counter()
         self.changed: Callable[[str], None] = lambda graph_id: None
         """Called with the id of a graph that a client creates, updates or deletes."""
+        self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
 
     # Reading.
 
@@ -236,9 +240,14 @@ class GraphManager:
                 await self._undo(record, text_of(error), distrust)
                 raise DeployFailed("lifecycle", text_of(error)) from error
             self._settle_record(record, GraphState.RUNNING, "")
+            if record.state is GraphState.UPDATING:
+                self._events.publish(EventKind.GRAPH_UPDATED, graph_id)
+            elif record.state is GraphState.DEPLOYING:
+                self._events.publish(EventKind.GRAPH_DEPLOYED, graph_id)
 
     async def _undo(self, record: GraphRecord, message: str, distrust: bool) -> None:
         log.error("graph %s: %s; undoing", record.id, message)
+        self._events.publish(EventKind.GRAPH_FAILED, record.id, message=message)
         before = record.previous_plan or EMPTY_PLAN
         try:
             await self._run(record.id, before, distrust and bool(before.resources))
@@ -272,8 +281,13 @@ class GraphManager:
             except Exception as error:  # as above
                 record, text = self.record(graph_id), text_of(error)
                 self._store.put_graph(replace(record, message=f"deletion failed: {text}"))
+                message = f"deletion failed: {text}"
+                self._events.publish(EventKind.GRAPH_FAILED, graph_id, message=message)
                 raise DeployFailed("lifecycle", f"graph {graph_id}: {text}") from error
             self._store.delete_graph(graph_id)
+            self._events.publish(EventKind.GRAPH_DELETED, graph_id)
+            for key in [key for key in self._last_counts if key[0] == graph_id]:
+                del self._last_counts[key]
 
     def is_whole(
         self, record: GraphRecord, lost: set[str], held: frozenset[str] = frozenset()
@@ -307,7 +321,34 @@ class GraphManager:
         async with self._locks[graph_id]:
             record = self._store.graph(graph_id)
             if record is not None and record.state is GraphState.RUNNING:
+                ended = [vnf.vnf for vnf in self._transition.not_running(record.plan)]
                 await self._run(graph_id, record.plan, held=held)
+                for vnf in ended:
+                    if vnf in held:
+                        continue
+                    self._events.publish(EventKind.VNF_RESTARTED, graph_id, vnf=vnf)
+
+    async def look_at_timed(self, graph_id: str) -> list[str]:
+        """Notes rules that have gone by their timeouts; gives the labels of those found anew.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        if self._locks[graph_id].locked():
+            return []  # it is being changed, and looked at later
+        async with self._locks[graph_id]:
+            before = {rule.identity for rule in self._transition.expired(graph_id)}
+            for rule, count in await self._transition.note_expired(graph_id):
+                self._last_counts[graph_id, rule.identity] = count
+            expired = self._transition.expired(graph_id)
+            return [rule.label for rule in expired if rule.identity not in before]
+
+    def expired(self, graph_id: str) -> dict[str, RuleStatistics | None]:
+        """The rules, by label, that have gone by their timeouts, with the last known counters."""
+        return {
+            rule.label: self._last_counts.get((graph_id, rule.identity))
+            for rule in self._transition.expired(graph_id)
+        }
 
     # After a start.
 

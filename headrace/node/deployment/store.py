@@ -50,7 +50,10 @@ class GraphRecord:
 
 @dataclass(frozen=True)
 class StepRow:
-    """What may exist of a resource: `intent` perhaps, `done` surely, `removing` perhaps still."""
+    """What may exist of a resource: `intent` perhaps, `done` surely, `removing` perhaps still.
+
+    `expired` was done, and went by its own timeout: it is not made again.
+    """
 
     key: str
     content: str
@@ -182,6 +185,13 @@ class Store:
         """Notes that these resources are gone."""
         self._write(
             "DELETE FROM step WHERE graph=? AND key=?", [(graph_id, r.key) for r in resources]
+        )
+
+    def expired(self, graph_id: str, resources: Iterable[Resource]) -> None:
+        """Notes that these rules, which were done, have gone by their own timeouts."""
+        self._write(
+            "UPDATE step SET state='expired' WHERE graph=? AND key=? AND state='done'",
+            [(graph_id, r.key) for r in resources],
         )
 
     def _write(self, statement: str, rows: Sequence[tuple[str, ...]]) -> None:

@@ -30,10 +30,17 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.switches.base import PortKind, PortSpec, SwitchDriver, SwitchError
+from headrace.switches.base import (
+    PortKind,
+    PortSpec,
+    RuleStatistics,
+    SwitchDriver,
+    SwitchError,
+)
 from headrace.switches.rules import Rule
 
 Progress = Callable[[int, int], None]
+RuleCount = tuple[Rule, RuleStatistics]
 
 _RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4, "host": 5}
 
@@ -72,13 +79,18 @@ class Transition:
         lost = await self._lost(rows.values())
         replaced = _replaced(rows.values(), wanted, lost)
         gone = {resource.key for resource in replaced}
+        expired = {
+            key
+            for key, row in rows.items()
+            if row.state == "expired" and wanted.get(key) == row.resource and key not in gone
+        }
         missing = [
             resource
             for resource in target.resources
-            if distrust
+            if (distrust and resource.key not in expired)
             or resource.key not in rows
             or resource.key in gone
-            or rows[resource.key].state != "done"
+            or (rows[resource.key].state != "done" and resource.key not in expired)
             or rows[resource.key].resource != resource
             or not self._still_there(resource, held)
         ]
@@ -111,6 +123,41 @@ class Transition:
             for name in _ports_of(row.resource)
         }
         return changed | await self._lost(rows)
+
+    async def note_expired(self, graph_id: str) -> list[RuleCount]:
+        """Notes which rules have gone by their timeouts; what those that are there have counted.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        timed = [
+            row.resource
+            for row in self._store.steps(graph_id)
+            if row.state == "done"
+            and isinstance(row.resource, RuleResource)
+            and row.resource.rule.is_timed
+        ]
+        there: list[RuleCount] = []
+        gone: list[Resource] = []
+        for lsi in sorted({resource.rule.lsi for resource in timed}):
+            found = {row.cookie: row for row in await self._driver.rule_statistics(lsi)}
+            for resource in timed:
+                if resource.rule.lsi != lsi:
+                    continue
+                if resource.rule.cookie in found:
+                    there.append((resource.rule, found[resource.rule.cookie]))
+                else:
+                    gone.append(resource)
+        self._store.expired(graph_id, gone)
+        return there
+
+    def expired(self, graph_id: str) -> list[Rule]:
+        """The rules of a graph that have gone by their timeouts."""
+        return [
+            row.resource.rule
+            for row in self._store.steps(graph_id)
+            if row.state == "expired" and isinstance(row.resource, RuleResource)
+        ]
 
     def is_whole(self, plan: Plan, lost: set[str], held: frozenset[str] = frozenset()) -> bool:
         """Whether everything of a plan that was made is there; ports `lost` are not.

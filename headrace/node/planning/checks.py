@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.lowering import PhysicalPort, place_of_rule
+from headrace.node.planning.matching import timeouts
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
@@ -41,7 +42,10 @@ def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
     target_of: dict[str, str] = {}
     for number, rule in enumerate(graph.big_switch.flow_rules):
         place = place_of_rule(number)
-        matched = [key for key in rule.match if key != "port_in"]
+        if any(timeouts(rule, place).values()):
+            text = f"{place}.match: switch {switch} has no timeouts"
+            raise GraphRefused("flow-rules", text)
+        matched = [key for key in rule.match if key not in ("port_in", *timeouts(rule, place))]
         if matched:
             text = f"{place}.match.{matched[0]}: switch {switch} cannot match headers, only port_in"
             raise GraphRefused("flow-rules", text)

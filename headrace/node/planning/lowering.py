@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.matching import header_actions, match_fields
+from headrace.node.planning.matching import header_actions, match_fields, timeouts
 from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph
 from headrace.node.planning.resources import LinkUse
 from headrace.switches.base import LinkSpec
@@ -219,6 +219,7 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
         in_port=in_port,
         match=match,
         actions=(*headers, *actions) if targets else (),
+        **timeouts(model, place),
     )
 
 

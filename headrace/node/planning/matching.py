@@ -160,8 +160,7 @@ def match_fields(rule: FlowRuleModel, place: str, tag: int | None) -> Match:
             tos = number(text, 8, where)
             add("ip_dscp", tos >> 2, where)
             add("ip_ecn", tos & 3, where)
-        elif key == "hard_timeout" and number(text, 16, where):
-            raise refuse(where, "rules that expire are not supported yet; leave it out or write 0")
+    timeouts(rule, place)  # checked with the rest of the match
     for key, field in _MASKS.items():
         if key in rule.match:
             _narrow(match, field, rule.match[key], f"{place}.match.{key}")
@@ -175,6 +174,18 @@ def match_fields(rule: FlowRuleModel, place: str, tag: int | None) -> Match:
     _check_prerequisites(match, place)
     # An empty mask matches any value; that it is an IP packet has been added by now.
     return {field: wanted for field, wanted in match.items() if wanted.mask}
+
+
+def timeouts(rule: FlowRuleModel, place: str) -> dict[str, int]:
+    """When a rule goes by itself, in seconds; 0 is never.
+
+    Raises:
+        GraphRefused: a time is no number of 16 bits.
+    """
+    return {
+        key: number(rule.match.get(key, "0"), 16, f"{place}.match.{key}")
+        for key in ("idle_timeout", "hard_timeout")
+    }
 
 
 def _prefix(field: str, text: str, where: str) -> tuple[int, int]:

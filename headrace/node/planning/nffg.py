@@ -238,6 +238,7 @@ class EndPointModel(_Open):
 
 MATCH_KEYS = [
     "hard_timeout",
+    "idle_timeout",
     "ether_type",
     "vlan_id",
     "vlan_pcp",

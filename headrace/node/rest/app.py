@@ -23,6 +23,7 @@ from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
 from headrace.node.node import Node
 from headrace.node.rest import datastore as datastore_routes
+from headrace.node.rest import events as event_routes
 from headrace.node.rest import execution as execution_routes
 from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import node as node_routes
@@ -76,6 +77,7 @@ def make_app(
         datastore_routes.conf_router,
         node_routes.router,
         pci_routes.router,
+        event_routes.router,
         user_routes.router,
         execution_routes.router,
     ):

@@ -181,7 +181,8 @@ async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[st
     """Packets and bytes of each flow rule, and of each end-point; null where nothing counts."""
     record = node.graphs.record(graph_id)
     demand(node.users, user, "read", graph_id)
-    return await graph_statistics(node.driver, record)
+    await node.graphs.look_at_timed(graph_id)
+    return await graph_statistics(node.driver, record, node.graphs.expired(graph_id))
 
 
 @router.delete("/NF-FG/{graph_id}", status_code=204, responses=refusals(404, 409))

@@ -110,7 +110,7 @@ async def _of_switch(node: Node, records: list[GraphRecord]) -> list[Metric]:
             cycles.add_metric([core, "idle"], worker.idle_cycles)
             received.add_metric([core], worker.packets)
         for record in records:
-            for rule in (await graph_statistics(node.driver, record))["rules"]:
+            for rule in await _rules(node, record):
                 if rule["packets"] is not None:
                     rules.add_metric([record.id, rule["id"]], rule["packets"])
                     rule_octets.add_metric([record.id, rule["id"]], rule["bytes"])
@@ -118,6 +118,12 @@ async def _of_switch(node: Node, records: list[GraphRecord]) -> list[Metric]:
     except SwitchError:
         up.add_metric([], 0)
     return [up, packets, octets, dropped, cycles, received, rules, rule_octets]
+
+
+async def _rules(node: Node, record: GraphRecord) -> list[dict[str, Any]]:
+    expired = node.graphs.expired(record.id)
+    rules: list[dict[str, Any]] = (await graph_statistics(node.driver, record, expired))["rules"]
+    return rules
 
 
 async def _of_vnfs(node: Node, records: list[GraphRecord]) -> list[Metric]:

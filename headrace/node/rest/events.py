@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/events: what happens on the node, as server-sent events (HTML Living Standard, 9.2).
+
+They take the place of the original node's DoubleDecker messages. /domain-information is what these
+published at start: the node's description for an orchestrator.
+"""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Request
+from fastapi.responses import StreamingResponse
+
+from headrace.node.access.permissions import may
+from headrace.node.access.users import User
+from headrace.node.domain import description_of
+from headrace.node.errors import Busy
+from headrace.node.events import Event
+from headrace.node.node import Node
+from headrace.node.rest.access import node_of
+from headrace.node.rest.bodies import sendable
+from headrace.node.rest.login import UserDep
+
+router = APIRouter(tags=["events"])
+
+NodeDep = Annotated[Node, Depends(node_of)]
+LastEvent = Annotated[
+    str | None,
+    Header(alias="Last-Event-ID", pattern=r"^\d{1,18}$", description="the last event seen"),
+]
+_SILENCE_S = 15.0
+"""A comment is sent after so long, so that proxies keep the connection."""
+
+
+@router.get("/events", response_class=StreamingResponse)
+async def get_events(
+    node: NodeDep, user: UserDep, last_event_id: LastEvent = None
+) -> StreamingResponse:
+    """Events from now on, or after `Last-Event-ID`; of graphs, those that the user may read.
+
+    `event` is the kind, `id` grows, `data` is JSON: `event`, `time`, and `graph`, `vnf`, `rule`,
+    `port` or `message` as far as they are of it.
+    """
+    if node.events.is_full():
+        raise Busy("events", "too many clients listen; close some and try again")
+    after = int(last_event_id) if last_event_id else None
+    return StreamingResponse(
+        _stream(node, user, after),
+        media_type="text/event-stream",
+        headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
+    )
+
+
+async def _stream(node: Node, user: User, after: int | None) -> AsyncIterator[str]:
+    yield ": headrace\n\n"
+    events = aiter(node.events.listen(after))
+    waiting = asyncio.ensure_future(anext(events))
+    try:
+        while True:
+            done, _ = await asyncio.wait({waiting}, timeout=_SILENCE_S)
+            if not done:
+                yield ": nothing new\n\n"
+                continue
+            try:
+                event = waiting.result()
+            except StopAsyncIteration:
+                return
+            if _may_see(node, user, event):
+                yield _text_of(event)
+            waiting = asyncio.ensure_future(anext(events))
+    finally:
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError, StopAsyncIteration):
+            await waiting
+
+
+def _may_see(node: Node, user: User, event: Event) -> bool:
+    """The owner of a graph stays noted when it is deleted, until another one has its id."""
+    return event.graph is None or may(node.users, user, "read", event.graph)
+
+
+def _text_of(event: Event) -> str:
+    data = sendable(json.dumps(event.content(), ensure_ascii=True))
+    return f"id: {event.number}\nevent: {event.kind.value}\ndata: {data}\n\n"
+
+
+@router.get("/domain-information")
+async def get_domain_information(node: NodeDep, request: Request) -> dict[str, Any]:
+    """The node as an orchestrator sees it: address, resources, ports, capabilities."""
+    return description_of(node, request.url.netloc)
