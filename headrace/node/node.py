@@ -320,8 +320,8 @@ class Node:
                 # A switch that has ended is the cause of more than one VNF: it is named.
                 if state != "error" and not engine_of(self.engines, vnf).running(vnf):
                     held = self.supervision.state(vnf).held
-                    why = held or "it does not run as wanted; the node starts it again"
-                    message = f"VNF {vnf.vnf}: {why}"
+                    why = " does not run as wanted; the node starts it again"
+                    message = f"VNF {vnf.vnf}{f': {held}' if held else why}"
                     state = "error"
         return {
             "status": state,

@@ -22,7 +22,16 @@ from headrace.node.events import Event
 from headrace.node.node import Node
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import sendable
+from headrace.node.rest.contract import refusals
+from headrace.node.rest.domain_answers import DomainDescription
 from headrace.node.rest.login import UserDep
+
+
+class EventStream(StreamingResponse):
+    """Server-sent events, without an end."""
+
+    media_type = "text/event-stream"
+
 
 router = APIRouter(tags=["events"])
 
@@ -35,10 +44,8 @@ _SILENCE_S = 15.0
 """A comment is sent after so long, so that proxies keep the connection."""
 
 
-@router.get("/events", response_class=StreamingResponse)
-async def get_events(
-    node: NodeDep, user: UserDep, last_event_id: LastEvent = None
-) -> StreamingResponse:
+@router.get("/events", response_class=EventStream, responses=refusals(409))
+async def get_events(node: NodeDep, user: UserDep, last_event_id: LastEvent = None) -> EventStream:
     """Events from now on, or after `Last-Event-ID`; of graphs, those that the user may read.
 
     `event` is the kind, `id` grows, `data` is JSON: `event`, `time`, and `graph`, `vnf`, `rule`,
@@ -47,9 +54,8 @@ async def get_events(
     if node.events.is_full():
         raise Busy("events", "too many clients listen; close some and try again")
     after = int(last_event_id) if last_event_id else None
-    return StreamingResponse(
+    return EventStream(
         _stream(node, user, after),
-        media_type="text/event-stream",
         headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"},
     )
 
@@ -87,7 +93,7 @@ def _text_of(event: Event) -> str:
     return f"id: {event.number}\nevent: {event.kind.value}\ndata: {data}\n\n"
 
 
-@router.get("/domain-information")
+@router.get("/domain-information", response_model=DomainDescription)
 async def get_domain_information(node: NodeDep, request: Request) -> dict[str, Any]:
     """The node as an orchestrator sees it: address, resources, ports, capabilities."""
     return description_of(node, request.url.netloc)

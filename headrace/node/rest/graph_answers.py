@@ -50,7 +50,8 @@ class VnfStatus(Answer):
     """A VNF as it was found on the machine; `engine` is null if nothing of it runs.
 
     `cores` are those that it may use, `user` the id of its user on the host, `ports` the kinds of
-    its ports by their ids.
+    its ports by their ids. `ready` is what its readiness probe has found: null if it has none, or
+    not yet. `held` says why it is not started again, `probes` what failed, by the kind of probe.
     """
 
     id: str
@@ -60,6 +61,10 @@ class VnfStatus(Answer):
     user: int | None
     ports: dict[str, PortKind]
     running: bool
+    ready: bool | None
+    restarts: int
+    held: str
+    probes: dict[str, str]
 
 
 class HostEndPoint(Answer):
@@ -79,6 +84,7 @@ class GraphStatus(Answer):
     message: str
     warnings: list[str]
     vnfs: list[VnfStatus]
+    expired_rules: list[str] = Field(alias="expired-rules")
     end_points: list[HostEndPoint] = Field(alias="end-points")
 
 
@@ -90,9 +96,10 @@ class Counted(Answer):
 
 
 class RuleCounted(Counted):
-    """What a flow rule has matched."""
+    """What a flow rule has matched; `expired` is there if it has a timeout."""
 
     id: str
+    expired: bool | None = None
 
 
 class EndPointCounted(Answer):
