@@ -65,8 +65,7 @@ class Site:
 
     async def restore(self) -> None:
         """Makes again what is not there any more."""
-        found = await self.ask("GET", "/NF-FG/g/statistics")
-        if found.status_code != 200 or not found.json()["rules"]:
+        if (await self.ask("GET", "/NF-FG/g")).json() != FIRST:
             await self.ask("PUT", "/NF-FG/g", FIRST)
         users = self.api.node.users
         if "one" not in users.groups():
