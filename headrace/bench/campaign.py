@@ -29,7 +29,7 @@ from headrace.results.store import Store
 
 OUT_OF_TIME = "the time budget ended before it was measured; give more --minutes"
 OTHER_LOADS = " at other loads than the highest"
-ANSWERS_SHARE = 0.6
+ANSWERS_SHARE = 0.7
 """Share of the time budget that the headline rows may use before the others are measured."""
 
 
