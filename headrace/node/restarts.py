@@ -119,7 +119,8 @@ class Restarter:
             await graphs.repair(record.id, frozenset(held))
             return
         # Ports, or what is beside a VNF that runs, such as its forwarder.
-        is_whole = graphs.is_whole(record, lost, frozenset(held))
+        settled = held | {vnf.vnf for vnf in record.plan.vnfs() if vnf not in wrong}
+        is_whole = graphs.is_whole(record, lost, frozenset(settled))
         if not is_whole and self._may_try(f"graph {record.id}"):
             log.error("graph %s: something of it has gone; making it again", record.id)
             await graphs.repair(record.id, frozenset(held))

@@ -162,7 +162,7 @@ class Transition:
     def is_whole(self, plan: Plan, lost: set[str], held: frozenset[str] = frozenset()) -> bool:
         """Whether everything of a plan that was made is there; ports `lost` are not.
 
-        VNFs that are `held` (their ids) need not be.
+        Nobody looks at VNFs that are `held` (their ids).
         """
         vnfs = (vnf for vnf in plan.vnfs() if vnf.vnf not in held)
         return (
