@@ -17,7 +17,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     model_validator,
 )
@@ -252,6 +254,7 @@ MATCH_KEYS = [
 
 ACTION_KEYS = [
     "output_to_port",
+    "output_to_one_of",
     "push_vlan",
     "pop_vlan",
     "drop",
@@ -269,6 +272,27 @@ ACTION_KEYS = [
 ]
 
 
+class WeightedPort(BaseModel):
+    """One of the ports of output_to_one_of, and its share of the flows. Ours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    port: Text
+    weight: Annotated[int, Field(ge=1, le=65535)] = 1
+
+
+def _weighted(value: Any) -> Any:
+    return {"port": value} if isinstance(value, (str, int)) else value
+
+
+# The tags are no part of a place in the document (errors.py).
+ActionValue = Annotated[
+    Annotated[Text | bool, Tag("[plain]")]
+    | Annotated[list[Annotated[WeightedPort, BeforeValidator(_weighted)]], Tag("[list]")],
+    Discriminator(lambda value: "[list]" if isinstance(value, list) else "[plain]"),
+]
+
+
 class FlowRuleModel(BaseModel):
     """A rule: `match` and each action are kept as written; `lowering` gives them their meaning."""
 
@@ -278,7 +302,7 @@ class FlowRuleModel(BaseModel):
     priority: Annotated[int, Field(ge=0, le=65535)] = 0
     description: Text | None = None
     match: dict[str, Text]
-    actions: Annotated[list[dict[str, Text | bool]], Field(min_length=1)]
+    actions: Annotated[list[dict[str, ActionValue]], Field(min_length=1)]
 
     @model_validator(mode="after")
     def _known_keys(self) -> "FlowRuleModel":
@@ -290,7 +314,11 @@ class FlowRuleModel(BaseModel):
         for number, action in enumerate(self.actions):
             if len(action) != 1:
                 raise ValueError(f"actions[{number}]: write one action per object")
-            if next(iter(action)) not in ACTION_KEYS:
+            ((key, value),) = action.items()
+            if (key == "output_to_one_of") != isinstance(value, list):
+                wanted = "a list of ports" if key == "output_to_one_of" else "no list"
+                raise ValueError(f"actions[{number}]: {key} takes {wanted}")
+            if key not in ACTION_KEYS:
                 known = ", ".join(ACTION_KEYS)
                 raise ValueError(
                     f"actions[{number}]: unknown action {next(iter(action))}; known are {known}"
