@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
-from headrace.node.planning.lowering import on_lsi0, outputs_of
+from headrace.node.planning.lowering import is_balanced, on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
 from headrace.switches.rules import Rule
@@ -101,7 +101,8 @@ def _sent(
         if getattr(use, direction) == reference
     ]
     direct = [
-        own[model.id]
+        # Which of several ports a packet went to is not counted by the rule.
+        None if is_balanced(model) else own[model.id]
         for model in models
         if (model.match["port_in"] in outer) == (reference in outer)
         and any(target == reference for _, target in outputs_of(model))

@@ -143,7 +143,8 @@ class SwitchCycles(_Frozen):
 class Capabilities(_Frozen):
     """What a switch can do. `vnf_kinds` is in order of preference.
 
-    `end_points` are the types of end-points of a graph that it carries.
+    `end_points` are the types of end-points of a graph that it carries. `keeps_flows`: a flow that
+    is given one of several ports keeps it when others come and go.
     """
 
     port_kinds: tuple[PortKind, ...]
@@ -152,6 +153,7 @@ class Capabilities(_Frozen):
     point_to_point_only: bool = False
     polls: bool = True
     control_socket: bool = False
+    keeps_flows: bool = False
 
     @property
     def offered(self) -> set[PortKind]:

@@ -40,6 +40,7 @@ class HeadraceDriver(OvsFamilyDriver):
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
         end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
         control_socket=True,
+        keeps_flows=True,
     )
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:

@@ -10,7 +10,7 @@ framework.
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +18,17 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from headrace.protocols.tunnel_actions import EXPERIMENTER, Remember
 from headrace.switches.base import RuleStatistics, SwitchError
 from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
-from headrace.switches.rules import Normal, Output, PopVlan, PushVlan, Rule, SetField
+from headrace.switches.rules import Normal, Output, PopVlan, PushVlan, Rule, Select, SetField
 
 _HEADER_BYTES = 8
 _EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 _VLAN_ETHERTYPE = 0x8100
+_GROUPS = 0xFFFF_FF00  # OFPG_MAX
+_ADD_OR_MODIFY = 0x8000  # Open vSwitch's own command of group-mod, which headrace-switch has, too
+_KEPT_IDLE_S = 300
 
 
 def _plain(name: str, value: int) -> int | str:
@@ -48,9 +52,42 @@ def encode_actions(rule: Rule, ofports: dict[str, int]) -> list[Any]:
 
     Output to the input port requires the reserved port IN_PORT (1.3.5, section 4.5).
     """
+    return _encode(rule.actions, rule, ofports)
+
+
+def group_of(rule: Rule) -> int:
+    """The number, on its LSI, of the group of a rule with `Select`."""
+    return rule.cookie % _GROUPS
+
+
+def encode_buckets(rule: Rule, ofports: dict[str, int], keeps_flows: bool) -> list[Any]:
+    """The buckets of a rule's group.
+
+    `keeps_flows`: the switch can be told to leave each flow at its bucket when others come and go.
+    """
+    buckets = []
+    for bucket in rule.select.buckets if rule.select else ():
+        steps = _encode(bucket.actions, rule, ofports)
+        if keeps_flows:
+            memory = Remember(_KEPT_IDLE_S).payload()
+            steps.insert(0, parser.OFPActionExperimenterUnknown(EXPERIMENTER, data=memory))
+        buckets.append(
+            parser.OFPBucket(
+                weight=bucket.weight,
+                watch_port=of.OFPP_ANY,
+                watch_group=of.OFPG_ANY,
+                actions=steps,
+            )
+        )
+    return buckets
+
+
+def _encode(actions: Iterable[Any], rule: Rule, ofports: dict[str, int]) -> list[Any]:
     encoded: list[Any] = []
-    for action in rule.actions:
+    for action in actions:
         match action:
+            case Select():
+                encoded.append(parser.OFPActionGroup(group_of(rule)))
             case Output():
                 back = action.port == rule.in_port
                 number = of.OFPP_IN_PORT if back else ofports[action.port]
@@ -141,53 +178,75 @@ class OpenFlowSession:
                 continue
             return message
 
-    async def install(self, rules: Sequence[Rule], ofports: dict[str, int]) -> None:
+    async def install(
+        self, rules: Sequence[Rule], ofports: dict[str, int], keeps_flows: bool = False
+    ) -> None:
         """Adds or replaces rules; returns when all of them are in effect.
+
+        For `keeps_flows` see `encode_buckets`.
 
         Raises:
             SwitchError: the switch rejected a rule; all others are in effect.
         """
-        mods = []
+        mods: list[tuple[Rule, Any]] = []
         for rule in rules:
+            if rule.select is not None:
+                group = parser.OFPGroupMod(
+                    self._datapath,
+                    command=_ADD_OR_MODIFY,
+                    type_=of.OFPGT_SELECT,
+                    group_id=group_of(rule),
+                    buckets=encode_buckets(rule, ofports, keeps_flows),
+                )
+                mods.append((rule, group))
             steps = encode_actions(rule, ofports)
             instructions = (
                 [parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, steps)] if steps else []
             )
-            mods.append(
-                parser.OFPFlowMod(
-                    self._datapath,
-                    cookie=rule.cookie,
-                    command=of.OFPFC_ADD,
-                    priority=rule.priority,
-                    idle_timeout=rule.idle_timeout,
-                    hard_timeout=rule.hard_timeout,
-                    match=encode_match(rule, ofports),
-                    instructions=instructions,
-                )
+            flow = parser.OFPFlowMod(
+                self._datapath,
+                cookie=rule.cookie,
+                command=of.OFPFC_ADD,
+                priority=rule.priority,
+                idle_timeout=rule.idle_timeout,
+                hard_timeout=rule.hard_timeout,
+                match=encode_match(rule, ofports),
+                instructions=instructions,
             )
-        await self._modify(rules, mods)
+            mods.append((rule, flow))
+        await self._modify(mods)
 
     async def remove(self, rules: Sequence[Rule]) -> None:
         """Removes rules by their cookie, so that a rule can be removed after its ports."""
-        mods = [
-            parser.OFPFlowMod(
-                self._datapath,
-                cookie=rule.cookie,
-                cookie_mask=_EXACT_COOKIE,
-                table_id=of.OFPTT_ALL,
-                command=of.OFPFC_DELETE,
-                out_port=of.OFPP_ANY,
-                out_group=of.OFPG_ANY,
-                match=parser.OFPMatch(),
-            )
-            for rule in rules
-        ]
-        await self._modify(rules, mods)
+        mods: list[tuple[Rule, Any]] = [(rule, self._deletion(rule)) for rule in rules]
+        for rule in rules:
+            if rule.select is not None:
+                group = parser.OFPGroupMod(
+                    self._datapath,
+                    command=of.OFPGC_DELETE,
+                    type_=of.OFPGT_SELECT,
+                    group_id=group_of(rule),
+                    buckets=[],
+                )
+                mods.append((rule, group))
+        await self._modify(mods)
 
-    async def _modify(self, rules: Sequence[Rule], mods: list[Any]) -> None:
+    def _deletion(self, rule: Rule) -> Any:
+        return parser.OFPFlowMod(
+            self._datapath,
+            cookie=rule.cookie,
+            cookie_mask=_EXACT_COOKIE,
+            table_id=of.OFPTT_ALL,
+            command=of.OFPFC_DELETE,
+            out_port=of.OFPP_ANY,
+            out_group=of.OFPG_ANY,
+            match=parser.OFPMatch(),
+        )
+
+    async def _modify(self, mods: list[tuple[Rule, Any]]) -> None:
         async with self._lock:
             sent = {}
-            for rule, mod in zip(rules, mods, strict=True):
+            for rule, mod in mods:
                 sent[self._send(mod)] = rule
                 await self._writer.drain()
             barrier = self._send(parser.OFPBarrierRequest(self._datapath))
@@ -248,6 +307,7 @@ _CODE_PREFIX = {
     of.OFPET_BAD_INSTRUCTION: "OFPBIC_",
     of.OFPET_BAD_MATCH: "OFPBMC_",
     of.OFPET_FLOW_MOD_FAILED: "OFPFMFC_",
+    of.OFPET_GROUP_MOD_FAILED: "OFPGMFC_",
 }
 
 

@@ -247,7 +247,7 @@ class OvsFamilyDriver(OvsProcesses):
             for port in (rule.in_port, *rule.outputs):
                 if port not in ofports:
                     raise SwitchError(f"{rule.label}: port {port} is not in service on LSI {lsi}")
-        await (await self._session(lsi)).install(rules, ofports)
+        await (await self._session(lsi)).install(rules, ofports, self.capabilities.keeps_flows)
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""

@@ -61,7 +61,23 @@ class SetField(_Frozen):
     value: int
 
 
-Action = Annotated[Output | Normal | PushVlan | PopVlan | SetField, Field(discriminator="kind")]
+class Bucket(_Frozen):
+    """One of the ways that a `Select` sends flows, in proportion to its weight."""
+
+    weight: int
+    actions: tuple[Annotated[Output | PushVlan | PopVlan, Field(discriminator="kind")], ...]
+
+
+class Select(_Frozen):
+    """Sends each flow to one of the buckets, always to the same (OpenFlow's select group)."""
+
+    kind: Literal["select"] = "select"
+    buckets: tuple[Bucket, ...]
+
+
+Action = Annotated[
+    Output | Normal | Select | PushVlan | PopVlan | SetField, Field(discriminator="kind")
+]
 
 
 class Rule(_Frozen):
@@ -96,7 +112,20 @@ class Rule(_Frozen):
     @property
     def outputs(self) -> tuple[str, ...]:
         """The ports that the rule sends to, in order."""
-        return tuple(action.port for action in self.actions if isinstance(action, Output))
+        found: list[str] = []
+        for action in self.actions:
+            members = (
+                [action]
+                if not isinstance(action, Select)
+                else [member for bucket in action.buckets for member in bucket.actions]
+            )
+            found += [member.port for member in members if isinstance(member, Output)]
+        return tuple(found)
+
+    @property
+    def select(self) -> Select | None:
+        """What distributes the flows of this rule, if anything does."""
+        return next((action for action in self.actions if isinstance(action, Select)), None)
 
     @property
     def is_timed(self) -> bool:
@@ -106,7 +135,7 @@ class Rule(_Frozen):
     def is_plain(self) -> bool:
         """Whether all of `in_port` goes to one port, unchanged."""
         changed = self.match or self.is_timed
-        return not changed and len(self.actions) == 1 and len(self.outputs) == 1
+        return not changed and len(self.actions) == 1 and isinstance(self.actions[0], Output)
 
     def __str__(self) -> str:
         fields = [f"in_port={self.in_port}"]
@@ -122,6 +151,9 @@ class Rule(_Frozen):
         for action in self.actions:
             if isinstance(action, Output):
                 actions.append(f"output:{action.port}")
+            elif isinstance(action, Select):
+                ports = "|".join(self.outputs)
+                actions.append(f"select:{ports}")
             elif isinstance(action, Normal):
                 actions.append("normal")
             elif isinstance(action, PushVlan):

@@ -279,13 +279,22 @@ def _replaced(
     for old in held:
         new = wanted[old.key]
         its_ports = set(_ports_of(old))
-        if (old == new and not its_ports & lost) or isinstance(old, RuleResource):
+        if isinstance(old, RuleResource):
+            # In place, a rule that no longer selects would leave its group behind.
+            if old.rule.select and not (isinstance(new, RuleResource) and new.rule.select):
+                found.append(old)
+            continue
+        if old == new and not its_ports & lost:
             continue
         ports |= its_ports
         if _same_maker(old, new):
             continue
         found.append(old)
-    found += [old for old in held if isinstance(old, RuleResource) and _uses(old.rule, ports)]
+    found += [
+        old
+        for old in held
+        if isinstance(old, RuleResource) and _uses(old.rule, ports) and old not in found
+    ]
     return _last_first(found)
 
 

@@ -24,10 +24,19 @@ from dataclasses import dataclass
 
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.matching import header_actions, match_fields, timeouts
-from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph
+from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph, WeightedPort
 from headrace.node.planning.resources import LinkUse
 from headrace.switches.base import LinkSpec
-from headrace.switches.rules import Action, Output, PopVlan, PushVlan, Rule, SetField
+from headrace.switches.rules import (
+    Action,
+    Bucket,
+    Output,
+    PopVlan,
+    PushVlan,
+    Rule,
+    Select,
+    SetField,
+)
 
 _REFERENCE = re.compile(r"(?:endpoint:(?P<endpoint>[^:]+)|vnf:(?P<vnf>[^:]+):(?P<port>[^:]+:\d+))")
 _LINK_PRIORITY = 1
@@ -79,12 +88,24 @@ def on_lsi0(graph: ForwardingGraph) -> frozenset[str]:
 
 
 def outputs_of(rule: FlowRuleModel) -> list[tuple[int, str]]:
-    """The output actions of a rule: position and reference."""
-    return [
-        (position, str(action["output_to_port"]))
-        for position, action in enumerate(rule.actions)
-        if "output_to_port" in action
-    ]
+    """Where the actions of a rule lead: position and reference, those of one_of included."""
+    found = []
+    for position, action in enumerate(rule.actions):
+        ((key, value),) = action.items()
+        if key == "output_to_port":
+            found.append((position, str(value)))
+        found += [(position, member.port) for member in _members(action)]
+    return found
+
+
+def is_balanced(rule: FlowRuleModel) -> bool:
+    """Whether a rule distributes its flows over several ports."""
+    return any("output_to_one_of" in action for action in rule.actions)
+
+
+def _members(action: Mapping[str, object]) -> list[WeightedPort]:
+    value = action.get("output_to_one_of")
+    return value if isinstance(value, list) else []
 
 
 def place_of_rule(number: int) -> str:
@@ -127,7 +148,11 @@ def check_references(graph: ForwardingGraph) -> None:
         check(rule.match["port_in"], f"{place}.match.port_in")
         outputs = outputs_of(rule)
         for position, reference in outputs:
-            check(reference, f"{place}.actions[{position}].output_to_port")
+            key = next(iter(rule.actions[position]))
+            check(reference, f"{place}.actions[{position}].{key}")
+        if is_balanced(rule) and len({position for position, _ in outputs}) > 1:
+            text = f"{place}: output_to_one_of is the only output of a rule; write one"
+            raise GraphRefused("flow-rules", text)
         drops = [action["drop"] in (True, "true") for action in rule.actions if "drop" in action]
         if any(drops) and outputs:
             raise GraphRefused("flow-rules", f"{place}: drop and output_to_port exclude each other")
@@ -211,7 +236,14 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
     targets = [target for _, target in outputs_of(model)]
     if len(set(targets)) != len(targets):
         raise GraphRefused("flow-rules", f"{place}: two outputs to the same port")
-    actions = _outputs(source, targets, wiring)
+    actions: list[Action] = [*_outputs(source, targets, wiring)]
+    if is_balanced(model):
+        members = [member for action in model.actions for member in _members(action)]
+        buckets = [
+            Bucket(weight=member.weight, actions=tuple(_outputs(source, [member.port], wiring)))
+            for member in members
+        ]
+        actions = [Select(buckets=tuple(buckets))]
     return Rule(
         lsi=lsi,
         label=label,
@@ -223,10 +255,10 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
     )
 
 
-def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Action]:
+def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Output | PushVlan | PopVlan]:
     """The outputs of a rule. Untagged ones come first: the tag of another must not reach them."""
-    plain: list[Action] = []
-    tagged: list[Action] = []
+    plain: list[Output | PushVlan | PopVlan] = []
+    tagged: list[Output | PushVlan | PopVlan] = []
     for target in targets:
         if wiring.is_outer(source) == wiring.is_outer(target):
             if wiring.is_outer(target):

@@ -17,7 +17,9 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
+    Tag,
     ValidationError,
     WithJsonSchema,
     model_validator,
@@ -287,6 +289,7 @@ MATCH_KEYS = [
 
 ACTION_KEYS = [
     "output_to_port",
+    "output_to_one_of",
     "push_vlan",
     "pop_vlan",
     "drop",
@@ -315,16 +318,48 @@ def _match_schema() -> dict[str, Any]:
 
 def _action_schema() -> dict[str, Any]:
     value = {"anyOf": [*_NUMBER_OR_TEXT["anyOf"], {"type": "boolean"}]}
+    weighted = {
+        "type": "object",
+        "properties": {
+            "port": _NUMBER_OR_TEXT,
+            "weight": {"type": "integer", "minimum": 1, "maximum": 65535},
+        },
+        "required": ["port"],
+        "additionalProperties": False,
+    }
+    port = {"anyOf": [*_NUMBER_OR_TEXT["anyOf"], weighted]}
+    several = {"type": "array", "items": port, "minItems": 1}
     return {
         "type": "object",
-        "properties": dict.fromkeys(ACTION_KEYS, value),
+        "properties": {**dict.fromkeys(ACTION_KEYS, value), "output_to_one_of": several},
         "minProperties": 1,
         "maxProperties": 1,
         "additionalProperties": False,
     }
 
 
-Action = Annotated[dict[str, Text | bool], WithJsonSchema(_action_schema())]
+class WeightedPort(BaseModel):
+    """One of the ports of output_to_one_of, and its share of the flows. Ours."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    port: Text
+    weight: Annotated[int, Field(ge=1, le=65535)] = 1
+
+
+def _weighted(value: Any) -> Any:
+    return {"port": value} if isinstance(value, (str, int)) else value
+
+
+# The tags are no part of a place in the document (errors.py).
+ActionValue = Annotated[
+    Annotated[Text | bool, Tag("[plain]")]
+    | Annotated[list[Annotated[WeightedPort, BeforeValidator(_weighted)]], Tag("[list]")],
+    Discriminator(lambda value: "[list]" if isinstance(value, list) else "[plain]"),
+]
+
+
+Action = Annotated[dict[str, ActionValue], WithJsonSchema(_action_schema())]
 
 
 class FlowRuleModel(BaseModel):
@@ -348,7 +383,11 @@ class FlowRuleModel(BaseModel):
         for number, action in enumerate(self.actions):
             if len(action) != 1:
                 raise ValueError(f"actions[{number}]: write one action per object")
-            if next(iter(action)) not in ACTION_KEYS:
+            ((key, value),) = action.items()
+            if (key == "output_to_one_of") != isinstance(value, list):
+                wanted = "a list of ports" if key == "output_to_one_of" else "no list"
+                raise ValueError(f"actions[{number}]: {key} takes {wanted}")
+            if key not in ACTION_KEYS:
                 known = ", ".join(ACTION_KEYS)
                 raise ValueError(
                     f"actions[{number}]: unknown action {next(iter(action))}; known are {known}"
