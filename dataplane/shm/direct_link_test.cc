@@ -282,6 +282,41 @@ TEST_F(LinkedPair, AHungSenderKeepsTheNextReceiverNotOut) {
   EXPECT_EQ(pool_.size(), kBuffers);
 }
 
+TEST_F(LinkedPair, TheNextReceiverGetsNothingThatItsPredecessorHadReceived) {
+  round();
+  link();
+  send(1, 5);
+  std::array<Packet, 4> read{};
+  ASSERT_EQ(vnf_[kB].rx(read), 4u);
+  // B is killed in tx(): two packets are in the next one's ring, no slot is released yet.
+  PacketProducer next(mapping_.octets().data() + vnf_[2].block().direct_at, 64);
+  ASSERT_EQ(next.put(std::span<const Packet>(read).first(2)), 2u);
+  ASSERT_FALSE(links_.detach(kB)) << "A does not answer";
+  const size_t free_before = pool_.size();
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  EXPECT_EQ(pool_.size(), free_before + 2) << "what B had received and not passed on";
+  EXPECT_TRUE(ends_.is_out(read[0].buffer) && ends_.is_out(read[1].buffer));
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  EXPECT_EQ(got(), std::vector<uint8_t>{5});
+  links_.drop_all();
+  ends_.reclaim_all();
+  EXPECT_EQ(pool_.size(), kBuffers);
+}
+
+TEST_F(LinkedPair, AnImpossibleHeldPositionTakesNothingBack) {
+  round();
+  link();
+  send(1, 5);
+  auto* ring = static_cast<RingHeader*>(region_.direct(kB));
+  ring->held.store(1000);
+  ASSERT_FALSE(links_.detach(kB));
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  EXPECT_EQ(got(), (std::vector<uint8_t>{1, 2, 3, 4, 5}));
+}
+
 TEST_F(LinkedPair, TheNextReceiverOpensALinkThatItsPredecessorDidNot) {
   round();
   send_to(kB, 1, 60);
