@@ -92,9 +92,11 @@ class ShmProducer final : public PortEnd {
   void fill(uint32_t count, const Work& work) {
     const std::span<Packet> packets = std::span(packets_).first(count);
     // Stored only if changed: a vector load of the whole slot that follows a store to a part of it
-    // would stall on store forwarding.
-    for (Packet& packet : packets) {
-      if (packet.length != work.length) packet.length = static_cast<uint16_t>(work.length);
+    // would stall on store forwarding. Compared without a branch for each packet.
+    uint32_t difference = 0;
+    for (const Packet& packet : packets) difference |= packet.length ^ work.length;
+    if (difference != 0) {
+      for (Packet& packet : packets) packet.length = static_cast<uint16_t>(work.length);
     }
     if (!work.touch) return;
     for (const Packet& packet : packets) prefetch_to_write(port_.data(packet), work.length);

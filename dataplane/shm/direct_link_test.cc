@@ -120,12 +120,13 @@ class LinkedPair : public SharedRegion {
  protected:
   static constexpr uint32_t kA = 0;
   static constexpr uint32_t kB = 1;
+  static constexpr uint32_t kFill = 64;  ///< empty buffers kept ready for each
 
   /// One round of a worker for both ports; A's packets are forwarded to B.
   void round() {
     links_.step_abandoned();
     for (uint32_t port : {kA, kB}) {
-      ends_.refill(port, 64);
+      ends_.refill(port, kFill);
       if (!links_.step(port)) continue;
       std::array<Packet, 32> sent{};
       const uint32_t count = ends_.receive(port, sent);
@@ -280,6 +281,41 @@ TEST_F(LinkedPair, AHungSenderKeepsTheNextReceiverNotOut) {
     EXPECT_TRUE(detach(port));
   }
   EXPECT_EQ(pool_.size(), kBuffers);
+}
+
+TEST_F(LinkedPair, TheNextReceiverGetsNothingThatItsPredecessorHadReceived) {
+  round();
+  link();
+  send(1, 5);
+  std::array<Packet, 4> read{};
+  ASSERT_EQ(vnf_[kB].rx(read), 4u);
+  // B is killed in tx(): two packets are in the next one's ring, no slot is released yet.
+  PacketProducer next(mapping_.octets().data() + vnf_[2].block().direct_at, 64);
+  ASSERT_EQ(next.put(std::span<const Packet>(read).first(2)), 2u);
+  ASSERT_FALSE(links_.detach(kB)) << "A does not answer";
+  const size_t free_before = pool_.size();
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  EXPECT_EQ(pool_.size(), free_before + kFill + 2) << "and what B had received and not passed on";
+  EXPECT_TRUE(ends_.is_out(read[0].buffer) && ends_.is_out(read[1].buffer));
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  EXPECT_EQ(got(), std::vector<uint8_t>{5});
+  links_.drop_all();
+  ends_.reclaim_all();
+  EXPECT_EQ(pool_.size(), kBuffers);
+}
+
+TEST_F(LinkedPair, AnImpossibleHeldPositionTakesNothingBack) {
+  round();
+  link();
+  send(1, 5);
+  auto* ring = static_cast<RingHeader*>(region_.direct(kB));
+  ring->held.store(1000);
+  ASSERT_FALSE(links_.detach(kB));
+  ends_.reclaim_ports(1 << kB, 1 << kB);
+  links_.attach(kB);
+  ASSERT_EQ(vnf_[kB].bind(mapping_.octets(), kB), 0);
+  EXPECT_EQ(got(), (std::vector<uint8_t>{1, 2, 3, 4, 5}));
 }
 
 TEST_F(LinkedPair, TheNextReceiverOpensALinkThatItsPredecessorDidNot) {

@@ -15,9 +15,10 @@
  * allocates or makes a system call except hrp_attach(), hrp_detach() and hrp_is_connected().
  *
  * Cost. Each hrp_rx() and hrp_tx() exchanges positions with the other end (two cache lines) and
- * transfers one cache line for each 8 packets; it also writes a mark of one octet per packet, in
- * memory of this port. The packets themselves are not accessed. Use bursts of 16 packets or more
- * where possible. An idle VNF must call hrp_rx() regularly: requests to make or break a direct link
+ * transfers one cache line for each 8 packets. The packets themselves are not accessed. Use bursts
+ * of 16 packets or more where possible. Cheapest is to send or free what one hrp_rx() returned, in
+ * the same order, before the next: otherwise a mark of one octet per packet is written, in memory
+ * of this port. An idle VNF must call hrp_rx() regularly: requests to make or break a direct link
  * are processed there.
  *
  * Packet data. Lines last written by another core come from its cache, which takes as long as a

@@ -26,7 +26,9 @@
 //
 // marks: one octet per buffer, 1 while this port's VNF owns it. The VNF sets it before it takes the
 // buffer out of a ring and clears it after it has put the buffer into one. So at whatever point the
-// VNF is killed, each buffer that it owned is marked or in a ring, and can be reclaimed.
+// VNF is killed, each buffer that it owned is marked or in a ring, and can be reclaimed. A VNF that
+// passes on or frees what it received, in the same order, needs no marks: it leaves the slots in
+// the ring until then (vnf_end.h).
 #pragma once
 
 #include <atomic>
@@ -67,6 +69,9 @@ struct RingHeader {
   alignas(64) Shared32 head;  ///< the producer's: slots filled so far
   Shared64 octets;            ///< of a direct ring: of all packets in slots filled so far
   alignas(64) Shared32 tail;  ///< the consumer's: slots emptied so far
+  /// The consumer's, of a packet ring: the slots from tail to here are those whose packets it has
+  /// received and still owns. At most head; before tail it says nothing.
+  Shared32 held;
 };
 static_assert(sizeof(RingHeader) == 128);
 

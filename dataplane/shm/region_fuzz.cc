@@ -149,6 +149,13 @@ class FuzzedRegion {
       check(packet.buffer < kBuffers);
       check(uint32_t{packet.begin} + packet.length <= region_.buffer_stride());
     }
+    // In order, reversed, or kept beyond the next reception.
+    if (count % 4 == 1) std::reverse(packets.begin(), packets.begin() + received);
+    if (count % 4 == 2) {
+      std::array<Packet, 4> more{};
+      const uint32_t next = end.rx(more);
+      end.free(std::span<const Packet>(more).first(next));
+    }
     end.free(std::span<const Packet>(packets).first(received));
     const uint32_t taken = end.alloc(std::span(packets).first(std::min(count, 32u)));
     for (uint32_t i = 0; i < taken; ++i) packets[i].length = 60;

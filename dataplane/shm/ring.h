@@ -71,12 +71,15 @@ class Producer : public RingEnd<Slot> {
 
   /// Puts a prefix of `items`; returns its length.
   uint32_t put(std::span<const Slot> items) {
-    return put(items, [](std::span<const Slot>) { return uint64_t{0}; });
+    return put(items, [](Slot* slots, const Slot* from, uint32_t count) {
+      std::memcpy(slots, from, count * sizeof(Slot));
+      return uint64_t{0};
+    });
   }
 
-  /// The same, and adds `octets_of` that prefix to the ring's octets.
-  template <typename OctetsOf>
-  uint32_t put(std::span<const Slot> items, OctetsOf&& octets_of) {
+  /// The same with `copy(slots, items, count)`, whose results are added to the ring's octets.
+  template <typename Copy>
+  uint32_t put(std::span<const Slot> items, Copy&& copy) {
     auto count = static_cast<uint32_t>(items.size());
     if (broken_) return 0;
     if (free() < count) {
@@ -90,10 +93,10 @@ class Producer : public RingEnd<Slot> {
     }
     const uint32_t at = own_ & mask_;
     const uint32_t first = std::min(count, End::capacity() - at);
-    std::memcpy(slots_ + at, items.data(), first * sizeof(Slot));
-    std::memcpy(slots_, items.data() + first, (count - first) * sizeof(Slot));
+    uint64_t octets = copy(slots_ + at, items.data(), first);
+    if (first < count) octets += copy(slots_, items.data() + first, count - first);
     own_ += count;
-    if (const uint64_t octets = octets_of(items.first(count)); octets != 0) {
+    if (octets != 0) {
       octets_ += octets;
       header_->octets.store(octets_, std::memory_order_relaxed);
     }
@@ -129,6 +132,14 @@ class Consumer : public RingEnd<Slot> {
   /// Copies up to items.size() slots without releasing them to the producer; returns how many.
   /// release() releases them.
   uint32_t peek(std::span<Slot> items) {
+    return peek(items, [](Slot* to, const Slot* slots, uint32_t count) {
+      std::memcpy(to, slots, count * sizeof(Slot));
+    });
+  }
+
+  /// The same with `copy(items, slots, count)`; the slots are in one or two pieces.
+  template <typename Copy>
+  uint32_t peek(std::span<Slot> items, Copy&& copy) {
     const auto room = static_cast<uint32_t>(items.size());
     if (broken_) return 0;
     if (peer_ - own_ < room) {
@@ -142,8 +153,9 @@ class Consumer : public RingEnd<Slot> {
     const uint32_t count = std::min(room, peer_ - own_);
     const uint32_t at = own_ & mask_;
     const uint32_t first = std::min(count, End::capacity() - at);
-    std::memcpy(items.data(), slots_ + at, first * sizeof(Slot));
-    std::memcpy(items.data() + first, slots_, (count - first) * sizeof(Slot));
+    if (count == 0) return 0;
+    copy(items.data(), slots_ + at, first);
+    if (first < count) copy(items.data() + first, slots_, count - first);
     const uint32_t next = std::min(count, peer_ - own_ - count);
     for (uint32_t i = 0; i < next; i += End::kSlotsOfLine) {
       prefetch_to_read(&slots_[(own_ + count + i) & mask_]);
@@ -154,6 +166,21 @@ class Consumer : public RingEnd<Slot> {
   void release(uint32_t count) {
     own_ += count;
     header_->tail.store(own_, std::memory_order_release);
+  }
+
+  /// Says that `count` slots that were peeked at are in use, without releasing them.
+  void hold(uint32_t count) { header_->held.store(own_ + count, std::memory_order_relaxed); }
+
+  /// Of the `count` slots that were peeked at and not released, the part up to the end of the
+  /// ring's memory, and the rest.
+  struct Parts {
+    std::span<const Slot> first;
+    std::span<const Slot> second;
+  };
+  [[nodiscard]] Parts peeked(uint32_t count) const {
+    const uint32_t at = own_ & mask_;
+    const uint32_t first = std::min(count, End::capacity() - at);
+    return {{slots_ + at, first}, {slots_, count - first}};
   }
 
   /// peek() and release() in one.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cerrno>
@@ -132,6 +133,116 @@ TEST_F(SharedRegion, TakesBackAllThatADeadVnfHad) {
   vnf_[1].bind(mapping_.octets(), 1);
   send_to(1, 7, 60);
   EXPECT_EQ(vnf_[1].rx(buffers), 1u);
+}
+
+/// What a VNF does with eight packets that it received.
+struct Way {
+  const char* what;
+  uint32_t sent;  ///< packets that the switch then gets from it
+  void (*pass)(VnfEnd& end, std::span<Packet> packets);
+};
+constexpr Way kWays[] = {
+    {"all in order", 8, [](VnfEnd& end, std::span<Packet> p) { end.tx(p); }},
+    {"some sent, some freed", 3,
+     [](VnfEnd& end, std::span<Packet> p) {
+       end.tx(p.first(3));
+       end.free(std::span<const Packet>(p).subspan(3, 2));
+     }},
+    {"reversed", 8,
+     [](VnfEnd& end, std::span<Packet> p) {
+       std::ranges::reverse(p);
+       end.tx(p);
+     }},
+    {"some skipped", 4, [](VnfEnd& end, std::span<Packet> p) { end.tx(p.subspan(4)); }},
+    {"kept beyond the next reception", 4,
+     [](VnfEnd& end, std::span<Packet> p) {
+       std::array<Packet, 8> more{};
+       end.rx(more);
+       end.tx(p.first(4));
+     }},
+    {"another packet in front", 3,
+     [](VnfEnd& end, std::span<Packet> p) {
+       std::array<Packet, 3> mixed{};
+       end.alloc(std::span(mixed).first(1));
+       mixed[0].length = 60;
+       mixed[1] = p[0];
+       mixed[2] = p[1];
+       end.tx(mixed);
+     }},
+    {"headers added", 8,
+     [](VnfEnd& end, std::span<Packet> p) {
+       for (Packet& packet : p) packet = {packet.buffer, 64, 124};
+       end.tx(p);
+     }},
+    {"all freed by number", 0,
+     [](VnfEnd& end, std::span<Packet> p) {
+       for (const Packet& packet : p) end.free(std::span(&packet.buffer, 1));
+     }},
+};
+
+TEST_F(SharedRegion, OwnsWhatItReceivedInWhateverOrderItPassesItOn) {
+  // Whatever is left when the VNF dies is taken back, and nothing else.
+  for (const Way& way : kWays) {
+    SCOPED_TRACE(way.what);
+    // Positions at which the slots of a burst are in two pieces, too.
+    for (uint32_t before = 0; before < 64; before += 4) {
+      for (uint32_t i = 0; i < before; ++i) {
+        send_to(1, 0, 60);
+        std::array<Packet, 1> one{};
+        ASSERT_EQ(vnf_[1].rx(one), 1u);
+        vnf_[1].free(std::span<const Packet>(one));
+        ends_.refill(1, 0);
+      }
+      ends_.refill(1, 4);
+      for (uint8_t i = 0; i < 8; ++i) send_to(1, i, 60);
+      std::array<Packet, 8> got{};
+      ASSERT_EQ(vnf_[1].rx(got), 8u);
+      way.pass(vnf_[1], got);
+      std::array<Packet, 16> taken{};
+      ASSERT_EQ(ends_.receive(1, taken), way.sent);
+      for (const Packet& packet : std::span(taken).first(way.sent)) {
+        EXPECT_TRUE(std::ranges::count(got, packet.buffer, &Packet::buffer) == 1 ||
+                    packet.buffer == taken[0].buffer);
+        pool_.give({&packet.buffer, 1});
+      }
+      EXPECT_EQ(ends_.offences(1).number, 0u);
+      ends_.reclaim(1);
+      ASSERT_EQ(pool_.size(), kBuffers) << "after " << before << " packets";
+      ASSERT_EQ(vnf_[1].bind(mapping_.octets(), 1), 0);
+    }
+  }
+}
+
+TEST_F(SharedRegion, LeavesNoMarksIfPacketsArePassedOnInOrder) {
+  for (uint8_t i = 0; i < 8; ++i) send_to(1, i, 60);
+  std::array<Packet, 8> got{};
+  ASSERT_EQ(vnf_[1].rx(got), 8u);
+  const std::span<const uint8_t> marks = region_.held(1);
+  EXPECT_EQ(std::ranges::count(marks, 0), kBuffers) << "owned by their slots";
+  const auto* ring = static_cast<const RingHeader*>(region_.to_vnf(1));
+  EXPECT_EQ(ring->tail.load(), 0u);
+  ASSERT_EQ(vnf_[1].tx(std::span(got).first(3)), 3u);
+  EXPECT_EQ(ring->tail.load(), 3u) << "released with the call that passed them on";
+  std::array<Packet, 8> more{};
+  EXPECT_EQ(vnf_[1].rx(more), 0u);
+  EXPECT_EQ(ring->tail.load(), 8u);
+  EXPECT_EQ(std::ranges::count(marks, 1), 5) << "those that it keeps";
+}
+
+TEST_F(SharedRegion, ASlotThatIsOverwrittenWhileItsPacketIsOwnedMarksNothingOutside) {
+  // A faulty VNF of the group writes to slots that this one has received and not yet passed on.
+  for (uint8_t i = 0; i < 4; ++i) send_to(1, i, 60);
+  std::array<Packet, 4> got{};
+  ASSERT_EQ(vnf_[1].rx(got), 4u);
+  auto* slots = reinterpret_cast<Packet*>(static_cast<RingHeader*>(region_.to_vnf(1)) + 1);
+  slots[0].buffer = ~0u;
+  slots[1].buffer = kBuffers;
+  ASSERT_EQ(vnf_[1].tx(got), 4u);
+  std::array<Packet, 8> sent{};
+  EXPECT_EQ(ends_.receive(1, sent), 4u);
+  for (const Packet& packet : std::span(sent).first(4)) pool_.give({&packet.buffer, 1});
+  ends_.reclaim(1);
+  EXPECT_EQ(pool_.size(), kBuffers);
 }
 
 TEST_F(SharedRegion, TakesBackWhatSeveralHadAtOnce) {

@@ -29,6 +29,21 @@ void for_each_waiting(const void* at, uint32_t capacity, Visit&& visit) {
   }
 }
 
+/// Releases the slots whose packets the ring's consumer, which has exited, had received: it may
+/// have passed them on. Calls `visit` for the buffer of each.
+template <typename Visit>
+void release_held(void* at, uint32_t capacity, Visit&& visit) {
+  auto* header = static_cast<RingHeader*>(at);
+  const auto* slots = reinterpret_cast<const Packet*>(header + 1);
+  const uint32_t tail = header->tail.load(std::memory_order_acquire);
+  const uint32_t head = header->head.load(std::memory_order_acquire);
+  const uint32_t held = header->held.load(std::memory_order_acquire);
+  // Without a VNF that writes nonsense: tail <= held <= head, or held <= tail and nothing is held.
+  if (head - tail > capacity || held - tail > head - tail) return;
+  for (uint32_t at = tail; at != held; ++at) visit(slots[at & (capacity - 1)].buffer);
+  header->tail.store(held, std::memory_order_release);
+}
+
 /// Empties a ring whose producer may still be running: its positions must only increase.
 void empty_ring(void* at) {
   auto* header = static_cast<RingHeader*>(at);
@@ -38,6 +53,7 @@ void empty_ring(void* at) {
 void reset_ring(void* at) {
   auto* header = static_cast<RingHeader*>(at);
   header->head.store(0, std::memory_order_relaxed);
+  header->held.store(0, std::memory_order_relaxed);
   header->tail.store(0, std::memory_order_release);
 }
 
@@ -49,6 +65,7 @@ SwitchEnd::SwitchEnd(Region& region, BufferPool& pool)
       ports_(region.config().n_ports),
       out_(region.config().n_buffers, 0),
       claimed_(region.config().n_buffers, 0),
+      received_(region.config().n_buffers, 0),
       missed_(region.config().n_buffers, 0) {
   for (uint32_t port = 0; port < region.config().n_ports; ++port) open_rings(port);
 }
@@ -141,7 +158,8 @@ void SwitchEnd::claim_for_others(uint64_t ports, uint64_t linked) {
       for_each_waiting<Packet>(region_->direct(other), capacity, claim);
     }
     if ((ports >> other & 1) != 0) continue;
-    // A VNF marks a buffer before it takes it out of a ring: rings first, so that none is missed.
+    // What it received is in its rings, or it marks a buffer before it takes it out of a ring:
+    // rings first, so that none is missed.
     for_each_waiting<Packet>(region_->to_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->from_vnf(other), capacity, claim);
     for_each_waiting<Packet>(region_->direct(other), capacity, claim);
@@ -155,8 +173,15 @@ void SwitchEnd::claim_for_others(uint64_t ports, uint64_t linked) {
 }
 
 void SwitchEnd::reclaim_ports(uint64_t ports, uint64_t linked) {
-  claim_for_others(ports, linked);
   const uint32_t capacity = region_->config().ring_capacity;
+  std::ranges::fill(received_, uint8_t{0});
+  for (uint32_t number = 0; number < ports_.size(); ++number) {
+    if ((linked >> number & 1) == 0) continue;
+    release_held(region_->direct(number), capacity, [this](uint32_t buffer) {
+      if (buffer < received_.size()) received_[buffer] = 1;
+    });
+  }
+  claim_for_others(ports, linked);
   const auto take_back = [this](uint32_t buffer) {
     if (buffer >= out_.size() || out_[buffer] == 0 || claimed_[buffer] != 0) return;
     out_[buffer] = 0;
@@ -170,12 +195,13 @@ void SwitchEnd::reclaim_ports(uint64_t ports, uint64_t linked) {
     }
     for_each_waiting<Packet>(region_->to_vnf(number), capacity, take_back);
     for_each_waiting<Packet>(region_->from_vnf(number), capacity, take_back);
-    // What is in the direct ring of a linked port is claimed.
+    // What is in the direct ring of a linked port, and was not received, is claimed.
     for_each_waiting<Packet>(region_->direct(number), capacity, take_back);
     for_each_waiting<uint32_t>(region_->fill(number), region_->pool_capacity(), take_back);
     for_each_waiting<uint32_t>(region_->completion(number), region_->pool_capacity(), take_back);
   }
   for (uint32_t buffer = 0; buffer < out_.size(); ++buffer) {
+    if (received_[buffer] != 0) take_back(buffer);
     const bool missing = out_[buffer] != 0 && claimed_[buffer] == 0;
     if (missing && missed_[buffer] != 0) take_back(buffer);
     missed_[buffer] = missing ? 1 : 0;

@@ -8,11 +8,11 @@
 // buffer that the switch uses nor send one twice. Between VNFs of one group nothing is enforced:
 // they share a trust group by design. Slots are copied once, checked, and used from the copy.
 //
-// A VNF that has exited: reclaim() recovers the buffers that its port held (its marks, layout.h)
-// and those in the port's rings, unless another port marks them or another ring holds them, then
-// empties the rings. Buffers whose marks a faulty VNF erased have no mark and are in no ring. They
-// are recovered when two consecutive reclaims find them so (during one of them a running VNF may be
-// moving the buffer), or when the last VNF of the group exits.
+// A VNF that has exited: reclaim() recovers the buffers that its port held (its marks, and slots
+// that it has not released; layout.h) and those in the port's rings, unless another port marks them
+// or another ring holds them, then empties the rings. Buffers whose marks a faulty VNF erased have
+// no mark and are in no ring. They are recovered when two consecutive reclaims find them so (during
+// one of them a running VNF may be moving the buffer), or when the last VNF of the group exits.
 //
 // What that costs a worker: a look at all marks of the group once for all ports that are reclaimed
 // together, and nothing but a pass over the buffers once no VNF is left.
@@ -65,8 +65,8 @@ class SwitchEnd {
   [[nodiscard]] bool has_taken(uint32_t port) const { return ports_[port].has_taken; }
   /// Recovers all buffers that a VNF held or that wait for it, and resets the port's rings.
   void reclaim(uint32_t port) { reclaim_ports(uint64_t{1} << port, 0); }
-  /// The same for all of `ports`, by bit. The direct rings of those in `linked` stay as they are,
-  /// for the ports' next VNFs: another VNF may still be sending to them.
+  /// The same for all of `ports`, by bit. What is in the direct rings of those in `linked`, and was
+  /// not received, stays for the ports' next VNFs: another VNF may still be sending to them.
   void reclaim_ports(uint64_t ports, uint64_t linked);
   /// Recovers all buffers; no VNF may use the region.
   void reclaim_all();
@@ -99,7 +99,8 @@ class SwitchEnd {
   BufferPool* pool_;
   std::vector<Port> ports_;
   std::vector<uint8_t> out_;
-  std::vector<uint8_t> claimed_;  ///< reclaim()'s scratch; preallocated: a worker may call it
+  std::vector<uint8_t> claimed_;   ///< reclaim()'s scratch; preallocated: a worker may call it
+  std::vector<uint8_t> received_;  ///< likewise: in the direct rings of `linked`, but received
   std::vector<uint8_t>
       missed_;  ///< owned by VNFs, but without mark and in no ring at the last reclaim
 };

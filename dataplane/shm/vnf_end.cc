@@ -91,6 +91,7 @@ int VnfEnd::bind(std::span<uint8_t> memory, uint32_t port) {
   direct_in_.resume();
   fill_.resume();
   completion_.resume();
+  unreleased_ = 0;
   rx_now_ = Reading{block_->link.rx_now.load(std::memory_order_relaxed)};
   update_tx(block_->link.tx_now.load(std::memory_order_relaxed));
   return 0;
@@ -101,25 +102,29 @@ PortBlock& VnfEnd::block_of(uint32_t port) const {
 }
 
 uint32_t VnfEnd::take(PacketConsumer& ring, std::span<Packet> packets) {
-  return keep(ring, packets, ring.peek(packets));
+  bool inside = true;
+  const uint32_t count = peek(ring, packets, inside);
+  return keep(ring, packets, count, inside);
 }
 
-uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count) {
+uint32_t VnfEnd::peek(PacketConsumer& ring, std::span<Packet> packets, bool& inside) {
+  // One call of the variant for this processor at a time: the slots are in one piece, nearly
+  // always.
+  return ring.peek(packets, [&](Packet* to, const Packet* slots, uint32_t count) {
+    if (!burst_->take(to, slots, count, n_buffers_, stride_)) inside = false;
+  });
+}
+
+uint32_t VnfEnd::keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count,
+                      bool inside) {
   if (count == 0) return 0;
-  // A local copy: otherwise the compiler must assume that a store to the marks changes members.
-  uint8_t* const held = held_;
-  const uint32_t n_buffers = n_buffers_;
-  const uint32_t stride = stride_;
-  bool bad = false;
-  for (const Packet& packet : packets.first(count)) {
-    const bool is_inside = uint32_t{packet.begin} + packet.length <= stride;
-    if (packet.buffer >= n_buffers || !is_inside) {
-      bad = true;
-      break;
-    }
-    held[packet.buffer] = 1;
+  if (inside) [[likely]] {
+    ring.hold(count);
+    unreleased_in_direct_ = &ring == &direct_in_;
+    unreleased_ = count;
+    return count;
   }
-  const uint32_t good = bad ? remove_malformed(packets.first(count)) : count;
+  const uint32_t good = remove_malformed(packets.first(count));
   ring.release(count);
   return good;
 }
@@ -132,7 +137,7 @@ uint32_t VnfEnd::remove_malformed(std::span<Packet> packets) {
     } else if (uint32_t{packet.begin} + packet.length > stride_) {
       ++malformed_;
       held_[packet.buffer] = 1;
-      free(std::span(&packet.buffer, 1));
+      put_back(std::span(&packet.buffer, 1));
     } else {
       held_[packet.buffer] = 1;
       packets[good++] = packet;
@@ -142,6 +147,7 @@ uint32_t VnfEnd::remove_malformed(std::span<Packet> packets) {
 }
 
 uint32_t VnfEnd::rx(std::span<Packet> packets) {
+  if (unreleased_ != 0) settle();
   // Also without packets: the switch waits for the answer.
   const uint32_t tx_wanted = block_->link.tx_wanted.load(std::memory_order_acquire);
   if (tx_wanted != tx_now_) update_tx(tx_wanted);
@@ -155,8 +161,9 @@ uint32_t VnfEnd::rx(std::span<Packet> packets) {
   // ones that arrived there after it was found empty. So the state is read after the slots were
   // peeked at.
   const auto take_while_open = [&] {
-    const uint32_t count = to_vnf_.peek(packets);
-    return is_open() ? keep(to_vnf_, packets, count) : 0;
+    bool inside = true;
+    const uint32_t count = peek(to_vnf_, packets, inside);
+    return is_open() ? keep(to_vnf_, packets, count, inside) : 0;
   };
   const bool open = is_open();
   // Packets from other ports through the switch are polled regularly, however busy the direct ring
@@ -164,9 +171,7 @@ uint32_t VnfEnd::rx(std::span<Packet> packets) {
   if (open && ++rx_calls_ % kSwitchPollInterval == 0) {
     if (const uint32_t kept = take_while_open(); kept > 0) return kept;
   }
-  if (const uint32_t count = direct_in_.peek(packets); count > 0) {
-    return keep(direct_in_, packets, count);
-  }
+  if (const uint32_t count = take(direct_in_, packets); count > 0) return count;
   if (open) return take_while_open();
   // Empty after the sender has switched over: its packets now arrive in to_vnf.
   rx_now_ = Reading::closed;
@@ -201,13 +206,9 @@ uint32_t VnfEnd::tx(std::span<const Packet> packets, VnfEnd& owner) {
   if (tx_now_ == 0) {
     count = from_vnf_.put(packets);
   } else {
-    count = direct_out_.put(packets, [](std::span<const Packet> put) {
-      uint64_t octets = 0;
-      for (const Packet& packet : put) octets += packet.length;
-      return octets;
-    });
+    count = direct_out_.put(packets, burst_->put);
   }
-  owner.unmark(packets.first(count));
+  owner.disown(packets.first(count));
   return count;
 }
 
@@ -233,18 +234,24 @@ void VnfEnd::free(std::span<const Packet> packets) {
   while (!packets.empty()) {
     const size_t count = std::min(packets.size(), numbers.size());
     for (size_t i = 0; i < count; ++i) numbers[i] = packets[i].buffer;
-    free(std::span<const uint32_t>(numbers).first(count));
+    // The ring has a slot for every buffer of the region.
+    disown(packets.first(completion_.put(std::span(numbers).first(count))));
     packets = packets.subspan(count);
   }
 }
 
 void VnfEnd::free(std::span<const uint32_t> buffers) {
-  // The ring has a slot for every buffer of the region.
+  if (unreleased_ != 0) settle();
+  put_back(buffers);
+}
+
+void VnfEnd::put_back(std::span<const uint32_t> buffers) {
   const uint32_t count = completion_.put(buffers);
   for (const uint32_t buffer : buffers.first(count)) held_[buffer] = 0;
 }
 
 void VnfEnd::free_all() {
+  if (unreleased_ != 0) settle();
   std::array<uint32_t, kNumbers> found{};
   uint32_t count = 0;
   for (uint32_t buffer = 0; buffer < n_buffers_; ++buffer) {
@@ -258,9 +265,39 @@ void VnfEnd::free_all() {
   free(std::span<const uint32_t>(found).first(count));
 }
 
-void VnfEnd::unmark(std::span<const Packet> packets) {
+void VnfEnd::disown(std::span<const Packet> packets) {
+  const auto count = static_cast<uint32_t>(packets.size());
+  if (count == 0) return;
+  if (count <= unreleased_) [[likely]] {
+    PacketConsumer& ring = unreleased_ring();
+    const auto [first, second] = ring.peeked(count);
+    const auto until = static_cast<uint32_t>(first.size());
+    if (burst_->same_buffers(packets.data(), first.data(), until) &&
+        (second.empty() ||
+         burst_->same_buffers(packets.data() + until, second.data(), count - until))) {
+      ring.release(count);
+      unreleased_ -= count;
+      return;
+    }
+  }
+  if (unreleased_ != 0) settle();
+  // A local copy: otherwise the compiler must assume that a store to the marks changes members.
   uint8_t* const held = held_;
   for (const Packet& packet : packets) held[packet.buffer] = 0;
+}
+
+void VnfEnd::settle() {
+  PacketConsumer& ring = unreleased_ring();
+  const auto [first, second] = ring.peeked(unreleased_);
+  for (const std::span<const Packet> part : {first, second}) {
+    for (const Packet& packet : part) {
+      // A faulty VNF of the group may have written to the slot meanwhile.
+      const uint32_t buffer = *static_cast<const volatile uint32_t*>(&packet.buffer);
+      if (buffer < n_buffers_) held_[buffer] = 1;
+    }
+  }
+  ring.release(unreleased_);
+  unreleased_ = 0;
 }
 
 }  // namespace headrace::shm

@@ -17,12 +17,20 @@
 //
 // So every packet of A reaches B in order and none is lost: a ring is read only after the ring that
 // was filled before it is empty.
+//
+// Owners: a received buffer is this end's while its slot is still in the ring (`unreleased_`), or
+// once it is marked. Most VNFs pass on or free what they have received before they receive more,
+// and in the same order. Then the slots are released by the call that does so, and no buffer is
+// marked: a burst costs one comparison of descriptors instead of two stores for each packet.
+// Whatever else a VNF does (it keeps packets, reorders them, sends others in between) makes
+// settle() mark all that are left first.
 #pragma once
 
 #include <array>
 #include <cstdint>
 #include <span>
 
+#include "shm/burst.h"
 #include "shm/layout.h"
 #include "shm/ring.h"
 
@@ -70,14 +78,26 @@ class VnfEnd {
   void update_tx(uint32_t wanted);
   void update_rx();
   uint32_t take(PacketConsumer& ring, std::span<Packet> packets);
-  /// Marks `count` packets that were peeked at as this end's; returns how many are valid.
-  uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count);
+  /// Copies packets from the ring into a prefix of `packets`; `inside`: whether each is inside its
+  /// buffer. keep() must follow unless there are none, or they are to stay in the ring.
+  uint32_t peek(PacketConsumer& ring, std::span<Packet> packets, bool& inside);
+  /// Makes `count` packets that were peeked at this end's; returns how many are valid.
+  uint32_t keep(PacketConsumer& ring, std::span<Packet> packets, uint32_t count, bool inside);
   /// Marks the packets and removes those outside their buffer, which a faulty VNF of the group may
   /// send. Returns how many are left.
   uint32_t remove_malformed(std::span<Packet> packets);
-  void unmark(std::span<const Packet> packets);
+  /// Returns marked buffers to the switch.
+  void put_back(std::span<const uint32_t> buffers);
+  /// The packets are in another ring now: this end does not own them any more.
+  void disown(std::span<const Packet> packets);
+  [[nodiscard]] PacketConsumer& unreleased_ring() {
+    return unreleased_in_direct_ ? direct_in_ : to_vnf_;
+  }
+  /// Marks the buffers that are this end's by their slots alone, and releases those.
+  void settle();
 
   std::span<uint8_t> memory_;
+  const BurstFunctions* burst_{&burst_functions()};
   PortBlock* block_{nullptr};
   uint8_t* buffers_{nullptr};
   uint8_t* held_{nullptr};
@@ -92,6 +112,8 @@ class VnfEnd {
   NumberProducer completion_;
   PacketConsumer direct_in_;
   PacketProducer direct_out_;
+  uint32_t unreleased_{0};            ///< slots of received packets that are still in their ring:
+  bool unreleased_in_direct_{false};  ///< direct_in_, else to_vnf_
   uint32_t tx_now_{0};
   Reading rx_now_{Reading::closed};
   uint32_t rx_calls_{0};

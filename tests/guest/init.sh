@@ -10,8 +10,10 @@ export PATH=/bin:/sbin
 mount -t proc none /proc
 mount -t sysfs none /sys
 mount -t devtmpfs none /dev
-mount -t tmpfs none /tmp
-mount -t tmpfs none /run
+# Not over what the image brings there: programs are at their host's places, which may be below /tmp.
+for directory in /tmp /run; do
+  [ -n "$(ls $directory)" ] || mount -t tmpfs none $directory
+done
 ln -s /run /var/run
 mkdir -p /dev/hugepages && mount -t hugetlbfs none /dev/hugepages
 while read -r module; do

@@ -95,6 +95,11 @@ def tap_interface() -> Iterator[str]:
         subprocess.run(["/usr/sbin/ip", "link", "del", name], check=False, capture_output=True)
 
 
+def burst_test() -> Path:
+    """The unit test of the port library's vector variants."""
+    return find_program("headrace-switch").parents[1] / "shm" / "shm_burst_test"
+
+
 async def vhost_users(bed: Bed) -> list[Device]:
     """The ports v0 to v5 and their devices."""
     devices: list[Device] = []
@@ -117,6 +122,8 @@ async def wired() -> AsyncIterator[Wired]:
     image = base_image(kernel)
     add_vnf(image)
     image.add_program(find_program("headrace-switch").parents[1] / "shm" / PASS)
+    if burst_test().exists():
+        image.add_program(burst_test())
     with ExitStack() as stack:
         taps = [stack.enter_context(tap_interface()) for _ in range(2)]
         async with running_bed() as bed:
@@ -228,10 +235,23 @@ async def test_what_is_too_much_for_the_guest_is_counted_where_it_is_lost(wired:
     assert result.duplicated == result.misdelivered == 0
 
 
+async def test_the_port_library_checks_descriptors_on_this_processor_too(wired: Wired) -> None:
+    """Each variant that the guest's processor, an emulated one without KVM, says that it has."""
+    if not burst_test().exists():
+        pytest.skip(f"{burst_test().name} is not built (ninja -C build)")
+    told = wired.guest.run(burst_test().name, timeout_s=120.0)
+    assert "[  PASSED  ]" in told
+    flags = wired.guest.run("grep -m 1 flags /proc/cpuinfo").split()
+    for flag, variant in (("avx2", "avx2"), ("avx512f", "avx512")):
+        assert (f"/{variant} " in told) == (flag in flags), "chosen by what the processor has"
+
+
 def start_pass(wired: Wired) -> Callable[[], dict[str, list[int]]]:
     """Starts the VNF in C on the region; what is returned ends it and reads what it passed on."""
     command = f"{PASS} --memory {wired.shm}/resource2 {' '.join(SHM)}"
     wired.guest.run(f"{command} >/tmp/out 2>/tmp/err &")
+    # One that did not start, or died, would only be seen as the loss of all packets.
+    wired.guest.run(f"sleep 0.5; killall -0 {PASS} || {{ cat /tmp/err; exit 1; }}")
 
     def end() -> dict[str, list[int]]:
         wired.guest.run(f"killall {PASS}; while killall -0 {PASS} 2>/dev/null; do :; done")
