@@ -1,5 +1,5 @@
 -- SPDX-License-Identifier: Apache-2.0
--- depends: 0004-datastore
+-- depends: 0005-exec
 -- The row of a rule that has gone by its own timeout stays, `expired`, so that the rule is not made
 -- again. SQLite cannot change the check of a column, so the table is made anew.
 CREATE TABLE new_step (
