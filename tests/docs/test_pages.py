@@ -75,6 +75,8 @@ def complaints(line: str) -> Iterator[str]:
             if len(names) > 1:
                 return
             command = command.commands[names[0]]
+        elif word == "--":
+            return  # what follows is no option of ours
         elif word.startswith("--"):
             known = {option for param in command.params for option in param.opts}
             if word.split("=")[0] not in known | {"--help"}:
