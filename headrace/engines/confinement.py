@@ -148,7 +148,7 @@ class Confinement:
         """Writes what the VNF reads (`config`, or `file`); only it and the node can."""
         file = file or self.config(vnf)
         if file.parent != self.place(vnf):
-            self._directory(file.parent, 0o710, 0, vnf.user)
+            self._directory(file.parent, 0o750, 0, vnf.user)
         write_atomically(file, text)
         if vnf.user is not None:
             os.chown(file, vnf.user, vnf.user)

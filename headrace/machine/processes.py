@@ -221,6 +221,14 @@ class Supervisor:
             return child.returncode
         return reap(pid, self._exits)
 
+    def has_process(self, name: str) -> bool:
+        """Whether the pid of the process `name` is still in use, be it by a zombie."""
+        try:
+            pid = int(json.loads((self._records / f"{name}.json").read_text())["pid"])
+        except (OSError, ValueError, KeyError):
+            return False
+        return Path(f"/proc/{pid}").exists()
+
     def recorded_pids(self) -> frozenset[int]:
         """The pids of all processes that were started and not ended by this supervisor's hand."""
         found = set()

@@ -24,6 +24,8 @@ log = logging.getLogger("headrace.node")
 _LOOK_EVERY_S = 1.0
 _LONGEST_WAIT_S = 60.0
 _STEADY_AFTER_S = 60.0
+_ENDING_S = 0.5
+_POLL_S = 0.01
 
 
 class Backoff:
@@ -107,10 +109,11 @@ class Restarter:
         wrong, now = graphs.not_running(record), time.monotonic()
         engines = self._node.engines
         ended = [vnf for vnf in wrong if engine_of(engines, vnf).observed(vnf) is None]
+        codes = {vnf.vnf: await self._exit_code(vnf) for vnf in ended}
         held = {
             vnf.vnf
             for vnf in ended
-            if not supervision.state(vnf).may_restart(vnf.restart, self._exit_code(vnf), now)
+            if not supervision.state(vnf).may_restart(vnf.restart, codes[vnf.vnf], now)
         }
         for vnf in ended:
             if vnf.vnf not in held:
@@ -125,10 +128,22 @@ class Restarter:
             log.error("graph %s: something of it has gone; making it again", record.id)
             await graphs.repair(record.id, frozenset(held))
 
-    def _exit_code(self, vnf: VnfSpec) -> int | None:
-        """With what a VNF has ended."""
+    async def _exit_code(self, vnf: VnfSpec) -> int | None:
+        """With what a VNF has ended.
+
+        A process has left its namespaces, and is no VNF any more, shortly before it has ended.
+        """
         names = engine_of(self._node.engines, vnf).processes(vnf)
-        return self._node.supervisor.exit_code(names[0]) if names else None
+        if not names:
+            return None
+        deadline = time.monotonic() + _ENDING_S
+        while True:
+            code = self._node.supervisor.exit_code(names[0])
+            if code is not None or time.monotonic() > deadline:
+                return code
+            if not self._node.supervisor.has_process(names[0]):
+                return self._node.supervisor.exit_code(names[0])
+            await asyncio.sleep(_POLL_S)
 
     async def _probe(self, record: GraphRecord) -> None:
         """Puts the questions that are due, and ends the VNFs that fail their liveness probe."""

@@ -183,7 +183,19 @@ class Transition:
         """The names of ports that were made and have gone by another's hand."""
         made = [row.resource for row in rows if row.state == "done"]
         names = {name for resource in made for name in _ports_of(resource)}
-        return await self._driver.missing(names) if names else set()
+        if not names:
+            return set()
+        return await self._driver.missing(names) | (names & self._going(made))
+
+    def _going(self, made: Iterable[Resource]) -> set[str]:
+        """The veth ports of VNFs that have ended: the kernel removes the pairs a little later."""
+        ended = (
+            resource.vnf
+            for resource in made
+            if isinstance(resource, VnfResource)
+            and engine_of(self._engines, resource.vnf).observed(resource.vnf) is None
+        )
+        return {port.name for port in _veth_ports(ended)}
 
     async def detach(self, graph_id: str, ports: set[str]) -> None:
         """Removes the graph's rules on these ports; its next `run` makes them again."""
