@@ -155,9 +155,9 @@ std::map<std::string, int64_t> ShmPort::statistics() const {
           {"tx_bytes", read(counts_.tx_octets)},
           {"tx_copied_packets", read(counts_.tx_copied)},
           {"tx_no_buffer_errors", read(counts_.tx_no_buffer)},
-          {"rx_number_errors", static_cast<int64_t>(offences.number)},
-          {"rx_length_errors", static_cast<int64_t>(offences.length)},
-          {"rx_ring_errors", static_cast<int64_t>(offences.ring)}};
+          {"rx_number_errors", read(offences.number)},
+          {"rx_length_errors", read(offences.length)},
+          {"rx_ring_errors", read(offences.ring)}};
 }
 
 StringMap ShmPort::status() const {

@@ -53,7 +53,7 @@ TEST_F(SharedRegion, RefusesNumbersThatAreNotTheVnfs) {
   ASSERT_EQ(vnf_[1].tx(hostile), 4u);
   std::array<Packet, 8> sent{};
   EXPECT_EQ(ends_.receive(1, sent), 1u);
-  EXPECT_EQ(ends_.offences(1).number, 3u);
+  EXPECT_EQ(ends_.offences(1).number.read(), 3u);
 }
 
 TEST_F(SharedRegion, RefusesPacketsOutsideTheirBuffer) {
@@ -69,7 +69,7 @@ TEST_F(SharedRegion, RefusesPacketsOutsideTheirBuffer) {
     std::array<Packet, 8> sent{};
     EXPECT_EQ(ends_.receive(1, sent), 0u) << begin << " " << length;
   }
-  EXPECT_EQ(ends_.offences(1).length, 5u);
+  EXPECT_EQ(ends_.offences(1).length.read(), 5u);
   EXPECT_EQ(pool_.size(), kBuffers) << "no buffer leaks";
 }
 
@@ -112,7 +112,7 @@ TEST_F(SharedRegion, StopsReadingARingWithImpossiblePositions) {
   header->head.store(100'000);
   std::array<Packet, 8> sent{};
   EXPECT_EQ(ends_.receive(1, sent), 0u);
-  EXPECT_EQ(ends_.offences(1).ring, 1u);
+  EXPECT_EQ(ends_.offences(1).ring.read(), 1u);
   header->head.store(1);
   EXPECT_EQ(ends_.receive(1, sent), 0u) << "broken for good, until reclaim()";
 }
@@ -205,7 +205,7 @@ TEST_F(SharedRegion, OwnsWhatItReceivedInWhateverOrderItPassesItOn) {
                     packet.buffer == taken[0].buffer);
         pool_.give({&packet.buffer, 1});
       }
-      EXPECT_EQ(ends_.offences(1).number, 0u);
+      EXPECT_EQ(ends_.offences(1).number.read(), 0u);
       ends_.reclaim(1);
       ASSERT_EQ(pool_.size(), kBuffers) << "after " << before << " packets";
       ASSERT_EQ(vnf_[1].bind(mapping_.octets(), 1), 0);

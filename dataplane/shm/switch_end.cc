@@ -83,7 +83,7 @@ void SwitchEnd::open_rings(uint32_t number) {
 
 bool SwitchEnd::accept(Port& port, uint32_t buffer) {
   if (buffer >= out_.size() || out_[buffer] == 0) {
-    ++port.offences.number;
+    port.offences.number.add(1);
     return false;
   }
   out_[buffer] = 0;
@@ -95,14 +95,14 @@ uint32_t SwitchEnd::receive(uint32_t number, std::span<Packet> packets) {
   if (port.from_vnf.broken()) return 0;
   const uint32_t count =
       port.from_vnf.take(packets.first(std::min<size_t>(packets.size(), kBurst)));
-  if (port.from_vnf.broken()) ++port.offences.ring;
+  if (port.from_vnf.broken()) port.offences.ring.add(1);
   const uint32_t octets = region_->buffer_stride();
   uint32_t received = 0;
   for (uint32_t i = 0; i < count; ++i) {
     const Packet packet = packets[i];
     if (!accept(port, packet.buffer)) continue;
     if (uint32_t{packet.begin} + packet.length > octets || packet.length == 0) {
-      ++port.offences.length;
+      port.offences.length.add(1);
       give(packet.buffer);
       continue;
     }
@@ -117,7 +117,7 @@ uint32_t SwitchEnd::send(uint32_t number, std::span<const Packet> packets) {
   // Recorded before the VNF can see them; those that found no slot are restored below.
   for (const Packet& packet : packets) out_[packet.buffer] = 1;
   const uint32_t count = port.to_vnf.put(packets);
-  if (port.to_vnf.broken()) ++port.offences.ring;
+  if (port.to_vnf.broken()) port.offences.ring.add(1);
   for (const Packet& packet : packets.subspan(count)) out_[packet.buffer] = 0;
   return count;
 }
@@ -127,7 +127,7 @@ void SwitchEnd::refill(uint32_t number, uint32_t level) {
   std::array<uint32_t, kBurst> numbers;
   if (!port.completion.broken()) {
     const uint32_t count = port.completion.take(numbers);
-    if (port.completion.broken()) ++port.offences.ring;
+    if (port.completion.broken()) port.offences.ring.add(1);
     for (uint32_t i = 0; i < count; ++i) {
       if (accept(port, numbers[i])) give(numbers[i]);
     }
@@ -140,7 +140,7 @@ void SwitchEnd::refill(uint32_t number, uint32_t level) {
   const uint32_t count = pool_->take(std::span(numbers).first(std::min(kBurst, level - waiting)));
   for (uint32_t i = 0; i < count; ++i) out_[numbers[i]] = 1;
   const uint32_t put = port.fill.put(std::span(numbers).first(count));
-  if (port.fill.broken()) ++port.offences.ring;
+  if (port.fill.broken()) port.offences.ring.add(1);
   for (uint32_t i = put; i < count; ++i) {
     out_[numbers[i]] = 0;
     give(numbers[i]);

@@ -25,16 +25,17 @@
 #include <span>
 #include <vector>
 
+#include "base/counter.h"
 #include "shm/region.h"
 #include "shm/ring.h"
 
 namespace headrace::shm {
 
-/// Counters of invalid values written by VNFs.
+/// Counters of invalid values written by VNFs; added to by the thread that polls the port.
 struct Offences {
-  uint64_t number{0};  ///< a buffer number out of range or not owned by the VNFs
-  uint64_t length{0};  ///< a packet that is not inside its buffer
-  uint64_t ring{0};    ///< impossible ring positions; the ring is not read any more
+  Counter number;  ///< a buffer number out of range or not owned by the VNFs
+  Counter length;  ///< a packet that is not inside its buffer
+  Counter ring;    ///< impossible ring positions; the ring is not read any more
 };
 
 /// The buffers that the switch owns and does not use. Initially all of a region's.

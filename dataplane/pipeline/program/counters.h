@@ -42,9 +42,10 @@ struct alignas(16) Count {
 
 /// Adds to a counter of one's own. The stores are plain machine stores; volatile-free atomics tell
 /// the compiler (and the sanitizers) that another thread reads. Where a 16-byte store exists both
-/// halves go in one: each half is still a whole aligned word, so neither can tear.
+/// halves go in one, which ThreadSanitizer would take for a race: each half is still a whole
+/// aligned word, so neither can tear.
 inline void add(Count& count, uint64_t packets, uint64_t bytes) {
-#ifdef __SSE2__
+#if defined(__SSE2__) && !defined(__SANITIZE_THREAD__)
   auto* both = reinterpret_cast<__m128i*>(&count);
   _mm_store_si128(
       both, _mm_add_epi64(_mm_load_si128(both), _mm_set_epi64x(static_cast<int64_t>(bytes),

@@ -31,10 +31,15 @@ void Qsbr::wait() noexcept {
   wait_for(rte_rcu_qsbr_start(qsbr_.get()));
 }
 
+bool Qsbr::has_passed(uint64_t token) noexcept {
+  const std::lock_guard lock(checking_);
+  return rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) == 1;
+}
+
 void Qsbr::wait_for(uint64_t token) noexcept {
   // Not by spinning: the worker that it waits for may need this thread's CPU, which goes to this
   // one first.
-  while (rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) != 1) {
+  while (!has_passed(token)) {
     std::this_thread::sleep_for(std::chrono::microseconds(20));
   }
 }
@@ -45,8 +50,7 @@ void Qsbr::defer(std::function<void()> function) {
 }
 
 size_t Qsbr::reclaim() {
-  while (!deferred_.empty() &&
-         rte_rcu_qsbr_check(qsbr_.get(), deferred_.front().token, /*wait=*/false) == 1) {
+  while (!deferred_.empty() && has_passed(deferred_.front().token)) {
     // Out of the queue first: the function may defer another.
     const std::function<void()> function = std::move(deferred_.front().function);
     deferred_.pop_front();

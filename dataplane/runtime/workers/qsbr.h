@@ -18,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
+#include <mutex>
 
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/reclaimer.h"
@@ -62,8 +63,13 @@ class Qsbr final : public pipeline::Reclaimer {
     void operator()(rte_rcu_qsbr* qsbr) const { std::free(qsbr); }
   };
 
+  /// Whether every worker that is online has passed a quiescent state since `token` was taken.
+  /// One thread at a time: DPDK notes, without any order, the token that all have passed, so a
+  /// second thread could act on that note before it sees what the workers did until then.
+  bool has_passed(uint64_t token) noexcept;
   void wait_for(uint64_t token) noexcept;
 
+  std::mutex checking_;
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::deque<Deferred> deferred_;
   std::function<void()> wake_;
