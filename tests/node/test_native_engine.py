@@ -40,6 +40,7 @@ def spec() -> Iterator[VnfSpec]:
 def test_goes_on_where_a_killed_node_had_moved_a_device_in(spec: VnfSpec) -> None:
     with NetNS(_NAMESPACE) as inside:
         inside.link("add", ifname=_FAR, kind="veth", peer={"ifname": "near"})
+        inside.link("set", ifname="near", state="up")
     asyncio.run(NativeEngine(_PREFIX).ensure(spec))
     with NetNS(_NAMESPACE) as inside:
         assert inside.link_lookup(ifname="eth0")

@@ -176,7 +176,12 @@ async def get_status(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, A
     return node.status(record)
 
 
-@router.get("/NF-FG/{graph_id}/statistics", response_model=GraphStatistics, responses=refusals(404))
+@router.get(
+    "/NF-FG/{graph_id}/statistics",
+    response_model=GraphStatistics,
+    response_model_exclude_unset=True,
+    responses=refusals(404),
+)
 async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[str, Any]:
     """Packets and bytes of each flow rule, and of each end-point; null where nothing counts."""
     record = node.graphs.record(graph_id)
