@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from pyroute2 import IPRoute, netns
+from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.machine.names import digest_of
 
@@ -166,7 +167,12 @@ def remove_device(name: str) -> None:
     """Removes an interface, if it is there; of a pair both ends go."""
     with IPRoute() as kernel:
         for index in kernel.link_lookup(ifname=name):
-            kernel.link("del", index=index)
+            try:
+                kernel.link("del", index=index)
+            except NetlinkError as error:
+                # The kernel removes a namespace, and what is in it, when it gets to that.
+                if error.code != errno.ENODEV:
+                    raise
 
 
 def remove_devices(prefix: str) -> None:
