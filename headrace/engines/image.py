@@ -7,7 +7,7 @@ What its program changes is kept in memory, bounded, and gone when the VNF ends.
 """
 
 import re
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -33,6 +33,12 @@ Capability = Literal[
 GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {"command", "environment", "ready", "start_s"}
 """The keys of `ImageSettings` that may come from a graph: the others name files of the host."""
 
+# $1 is the script: it sets things up and ends, or is the server itself.
+_STARTED = (
+    "trap 'exit 0' TERM; "
+    'if [ -x "$1" ]; then "$1"; else sh "$1"; fi || exit; '
+    "while :; do sleep 1000 & wait; done"
+)
 _PATH = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _MAX_ACCOUNTS = 1 << 20
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -42,13 +48,16 @@ class ImageSettings(ProgramSettings):
     """`image`: a path, or `docker://HOST[:PORT]/NAME[:TAG][@DIGEST]`; `tag`: of several, one.
 
     `entrypoint`, `command`, `user`, `directory` and `environment` take the place of, or are added
-    to, what the image says (its Entrypoint, Cmd, User, WorkingDir and Env).
+    to, what the image says (its Entrypoint, Cmd, User, WorkingDir and Env). `start`: a file of the
+    image that, if it is there, is run in place of all; what it has set up stays when it has ended
+    with 0.
     """
 
     image: str
     tag: str | None = None
     entrypoint: tuple[str, ...] | None = None
     command: tuple[str, ...] | None = None
+    start: str | None = None
     environment: dict[str, str] = Field({})
     user: str | None = None
     directory: str | None = None
@@ -107,7 +116,7 @@ class ImageEngine(InterfaceContainerEngine[ImageSettings]):
             raise EngineError(f"VNF {vnf.vnf}: {settings.image}: {error}") from error
         container = Container(
             name=vnf.name,
-            argv=arguments(vnf, settings, defaults),
+            argv=arguments(vnf, settings, defaults, image),
             environment={
                 **environment(settings, defaults),
                 **vnf.environment,
@@ -143,14 +152,21 @@ def remove_bundle(bundle: Path) -> None:
         bundle.rmdir()
 
 
-def arguments(vnf: VnfSpec, settings: ImageSettings, defaults: Defaults) -> list[str]:
+def arguments(
+    vnf: VnfSpec, settings: ImageSettings, defaults: Defaults, image: Unpacked
+) -> list[str]:
     """What is run: the entrypoint and after it the command, each the template's or the image's.
 
-    As with Docker, an entrypoint of the template's makes the image's command void.
+    As with Docker, an entrypoint of the template's makes the image's command void. A start script
+    of the image's goes before all of them.
 
     Raises:
         EngineError: there is nothing to run.
     """
+    if settings.start is not None and settings.command is None:
+        script = within(image.rootfs, list(PurePosixPath(settings.start).parts))
+        if script.is_file():
+            return ["/bin/sh", "-c", _STARTED, "sh", settings.start]
     entrypoint = defaults.entrypoint if settings.entrypoint is None else settings.entrypoint
     command = settings.command
     if command is None:

@@ -17,7 +17,7 @@ from headrace.engines.process import ProcessEngine
 from headrace.engines.program import ProgramEngine
 from headrace.engines.script import ArchiveEngine, ScriptEngine
 from headrace.engines.vm import Claim, VmEngine
-from headrace.machine.places import state_of
+from headrace.machine.places import unpacked_directory
 from headrace.machine.processes import Supervisor
 
 _GRAPH_SETTINGS = {
@@ -25,7 +25,7 @@ _GRAPH_SETTINGS = {
     "vm": vm.GRAPH_SETTINGS,
     "container:image": image.GRAPH_SETTINGS,
     "native:script": script.GRAPH_SETTINGS,
-    "native:archive": script.GRAPH_SETTINGS,
+    "native:archive": script.ARCHIVE_GRAPH_SETTINGS,
 }
 
 _HAS_ENVIRONMENT = {"process": True, "container": True, "native:script": True}
@@ -55,7 +55,7 @@ class EngineSettings:
     @property
     def images(self) -> Path:
         """Where unpacked images are."""
-        return state_of(self.rundir) / "images"
+        return unpacked_directory(self.rundir)
 
 
 def make_engines(node: EngineSettings) -> dict[str, Engine]:

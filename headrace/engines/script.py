@@ -29,6 +29,9 @@ from headrace.engines.oci import Container, make_bundle
 GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {"arguments", "environment", "ready", "start_s"}
 """The keys that may come from a graph: the others name files of the host."""
 
+ARCHIVE_GRAPH_SETTINGS = GRAPH_SETTINGS - {"arguments"}
+"""Those of an archive, whose arguments are the original node's."""
+
 SET_UP = "headrace: set up"
 """What the first process of a VNF writes once its program has set things up and ended with 0."""
 

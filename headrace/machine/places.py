@@ -56,6 +56,11 @@ def image_directory(rundir: Path) -> Path:
     return state_of(rundir) / "images"
 
 
+def unpacked_directory(rundir: Path) -> Path:
+    """Where images of containers are unpacked; apart from the datastore's, which it collects."""
+    return state_of(rundir) / "unpacked"
+
+
 def database_files(file: Path) -> list[Path]:
     """The database and the files that SQLite keeps beside it."""
     return [file, *(file.with_name(file.name + end) for end in ("-wal", "-shm"))]

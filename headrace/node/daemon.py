@@ -27,6 +27,7 @@ from headrace.machine.places import (
     log_directory,
     remove_database,
     state_of,
+    unpacked_directory,
 )
 from headrace.machine.processes import ProcessId, gone, make_private, write_atomically
 from headrace.node.config import NodeConfig
@@ -165,6 +166,7 @@ def down(rundir: Path) -> list[str]:
 
     ended += asyncio.run(tear_down(rundir.resolve()))
     remove_database(database(rundir))
-    shutil.rmtree(image_directory(rundir), ignore_errors=True)
+    for images in (image_directory(rundir), unpacked_directory(rundir)):
+        shutil.rmtree(images, ignore_errors=True)
     shutil.rmtree(rundir)
     return ended

@@ -131,7 +131,7 @@ async def test_an_image_passes_every_packet_and_leaves_nothing(
         name, pid = container_of(node)
         log = node.supervisor.log_of(f"vnf-{name}").read_text()
         assert "uid 0 groups 0 65535 red in /srv" in log and "changed" in log
-        (unpacked,) = (node.rundir / "images").glob("*/rootfs/etc/a")
+        (unpacked,) = (node.rundir / "unpacked").glob("*/rootfs/etc/a")
         assert unpacked.read_text() == "original"
         for kind in ("net", "user", "mnt", "pid"):
             assert os.readlink(f"/proc/{pid}/ns/{kind}") != os.readlink(f"/proc/self/ns/{kind}")
@@ -184,7 +184,7 @@ async def test_users_and_limits_of_an_image_are_its_own(
     # Nobody but this VNF gets at what is in its image.
     bundle = node.rundir / "bundles" / name
     assert bundle.stat().st_mode & 0o777 == 0o500 and bundle.stat().st_uid == vnf.user
-    assert (node.rundir / "images").stat().st_mode & 0o077 == 0
+    assert (node.rundir / "unpacked").stat().st_mode & 0o077 == 0
     await node.close()
     await tear_down(rundir)
     await eventually(lambda: remains(node, name) == [])

@@ -3,11 +3,14 @@
 
 import base64
 import copy
+import gzip
 import hashlib
+import io
 import json
 import os
 import shutil
 import struct
+import tarfile
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +23,7 @@ from headrace.machine.places import image_directory
 from headrace.node.access.users import Quota, User, hash_of
 from headrace.node.config import from_dict
 from headrace.node.errors import ConfigError
+from tests.guest.images import Image, Layer
 from tests.node import disks, graphs
 from tests.node.api import Api, api_of
 
@@ -139,11 +143,22 @@ async def test_a_graph_of_a_clients_template(api: Api) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
+        ({"vnf-type": "docker", "uri-image": "/etc"}, "its image is missing"),
         (
-            {"vnf-type": "docker", "uri-image": "nginx"},
-            "no engine of this node runs images",
+            {
+                "vnf-type": "docker",
+                "uri-image": "registry.example.org/nat",
+                "uri-image-type": "docker-registry",
+            },
+            "images may not come from https://registry.example.org",
         ),
-        ({"vnf-type": "native", "uri-image": "/x.tar.gz"}, "images of type native"),
+        (
+            {"vnf-type": "docker", "uri-image": "nat", "uri-image-type": "docker-registry"},
+            "docker://HOST[:PORT]/NAME",
+        ),
+        ({"vnf-type": "native", "uri-image": "/x.tar.gz"}, "its image is missing"),
+        ({"vnf-type": "onos-application", "uri-image": "a"}, "images of type onos-application"),
+        ({"uri-image": "/usr/bin/dpdk-testpmd"}, "images of type dpdk"),
         ({"uri-image": "headrace:nosuch"}, "no function 'nosuch' of type dpdk"),
         ({"vnf-type": "native"}, "no function 'firewall' of type native"),
         ({"vnf-type": "virtual-machine-kvm", "uri-image": "/etc/shadow"}, "its image is missing"),
@@ -550,3 +565,105 @@ def test_an_origin_is_one() -> None:
     for url in ("ftp://x", "localhost", "http://", "http://x?y"):
         with pytest.raises(ConfigError, match="is no http"):
             from_dict({"datastore": {"url": url}})
+
+
+# Images of containers and archives of native functions.
+
+
+def archive(*names: str, zipped: bool = True) -> bytes:
+    """A tar with these files."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for name in names:
+            entry = tarfile.TarInfo(name)
+            entry.size = 2
+            tar.addfile(entry, io.BytesIO(b"#!"))
+    return gzip.compress(out.getvalue()) if zipped else out.getvalue()
+
+
+def container(form: str, directory: Path) -> bytes:
+    place = directory / "image"
+    Image(Layer().directory("bin"), Cmd=["/bin/x"]).write(place, form)
+    return place.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("kind", "form", "engine", "key"),
+    [
+        ("docker", "oci-archive", ("container", "image"), "image"),
+        ("docker", "docker-archive", ("container", "image"), "image"),
+        ("native", "archive", ("native", "archive"), "archive"),
+    ],
+)
+async def test_images_of_containers_and_native_functions(
+    api: Api, tmp_path: Path, kind: str, form: str, engine: tuple[str, str], key: str
+) -> None:
+    wire = {**FIREWALL, "vnf-type": kind, "uri-image": "", "functional-capability": "theirs"}
+    template_id = await added(api, wire)
+    (entry,) = (await api("GET", "/v2/nf_capability/theirs")).json()["list"]
+    assert entry["image-upload-status"] == "RE"
+    octets = archive("./start", "stop") if kind == "native" else container(form, tmp_path)
+    stored = await put(api, template_id, octets)
+    assert stored.status_code == 200 and stored.json()["format"] == form, stored.text
+    template = api.node.datastore.templates().get(template_id)
+    assert template is not None and (template.engine, template.function) == engine
+    digest = hashlib.sha256(octets).hexdigest()
+    assert template.configuration[key] == str(image_directory(api.node.rundir) / digest)
+    assert template.graph_may_forward == "any" and "addresses" in template.graph_may_set
+    assert key not in template.graph_may_set
+    (entry,) = (await api("GET", "/v2/nf_capability/theirs")).json()["list"]
+    assert entry["image-upload-status"] == "CO" and entry["template"]["vnf-type"] == kind
+    # Of another type it would be another image.
+    changed = {**wire, "vnf-type": "virtual-machine-kvm"}
+    assert (await api("PUT", f"/v2/nf_template/{template_id}", changed)).status_code == 200
+    assert api.node.datastore.image(template_id) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "octets", "why"),
+    [
+        ("docker", b"no tar", "no uncompressed tar of an image"),
+        ("docker", archive("start"), "no uncompressed tar of an image"),
+        ("docker", archive("start", zipped=False), "has no manifest.json"),
+        ("native", b"no tar" * 1000, "no tar or tar.gz"),
+        ("native", archive("start")[:-30], "no tar or tar.gz"),
+        ("native", archive("stop"), "no file `start` at its top"),
+        ("native", archive("bin/start"), "no file `start` at its top"),
+        ("dpdk", b"\x7fELF", "a template of type dpdk has no image"),
+    ],
+)
+async def test_what_is_no_image_of_its_type_is_refused(
+    api: Api, kind: str, octets: bytes, why: str
+) -> None:
+    template_id = await added(api, {**FIREWALL, "vnf-type": kind, "uri-image": ""})
+    answer = await put(api, template_id, octets)
+    assert answer.status_code == 400 and why in answer.json()["message"], answer.text
+    assert str(api.node.rundir) not in answer.text
+    assert api.node.datastore.images() == []
+
+
+async def test_a_registry_that_the_operator_has_named(rundir: Path) -> None:
+    origins = {"datastore": {"image_origins": ["https://registry.example.org"]}}
+    async for api in api_of(rundir, **origins):
+        template_id = await added(
+            api,
+            {
+                **FIREWALL,
+                "vnf-type": "docker",
+                "uri-image": "registry.example.org/lab/nat:1",
+                "uri-image-type": "docker-registry",
+            },
+        )
+        template = api.node.datastore.templates().get(template_id)
+        assert template is not None
+        assert template.configuration["image"] == "docker://registry.example.org/lab/nat:1"
+        assert api.node.datastore.status(template_id) == "CO"
+
+
+async def test_unpacked_images_of_an_earlier_version_are_in_nobodys_way(rundir: Path) -> None:
+    left = image_directory(rundir) / ("0" * 64) / "rootfs"
+    left.mkdir(parents=True)
+    (left / "file").write_bytes(b"x")
+    async for api in api_of(rundir):
+        assert (await api("GET", "/v2/nf_image")).json() == {"list": []}
+        assert not left.exists()

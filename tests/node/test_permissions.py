@@ -119,6 +119,9 @@ TABLE: dict[tuple[str, str], Entry] = {
         Needs.OWN_UPLOAD, body={"upload_id": UPLOAD, "md5": "0" * 32}, refusal=404
     ),
     ("GET", "/conf"): Entry(Needs.TOKEN),
+    ("GET", "/nfs"): Entry(Needs.TOKEN),
+    ("GET", "/nfs/digest"): Entry(Needs.TOKEN),
+    ("GET", "/nfs/{capability}"): Entry(Needs.TOKEN, "/nfs/pass"),
     ("GET", "/node"): Entry(Needs.TOKEN),
     ("GET", "/node/resources"): Entry(Needs.TOKEN),
     ("GET", "/node/ports"): Entry(Needs.TOKEN),

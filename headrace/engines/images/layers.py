@@ -160,6 +160,29 @@ def unpack_file(archive: Path, root: Path, budget: Budget) -> None:
         _unpack_layer(LayerSource(archive.name, None, None), stored, root, budget)
 
 
+def list_file(archive: Path, budget: Budget) -> set[str]:
+    """The regular files of a tar or tar.gz by their names in it; read to its end, all counted.
+
+    Raises:
+        ImageError: it is damaged, or more than the budget.
+        OSError: it cannot be read.
+    """
+    found = set()
+    with archive.open("rb") as stored:
+        plain = _Unzipped(stored, budget)
+        try:
+            with tarfile.open(fileobj=plain, mode="r|", tarinfo=_TarInfo) as tar:
+                for member in tar:
+                    budget.take(entries=1)
+                    if member.isreg():
+                        found.add(member.name.removeprefix("./"))
+                    tar.members = []  # type: ignore[attr-defined]  # else it keeps them all
+        except (tarfile.TarError, ValueError, EOFError) as error:
+            raise ImageError(f"layer {archive.name}: {error}") from error
+        plain.drain()
+    return found
+
+
 def _unpack_layer(layer: LayerSource, stored: Stream, root: Path, budget: Budget) -> None:
     plain = _Unzipped(stored, budget)
     made: set[Path] = set()

@@ -61,8 +61,13 @@ class Reference:
     @property
     def url(self) -> str:
         """The beginning of all paths of this image."""
+        return f"{self.origin}/v2/{self.name}"
+
+    @property
+    def origin(self) -> str:
+        """The registry, as http://HOST[:PORT] or https://HOST[:PORT]."""
         host = urlsplit(f"//{self.host}").hostname
-        return f"{'http' if host in _LOCAL else 'https'}://{self.host}/v2/{self.name}"
+        return f"{'http' if host in _LOCAL else 'https'}://{self.host}"
 
 
 def reference(text: str) -> Reference:

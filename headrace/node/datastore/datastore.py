@@ -20,11 +20,19 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from headrace.engines.images import ImageError as ContainerImageError
+from headrace.engines.images.registry import reference
 from headrace.node.access.users import User
 from headrace.node.config import DatastoreConfig
 from headrace.node.datastore.images import ImageFiles, Upload
 from headrace.node.datastore.remote import Remote
-from headrace.node.datastore.wire import Unusable, WireTemplate, machine, own_function, read
+from headrace.node.datastore.wire import (
+    Unusable,
+    WireTemplate,
+    from_image,
+    own_function,
+    read,
+)
 from headrace.node.deployment.store import Store
 from headrace.node.errors import AccessError, Busy, GraphRefused, NotFound, describe
 from headrace.node.planning.nffg import VnfModel, parse
@@ -110,7 +118,9 @@ class Datastore:
     def _made(self, template_id: str, wire: WireTemplate) -> Template:
         if wire.is_own:
             return own_function(template_id, wire, self._own.all())
-        if not wire.is_machine:
+        if wire.registry:
+            return from_image(template_id, wire, self._at_registry(wire), "")
+        if not wire.needs_image:
             raise Unusable(f"no engine of this node runs images of type {wire.kind}")
         image = self.image(template_id)
         if image is None:
@@ -118,7 +128,18 @@ class Datastore:
         path = self.files.path(image.digest)
         if not path.is_file():
             raise Unusable(f"its image is lost: PUT /v2/nf_image/{template_id} again")
-        return machine(template_id, wire, str(path), image.format)
+        return from_image(template_id, wire, str(path), image.format)
+
+    def _at_registry(self, wire: WireTemplate) -> str:
+        """The image that a template names, at a registry that the operator has named."""
+        try:
+            origin = reference(wire.registry).origin
+        except ContainerImageError as error:
+            raise Unusable(str(error)) from error
+        if not self._remote.is_allowed(origin):
+            text = f"images may not come from {origin} (datastore.image_origins in node.yaml)"
+            raise Unusable(text)
+        return wire.registry
 
     # Templates.
 
@@ -152,7 +173,7 @@ class Datastore:
     def status(self, template_id: str) -> str:
         """Whether a template's image is there; one that needs none is complete."""
         held = self.find(template_id)
-        if held is None or not read(held.content).is_machine or self.image(template_id):
+        if held is None or not read(held.content).needs_image or self.image(template_id):
             return COMPLETE
         return IN_PROGRESS if self.files.is_coming(template_id) else REQUIRED
 
@@ -186,7 +207,8 @@ class Datastore:
     def replace(self, template_id: str, content: Any, user: User) -> None:
         """Puts another content in the place of a template's."""
         held = self._changeable(template_id, user)
-        read(content)
+        if read(content).kind != read(held.content).kind:  # an image is one of its type
+            self._store.write("DELETE FROM image WHERE template=?", template_id)
         self._put(Held(template_id, content, held.user, held.group, held.origin))
 
     def remove(self, template_id: str, user: User) -> None:
@@ -231,7 +253,11 @@ class Datastore:
     def _collect(self) -> None:
         used = {image.digest for image in self.images()}
         for plan in self._plans().values():
-            used |= {Path(str(vnf.configuration.get("disk", ""))).name for vnf in plan.vnfs()}
+            used |= {
+                Path(str(vnf.configuration.get(key, ""))).name
+                for vnf in plan.vnfs()
+                for key in ("disk", "image", "archive")
+            }
         self.files.collect(used)
 
     # Images.
@@ -281,9 +307,10 @@ class Datastore:
 
     async def complete(self, upload: Upload, user: User, checksums: dict[str, str]) -> ImageRow:
         """Makes an upload the image of its template."""
-        self._changeable(upload.template, user)
+        held = self._changeable(upload.template, user)
         size = upload.size
-        digest, found = await self.files.complete(upload, checksums)
+        kind = read(held.content).kind
+        digest, found = await self.files.complete(upload, checksums, kind)
         if self.find(upload.template) is None:
             self._collect()
             raise NotFound("templates", f"template {upload.template!r} was removed meanwhile")
@@ -363,7 +390,7 @@ class Datastore:
         if held is None or self.image(held.id) is not None:
             return
         wire = read(held.content)
-        if not wire.is_machine or wire.is_own:
+        if not wire.needs_image:
             return
         url = wire.uri if wire.uri.startswith(("http://", "https://")) else ""
         if not url and held.origin:

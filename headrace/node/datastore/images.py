@@ -19,8 +19,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import BinaryIO
 
-from headrace.machine.disk_images import DiskImage, ImageError, inspect
+from headrace.machine.disk_images import DiskImage, ImageError
 from headrace.machine.processes import make_private
+from headrace.node.datastore.contents import inspector
 from headrace.node.errors import AccessError, GraphRefused
 
 _BUFFER = 1 << 20
@@ -69,7 +70,11 @@ class ImageFiles:
         """Removes the images that are not `used`, by their digests."""
         if self._directory.is_dir():
             for file in self._directory.iterdir():
-                if file.suffix != _PART and file.name not in used:
+                if file.suffix == _PART or file.name in used:
+                    continue
+                if file.is_dir():
+                    shutil.rmtree(file)  # an unpacked image of an earlier version's
+                else:
                     file.unlink()
 
     # Uploads.
@@ -128,7 +133,7 @@ class ImageFiles:
         if not self._directory.is_dir():
             return 0
         files = (file for file in self._directory.iterdir() if file.suffix != _PART)
-        return sum(file.stat().st_size for file in files)
+        return sum(file.stat().st_size for file in files if file.is_file())
 
     def writer(self, upload: Upload, quota_left: Callable[[], int | None]) -> "Writer":
         """What appends to an upload; `quota_left` says how many octets more the user may have."""
@@ -147,8 +152,10 @@ class ImageFiles:
 
         return Writer(upload, refusal)
 
-    async def complete(self, upload: Upload, checksums: dict[str, str]) -> tuple[str, DiskImage]:
-        """Turns an upload into an image; returns its digest and what it is.
+    async def complete(
+        self, upload: Upload, checksums: dict[str, str], kind: str
+    ) -> tuple[str, DiskImage]:
+        """Turns an upload into an image of a type of template; returns its digest and what it is.
 
         Raises:
             GraphRefused: a checksum differs, or it is no image; the upload is gone.
@@ -160,7 +167,8 @@ class ImageFiles:
                     text = f"the {name} of what came is {found}, not {given[:128]!a}"
                     raise GraphRefused("images", f"{text}; send it again")
             try:
-                image = await asyncio.to_thread(inspect, upload.file, self._max_virtual)
+                look = inspector(kind)
+                image = await asyncio.to_thread(look, upload.file, self._max_virtual)
             except ImageError as error:
                 raise GraphRefused("images", f"the image is refused: {error}") from error
             digest = upload.sha256.hexdigest()

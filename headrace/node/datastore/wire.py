@@ -6,7 +6,9 @@ graph can use it is another question: an engine must be able to run its image. T
 
 * `headrace:<function>` as `uri-image`: a function of headrace-vnf or of the engine native, with the
   settings of the template of this node that has the function.
-* `virtual-machine-kvm` with an image in the datastore: see images.py.
+* `virtual-machine-kvm`, `docker` and `native` with an image in the datastore (contents.py): a disk,
+  an image of a container, an archive with `start` and perhaps `stop`.
+* `docker` with an image of a registry (`docker-registry`), if node.yaml names the registry.
 """
 
 import re
@@ -22,12 +24,20 @@ from pydantic import (
     model_validator,
 )
 
+from headrace.engines import image, script
+from headrace.engines.environment import ANY
+from headrace.engines.images.sources import REGISTRY
+from headrace.engines.oci import CAPABILITIES
 from headrace.node.errors import GraphRefused, describe
 from headrace.node.planning.nffg import MAX_PORTS
 from headrace.node.templates import LEGACY_TYPES, PortRange, Template
 
 OWN_SCHEME = "headrace:"
+START_SCRIPT = "/start.sh"
+"""What the original node ran in containers."""
+
 _DEFAULT_MEMORY_MB = 512
+_CONTAINER_MEMORY_MB = 128
 _MOST_CORES, _MOST_MEMORY_MB = 1024, 1 << 20
 
 
@@ -107,9 +117,17 @@ class WireTemplate(_Open):
         return self.functional_capability or self.name or ""
 
     @property
-    def is_machine(self) -> bool:
-        """Whether it is a virtual machine."""
-        return self.kind in ("virtual-machine-kvm", "kvm")
+    def needs_image(self) -> bool:
+        """Whether it cannot be run without an image in the datastore."""
+        kinds = ("virtual-machine-kvm", "kvm", "docker", "native")
+        return self.kind in kinds and not self.is_own and not self.registry
+
+    @property
+    def registry(self) -> str:
+        """The image at a registry that it names, as `docker://...`; empty if it names none."""
+        if self.kind != "docker" or self.uri_type != "docker-registry":
+            return ""
+        return f"{REGISTRY}{self.uri.removeprefix(REGISTRY)}"
 
     @property
     def is_own(self) -> bool:
@@ -161,8 +179,60 @@ def own_function(template_id: str, wire: WireTemplate, known: list[Template]) ->
     )
 
 
-def machine(template_id: str, wire: WireTemplate, disk: str, disk_format: str) -> Template:
-    """The template of a virtual machine that boots an image of the datastore."""
+def from_image(template_id: str, wire: WireTemplate, place: str, image_format: str) -> Template:
+    """The template of what runs from an image of the datastore, or of a registry.
+
+    Raises:
+        Unusable: no engine runs images of that type.
+    """
+    if wire.kind == "docker":
+        return _container(template_id, wire, place)
+    if wire.kind == "native":
+        return _archive(template_id, wire, place)
+    if wire.kind in ("virtual-machine-kvm", "kvm"):
+        return _machine(template_id, wire, place, image_format)
+    raise Unusable(f"no engine of this node runs images of type {wire.kind}")
+
+
+def _container(template_id: str, wire: WireTemplate, place: str) -> Template:
+    """As the original ran it: with `start.sh`, if it has one, and what its networks need.
+
+    Capabilities are valid in the container's own namespaces alone.
+    """
+    return Template.model_validate(
+        {
+            **_common(template_id, wire),
+            "engine": "container",
+            "function": "image",
+            "cores": max(_cores(wire), 1),
+            "memory-mb": int(wire.memory) or _CONTAINER_MEMORY_MB,
+            "configuration": {
+                "image": place,
+                "start": START_SCRIPT,
+                "capabilities": list(CAPABILITIES),
+            },
+            "graph-may-set": tuple(sorted({*image.GRAPH_SETTINGS, ANY})),
+            "graph-may-forward": "any",
+        }
+    )
+
+
+def _archive(template_id: str, wire: WireTemplate, place: str) -> Template:
+    return Template.model_validate(
+        {
+            **_common(template_id, wire),
+            "engine": "native",
+            "function": "archive",
+            "cores": max(_cores(wire), 1),
+            "memory-mb": int(wire.memory) or _CONTAINER_MEMORY_MB,
+            "configuration": {"archive": place},
+            "graph-may-set": tuple(sorted({*script.ARCHIVE_GRAPH_SETTINGS, ANY})),
+            "graph-may-forward": "any",
+        }
+    )
+
+
+def _machine(template_id: str, wire: WireTemplate, disk: str, disk_format: str) -> Template:
     cores = max(_cores(wire), 1)
     return Template.model_validate(
         {

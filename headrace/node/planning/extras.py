@@ -53,8 +53,9 @@ def forwards_of(
     low, high = config.ports
     for number, model in enumerate(vnf.unify_control):
         where = f"{place}.unify-control[{number}]"
-        if model.vnf_tcp_port not in template.graph_may_forward:
-            allowed = ", ".join(map(str, template.graph_may_forward)) or "none"
+        known = template.graph_may_forward
+        if known != "any" and model.vnf_tcp_port not in known:
+            allowed = ", ".join(map(str, known)) or "none"
             raise GraphRefused(
                 "templates",
                 f"{where}.vnf-tcp-port: template {template.id} does not let a graph forward to "

@@ -26,6 +26,7 @@ from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import events as event_routes
 from headrace.node.rest import execution as execution_routes
 from headrace.node.rest import graphs as graph_routes
+from headrace.node.rest import name_resolver as resolver_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
 from headrace.node.rest import users as user_routes
@@ -75,6 +76,7 @@ def make_app(
         graph_routes.router,
         datastore_routes.router,
         datastore_routes.conf_router,
+        resolver_routes.router,
         node_routes.router,
         pci_routes.router,
         event_routes.router,

@@ -41,6 +41,7 @@ _MEANING = {
     401: "The token is missing or not valid (any more)",
     403: "The user may not do that, or has no quota left; or the request is another site's",
     404: "There is no such thing",
+    405: "There is no such thing, as the original node said it",
     408: "The request did not come in time",
     409: "It is in use, or being changed by another request",
     413: "The body is too large",

@@ -6,7 +6,7 @@ Outside they have the form of the original node's template datastore (its REST p
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -62,7 +62,7 @@ class Template(_Strict):
     readiness: Probe | None = None
     liveness: Probe | None = None
     environment: dict[str, str] = {}
-    graph_may_forward: tuple[Annotated[int, Field(ge=1, le=65535)], ...] = Field(
+    graph_may_forward: tuple[Annotated[int, Field(ge=1, le=65535)], ...] | Literal["any"] = Field(
         (), alias="graph-may-forward"
     )
 
