@@ -16,10 +16,11 @@ import asyncio
 import contextlib
 import json
 import os
+import select
 import signal
 import stat
-import time
-from collections.abc import Iterator, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -70,39 +71,112 @@ class ProcessId:
                 os.kill(self.pid, number)
 
 
+class _Entry:
+    """A process that was started, adopted or found, as long as nothing of its name follows it.
+
+    Its descriptor (pidfd_open(2)) tells that it has ended, whoever its parent is, and never means a
+    later process of the same pid.
+    """
+
+    def __init__(
+        self, process: ProcessId, digest: str | None, child: "subprocess.Popen[bytes] | None" = None
+    ) -> None:
+        self.process, self.digest, self.child = process, digest, child
+        self.code: int | None = None
+        self.descriptor: int | None = None
+        with contextlib.suppress(OSError):
+            self.descriptor = os.pidfd_open(process.pid)
+        if not process.alive():  # the descriptor may be that of a later one
+            self.close()
+
+    @property
+    def alive(self) -> bool:
+        """Whether the process runs."""
+        if self.descriptor is None:
+            return False
+        poll = select.poll()
+        poll.register(self.descriptor, select.POLLIN)
+        return not poll.poll(0)
+
+    def learn(self, exits: MutableMapping[int, int]) -> int | None:
+        """The exit code of a process that has ended, if this one may know it."""
+        if self.code is None:
+            if self.child is not None:
+                self.code = self.child.poll()
+            else:
+                self.code = reap(self.process.pid, exits)
+        return self.code
+
+    def close(self) -> None:
+        """Lets go of the process."""
+        if self.descriptor is not None:
+            os.close(self.descriptor)
+            self.descriptor = None
+
+
 class Supervisor:
-    """Starts, re-adopts and ends the processes of one node directory."""
+    """Starts, re-adopts and ends the processes of one node directory.
+
+    All of them are watched by their descriptors in the event loop (`watch`); nothing is polled, and
+    /proc is searched once. Between two supervisors of a directory the files decide.
+    """
 
     def __init__(self, rundir: Path) -> None:
         self._rundir = rundir.resolve()
         self._records = self._rundir / "pids"
-        self._children: dict[str, asyncio.subprocess.Process] = {}
+        self._entries: dict[str, _Entry] = {}
         self._exits: dict[int, int] = {}
+        self._searched = False
+        self._by_others: set[str] = set()
+        self._tell: Callable[[str], None] | None = None
 
     def log_of(self, name: str) -> Path:
         """The file with the output of the process `name`."""
         return log_directory(self._rundir) / f"{name}.log"
 
+    # Finding.
+
     def find(self, name: str) -> ProcessId | None:
         """The running process `name`: by its record, else by its environment variable."""
+        entry = self._entries.get(name)
+        if entry is not None:
+            if entry.alive:
+                return entry.process
+            entry.learn(self._exits)
         recorded = self._recorded(name)
         if recorded is not None:
-            return recorded
-        for owner, process in self._marked():
-            if owner == name:
-                return process
+            process, digest = recorded
+            if entry is None or entry.process != process:
+                self._enter(name, _Entry(process, digest))
+            return process
+        if not self._searched or name in self._by_others:
+            self._search()
+            entry = self._entries.get(name)
+            return entry.process if entry is not None and entry.alive else None
         return None
 
-    def _recorded(self, name: str) -> ProcessId | None:
+    def _enter(self, name: str, entry: _Entry) -> None:
+        before = self._entries.get(name)
+        if before is not None:
+            self._unwatch(before)
+            before.close()
+        self._entries[name] = entry
+        self._watch_one(name, entry)
+
+    def _recorded(self, name: str) -> tuple[ProcessId, str] | None:
+        """The process of the record, if it runs, and its digest."""
         try:
             record = json.loads((self._records / f"{name}.json").read_text())
             process = ProcessId(int(record["pid"]), int(record["start_ticks"]))
         except (OSError, ValueError, KeyError):
             return None
-        return process if process.alive() else None
+        return (process, str(record.get("digest", ""))) if process.alive() else None
 
     def digest(self, name: str) -> str | None:
         """The digest that `ensure` last recorded for the process `name`."""
+        entry = self._entries.get(name)
+        if entry is not None and entry.digest is not None:
+            return entry.digest
         try:
             record = json.loads((self._records / f"{name}.json").read_text())
         except (OSError, ValueError):
@@ -113,15 +187,25 @@ class Supervisor:
         """Whether the process `name` runs and was made from `digest`."""
         return self.find(name) is not None and self.digest(name) == digest
 
+    def names(self) -> list[str]:
+        """The names of the processes that this supervisor knows to run."""
+        return [name for name, entry in self._entries.items() if entry.alive]
+
     def all(self) -> dict[str, ProcessId]:
         """Every running process of this directory, by name, recorded or found by variable."""
-        found = {name: process for name, process in self._marked()}
+        self._search()
         if self._records.is_dir():
             for path in self._records.glob("*.json"):
-                process = self._recorded(path.stem)
-                if process is not None:
-                    found[path.stem] = process
-        return found
+                self.find(path.stem)
+        return {name: entry.process for name, entry in self._entries.items() if entry.alive}
+
+    def _search(self) -> None:
+        """Enters what runs with our mark under a name of which nothing is known to run."""
+        self._searched = True
+        for name, process in self._marked():
+            entry = self._entries.get(name)
+            if entry is None or not entry.alive:
+                self._enter(name, _Entry(process, None))
 
     def _marked(self) -> Iterator[tuple[str, ProcessId]]:
         mark = f"{OWNER_VARIABLE}={self._rundir}#".encode()
@@ -137,6 +221,33 @@ class Supervisor:
                     process = ProcessId.of(int(entry.name))
                     if process is not None:
                         yield variable[len(mark) :].decode(), process
+
+    # Watching.
+
+    def watch(self, tell: Callable[[str], None]) -> None:
+        """Calls `tell` from now on, in the running event loop, with the name of what has ended."""
+        self._tell = tell
+        for name, entry in self._entries.items():
+            self._watch_one(name, entry)
+
+    def _watch_one(self, name: str, entry: _Entry) -> None:
+        if self._tell is None or entry.descriptor is None:
+            return
+        loop = asyncio.get_running_loop()
+        loop.add_reader(entry.descriptor, self._ended, name, entry)
+
+    def _unwatch(self, entry: _Entry) -> None:
+        if self._tell is not None and entry.descriptor is not None:
+            asyncio.get_running_loop().remove_reader(entry.descriptor)
+
+    def _ended(self, name: str, entry: _Entry) -> None:
+        self._unwatch(entry)
+        entry.learn(self._exits)
+        entry.close()
+        if self._tell is not None:
+            self._tell(name)
+
+    # Starting and ending.
 
     async def ensure(
         self,
@@ -172,12 +283,12 @@ class Supervisor:
             argv = ["/usr/bin/taskset", "--cpu-list", ",".join(map(str, cores)), *argv]
         if not control:
             argv = ordinary(argv)
-        marked = {**({} if bare else os.environ), **(environment or {}), **self.mark(name)}
+        marked = {**({} if bare else os.environ), **(environment or {}), **self._mark(name)}
         with open_log(self.log_of(name)) as log:
             try:
-                child = await asyncio.create_subprocess_exec(
-                    *argv,
-                    stdin=asyncio.subprocess.DEVNULL,
+                child = subprocess.Popen(  # noqa: S603, ASYNC220  (returns at the exec, in 1 ms)
+                    argv,
+                    stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
                     env=marked,
@@ -188,9 +299,10 @@ class Supervisor:
             except OSError as error:
                 raise ProcessError(f"cannot start {argv[0]}: {error}") from error
         process = ProcessId.of(child.pid)
-        self._children[name] = child
         if process is None:
+            child.wait()
             raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
+        self._enter(name, _Entry(process, digest, child))
         self._record(name, process, argv, digest)
         return process, True
 
@@ -203,6 +315,8 @@ class Supervisor:
         process = ProcessId.of(pid)
         if process is None:
             raise ProcessError(f"{name} ended at once: {self.last_words(name)}")
+        self._enter(name, _Entry(process, digest))
+        self._by_others.discard(name)
         self._record(name, process, argv, digest)
         return process
 
@@ -212,39 +326,36 @@ class Supervisor:
         Negative is a signal. Of a process that another program has started for us it is known if
         this one is the reaper of such processes (`machine/reaping.py`).
         """
-        try:
-            pid = int(json.loads((self._records / f"{name}.json").read_text())["pid"])
-        except (OSError, ValueError, KeyError):
-            return None
-        child = self._children.get(name)
-        if child is not None and child.pid == pid:
-            return child.returncode
-        return reap(pid, self._exits)
+        entry = self._entries.get(name)
+        return None if entry is None else entry.learn(self._exits)
 
     def has_process(self, name: str) -> bool:
         """Whether the pid of the process `name` is still in use, be it by a zombie."""
-        try:
-            pid = int(json.loads((self._records / f"{name}.json").read_text())["pid"])
-        except (OSError, ValueError, KeyError):
-            return False
-        return Path(f"/proc/{pid}").exists()
+        entry = self._entries.get(name)
+        return entry is not None and Path(f"/proc/{entry.process.pid}").exists()
 
-    def recorded_pids(self) -> frozenset[int]:
-        """The pids of all processes that were started and not ended by this supervisor's hand."""
-        found = set()
-        for path in self._records.glob("*.json"):
-            with contextlib.suppress(OSError, ValueError, KeyError):
-                found.add(int(json.loads(path.read_text())["pid"]))
-        return frozenset(found)
+    def known_pids(self) -> frozenset[int]:
+        """The pids of all processes whose exit codes this supervisor waits for."""
+        return frozenset(entry.process.pid for entry in self._entries.values())
 
     def note(self, name: str, digest: str) -> None:
         """Notes that the running process `name` is now as one made from `digest` would be."""
         file = self._records / f"{name}.json"
         record = json.loads(file.read_text())
         write_atomically(file, json.dumps({**record, "digest": digest}))
+        if name in self._entries:
+            self._entries[name].digest = digest
 
     def mark(self, name: str) -> dict[str, str]:
-        """The environment variables by which the process `name` can be found again."""
+        """The environment variables by which the process `name` can be found again.
+
+        Whoever else starts a process with them may fail before it is adopted.
+        """
+        if name not in self._entries:
+            self._by_others.add(name)
+        return self._mark(name)
+
+    def _mark(self, name: str) -> dict[str, str]:
         return {OWNER_VARIABLE: f"{self._rundir}#{name}"}
 
     def _record(self, name: str, process: ProcessId, argv: Sequence[str], digest: str) -> None:
@@ -266,6 +377,12 @@ class Supervisor:
                 process.signal(signal.SIGKILL)
                 if not await gone(process, patience_s):
                     raise ProcessError(f"{name} (pid {process.pid}) does not end")
+        entry = self._entries.pop(name, None)
+        if entry is not None:
+            self._unwatch(entry)
+            entry.learn(self._exits)
+            entry.close()
+        self._by_others.discard(name)
         (self._records / f"{name}.json").unlink(missing_ok=True)
 
     def last_words(self, name: str, lines: int = 3) -> str:
@@ -286,12 +403,24 @@ def open_log(path: Path) -> BinaryIO:
 
 async def gone(process: ProcessId, patience_s: float) -> bool:
     """Waits until `process` has ended; False if it still runs after `patience_s`."""
-    deadline = time.monotonic() + patience_s
-    while process.alive():
-        if time.monotonic() > deadline:
-            return False
-        await asyncio.sleep(0.01)
-    return True
+    try:
+        descriptor = os.pidfd_open(process.pid)
+    except OSError:
+        return True
+    loop = asyncio.get_running_loop()
+    ended = asyncio.Event()
+    try:
+        if not process.alive():
+            return True
+        loop.add_reader(descriptor, ended.set)
+        async with asyncio.timeout(patience_s):
+            await ended.wait()
+        return True
+    except TimeoutError:
+        return False
+    finally:
+        loop.remove_reader(descriptor)
+        os.close(descriptor)
 
 
 def make_private(directory: Path) -> None:
