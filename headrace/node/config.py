@@ -210,8 +210,9 @@ class NodeConfig(_Strict):
 
     `idle` is for VNFs, and for the switch's workers that share a core: `auto` lets a poller sleep,
     for up to `sleep_us`, where it shares its core with the control programs or may come to share it
-    with another poller. A template's own `idle` and `burst` win. `dpdk_plugins` are shared objects
-    of DPDK drivers that the switch loads besides DPDK's own.
+    with another poller. A template's own `idle` and `burst` win. `placement` is the policy that
+    chooses templates, kinds of ports and cores (planning/policy.py). `dpdk_plugins` are shared
+    objects of DPDK drivers that the switch loads besides DPDK's own.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
@@ -222,6 +223,7 @@ class NodeConfig(_Strict):
     switch_memory_mb: Annotated[int, Field(ge=64)] = 256
     hugepages: Literal["auto", "require", "off"] = "auto"
     oversubscribe: bool = False
+    placement: str = "first-fit"
     idle: Idle | Literal["auto"] = "auto"
     sleep_us: Annotated[int, Field(ge=1, le=10_000)] = 250
     burst: Burst = 32

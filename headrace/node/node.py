@@ -38,8 +38,10 @@ from headrace.node.host_stack import HostStack
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
+from headrace.node.planning.holdings import Others
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
+from headrace.node.planning.policy import POLICIES, PlacementPolicy
 from headrace.node.planning.ports import port_spec
 from headrace.node.planning.resources import (
     LsiResource,
@@ -113,8 +115,23 @@ def parts_of(
     return make_driver(config.switch, settings, supervisor), engines
 
 
+def _policy(name: str) -> PlacementPolicy:
+    """The placement policy of this name.
+
+    Raises:
+        ConfigError: there is none.
+    """
+    if name not in POLICIES:
+        known = ", ".join(sorted(POLICIES))
+        raise ConfigError("config", f"placement: there is no policy {name!r}; there are: {known}")
+    return POLICIES[name]()
+
+
 class Node:
-    """A node in its directory `rundir`. `driver` and `engines` replace the configured ones."""
+    """A node in its directory `rundir`.
+
+    `driver`, `engines` and `policy` replace the configured ones.
+    """
 
     def __init__(
         self,
@@ -122,8 +139,10 @@ class Node:
         rundir: Path,
         driver: SwitchDriver | None = None,
         engines: dict[str, Engine] | None = None,
+        policy: PlacementPolicy | None = None,
     ) -> None:
         self.config = config
+        self.policy = policy or _policy(config.placement)
         self.rundir = rundir.resolve()
         self.prefix = prefix_of(self.rundir)
         make_private(self.rundir)
@@ -151,6 +170,7 @@ class Node:
         self.supervision = Supervision()
         self.graphs.changed = self.supervision.forget
         self.paused = False
+        self._adopted = False
         self.version = ""
         self.sysfs = Sysfs()
 
@@ -186,7 +206,7 @@ class Node:
             )
         return found
 
-    def _surroundings(self, others: dict[str, Plan]) -> Surroundings:
+    def _surroundings(self, others: Others) -> Surroundings:
         return Surroundings(
             config=self.config,
             capabilities=self.driver.capabilities,
@@ -197,6 +217,7 @@ class Node:
             engine_kinds={name: engine.port_kinds for name, engine in self.engines.items()},
             ports=self.ports,
             others=others,
+            policy=self.policy,
         )
 
     @property
@@ -208,6 +229,15 @@ class Node:
 
     async def start(self) -> None:
         """Starts or adopts the switch, then finishes or undoes what the last run left.
+
+        Raises:
+            SwitchError, ConfigError: as `start_switch`.
+        """
+        await self.start_switch()
+        await self.recover()
+
+    async def start_switch(self) -> None:
+        """Starts or adopts the switch with its physical ports; `recover` goes on with the graphs.
 
         Raises:
             SwitchError: the switch or one of its physical ports cannot be had.
@@ -232,11 +262,23 @@ class Node:
         self.store.set_meta("config", self.config.model_dump_json())
         make_private(self.rundir / "ports")
         self.datastore.prepare()
-        await self.fill_switch()
+        self._adopted = await self._open_switch()
         self.version = await self.driver.version()
+
+    async def recover(self) -> None:
+        """Makes what the graphs on record lack; the API answers meanwhile."""
+        await self.graphs.recover(self._adopted)
 
     async def fill_switch(self) -> None:
         """Starts or adopts the switch and makes it hold LSI-0 and what the graphs need.
+
+        Raises:
+            SwitchError: it cannot be had; then it does not run.
+        """
+        await self.graphs.recover(await self._open_switch())
+
+    async def _open_switch(self) -> bool:
+        """Starts or adopts the switch and makes it hold LSI-0; whether it was adopted.
 
         Raises:
             SwitchError: it cannot be had; then it does not run.
@@ -251,11 +293,12 @@ class Node:
         try:
             adopted = await self.driver.start()
             log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
-            await self.graphs.recover(Plan(resources=tuple(resources)), adopted)
+            await self.graphs.prepare(Plan(resources=tuple(resources)), adopted)
         except SwitchError:
             if not adopted:
                 await self.driver.stop()  # nobody may hold on to a half-made switch
             raise
+        return adopted
 
     async def close(self) -> None:
         """Lets go of switch and VNFs, which run on; work under way is brought to its end."""
@@ -386,15 +429,7 @@ class Node:
 
     def users_of(self, name: str) -> list[str]:
         """The graphs that send to or take from the physical port `name`."""
-        port = self.ports[name].name
-        return [
-            graph_id
-            for graph_id, plan in self.graphs.plans().items()
-            if any(
-                rule.lsi == self.lsi0 and port in (rule.in_port, *rule.outputs)
-                for rule in plan.rules()
-            )
-        ]
+        return self.graphs.users_of(self.lsi0, self.ports[name].name)
 
     def log_of(self, graph_id: str, vnf_id: str) -> Path:
         """What the process of a VNF has written.
@@ -464,6 +499,7 @@ class Node:
             "rundir": str(self.rundir),
             "paused": self.paused,
             "graphs": len(self.graphs.records()),
+            "recovering": self.graphs.recovering,
         }
 
     async def pause(self, paused: bool) -> None:

@@ -176,7 +176,13 @@ async def _reap(node: Node) -> None:
     reaper = Reaper()
     while True:
         await asyncio.sleep(_REAP_EVERY_S)
-        reaper.look(node.supervisor.recorded_pids())
+        reaper.look(node.supervisor.known_pids())
+
+
+async def _recover_and_watch(node: Node) -> None:
+    """Brings the graphs on record back while the API answers, then makes again what goes."""
+    await node.recover()
+    await Restarter(node).run()
 
 
 async def _serve(
@@ -191,7 +197,7 @@ async def _serve(
     raise_own()
     become_reaper()
     node = Node(config, rundir)
-    await node.start()
+    await node.start_switch()
     host, port = tcp.getsockname()[:2]
     shown = f"[{host}]" if ":" in host else host
     me = ProcessId.of(os.getpid())
@@ -209,11 +215,11 @@ async def _serve(
     keeper = LogKeeper(
         log_directory(rundir),
         config.log_mb << 20,
-        lambda: ("node", *node.supervisor.all()),
+        lambda: ("node", *node.supervisor.names()),
         node.consoles,
     )
     announcer = Announcer(node, config.orchestrator, f"{shown}:{port}")
-    works = (Restarter(node).run(), keeper.run(), _renew(tls), _reap(node), announcer.run())
+    works = (_recover_and_watch(node), keeper.run(), _renew(tls), _reap(node), announcer.run())
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await server.serve(sockets=[unix])

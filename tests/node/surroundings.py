@@ -6,6 +6,7 @@ from typing import Any
 
 from headrace.node import templates
 from headrace.node.config import from_dict
+from headrace.node.planning.holdings import Holdings
 from headrace.node.planning.ports import port_spec
 from headrace.node.planning.resources import Plan
 from headrace.node.planning.surroundings import Surroundings
@@ -30,5 +31,5 @@ def surroundings(others: dict[str, Plan] | None = None, **settings_: Any) -> Sur
         ports={
             name: port_spec(name, kind, {}, rundir / "ports", rundir, {}) for name in ("p0", "p1")
         },
-        others=others or {},
+        others=Holdings.of(others or {}).without(""),
     )

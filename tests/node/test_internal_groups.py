@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from headrace.node.access.permissions import demand_groups
 from headrace.node.access.users import User
 from headrace.node.errors import AccessError, GraphRefused
+from headrace.node.planning.holdings import Holdings
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
 from headrace.node.planning.resources import EMPTY_PLAN, Plan
@@ -118,7 +119,8 @@ async def test_a_group_of_another_user_is_not_joined(api: Api) -> None:
     first = plan_of(member("p0", "a"), 1, {})
     second = plan_of(member("p1", "a"), 2, {"g1": first})
     users.set_owner("g1", ann)
+    others = Holdings.of({"g1": first}).without("g2")
     with pytest.raises(AccessError, match="internal-group 'a' is that of another user's graphs"):
-        demand_groups(users, bob, second, {"g1": first})
-    demand_groups(users, ann, second, {"g1": first})
-    demand_groups(users, User("eve", "sales"), second, {"g1": first})
+        demand_groups(users, bob, second, others)
+    demand_groups(users, ann, second, others)
+    demand_groups(users, User("eve", "sales"), second, others)

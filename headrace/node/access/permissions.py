@@ -11,6 +11,7 @@ from typing import Literal
 
 from headrace.node.access.users import User, Users
 from headrace.node.errors import AccessError
+from headrace.node.planning.holdings import Others
 from headrace.node.planning.resources import Plan
 
 Action = Literal["read", "update", "delete", "exec"]
@@ -45,14 +46,17 @@ def demand(users: Users, user: User, action: Action, graph_id: str) -> None:
         raise AccessError(403, f"user {user.name} may not {action} graph {graph_id!r}")
 
 
-def demand_groups(users: Users, user: User, plan: Plan, others: dict[str, Plan]) -> None:
+def demand_groups(users: Users, user: User, plan: Plan, others: Others) -> None:
     """Refuses to join a graph to one that the user may not read, by an internal group.
 
     Raises:
         AccessError: with code 403.
     """
-    for other, held in others.items():
-        for group in plan.groups().keys() & held.groups().keys():
+    wanted = plan.groups().keys()
+    if user.is_admin or not wanted:
+        return
+    for other, held in others.members():
+        for group in wanted & held.keys():
             if not may(users, user, "read", other):
                 raise AccessError(
                     403, f"internal-group {group!r} is that of another user's graphs; use another"
@@ -64,13 +68,16 @@ def demand_quota(
 ) -> None:
     """Refuses a graph with which a user's graphs would take more than the quota allows.
 
-    `plan` is what the graph would take, `others` all other graphs.
+    `plan` is what the graph would take, `others` what all graphs hold.
 
     Raises:
         AccessError: with code 403; says how much there is and what is asked for.
     """
     quota = user.quota
-    own = [held for other, held in others.items() if (users.owner(other) or [""])[0] == user.name]
+    if quota.graphs is None and quota.cores is None and quota.memory_mb is None:
+        return
+    mine = users.graphs_of(user.name)
+    own = [held for other, held in others.items() if other in mine and other != graph_id]
     plans = [*own, plan]
     vnfs = [vnf for each in plans for vnf in each.vnfs()]
     for what, wanted, limit in (

@@ -174,6 +174,11 @@ class Users:
         rows = self._store.rows("SELECT user, member_of FROM owner WHERE graph=?", graph_id)
         return (rows[0][0], rows[0][1]) if rows else None
 
+    def graphs_of(self, name: str) -> set[str]:
+        """The graphs that a user owns."""
+        rows = self._store.rows("SELECT graph FROM owner WHERE user=?", name)
+        return {row[0] for row in rows}
+
     def set_owner(self, graph_id: str, user: User) -> None:
         """Notes whose a new graph is."""
         self._store.write(

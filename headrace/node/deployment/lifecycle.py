@@ -18,6 +18,7 @@ from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
 from headrace.node.events import EventKind, Events
+from headrace.node.planning.holdings import Holdings, Others
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
@@ -27,6 +28,9 @@ from headrace.switches.base import RuleStatistics, SwitchError
 
 log = logging.getLogger("headrace.node")
 
+_AT_ONCE = 64
+"""Graphs that are recovered at the same time."""
+
 NODE_STEPS = "//node"  # the owner, in the store, of LSI-0 and its ports; no graph can have this id
 
 
@@ -35,6 +39,16 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, (SwitchError, EngineError, NodeError)):
         return str(error)
     return f"{type(error).__name__}: {error}"
+
+
+def _held_by(record: GraphRecord) -> Plan:
+    """What a graph holds or may still hold: while it is updated, that of both versions."""
+    before = record.previous_plan
+    if before is None:
+        return record.plan
+    resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
+    claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
+    return Plan(resources=tuple(resources.values()), claims=claims)
 
 
 @dataclass
@@ -54,7 +68,7 @@ class GraphManager:
         self,
         store: Store,
         transition: Transition,
-        surroundings: Callable[[dict[str, Plan]], Surroundings],
+        surroundings: Callable[[Others], Surroundings],
         memory: Memory,
         events: Events,
     ) -> None:
@@ -70,6 +84,9 @@ class GraphManager:
         self.changed: Callable[[str], None] = lambda graph_id: None
         """Called with the id of a graph that a client creates, updates or deletes."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
+        self.recovering = 0
+        """How many graphs `recover` has not come to an end with."""
+        self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
 
     # Reading.
 
@@ -94,17 +111,25 @@ class GraphManager:
             return 100
         return self._progress.get(record.id, _Progress()).percentage()
 
-    def plans(self, without: str = "") -> dict[str, Plan]:
-        """What each graph holds or may still hold, but for graph `without`."""
-        held = {}
-        for record in self._store.graphs():
-            if record.id == without:
-                continue
-            before = record.previous_plan or EMPTY_PLAN
-            resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
-            claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
-            held[record.id] = Plan(resources=tuple(resources.values()), claims=claims)
-        return held
+    def plans(self) -> dict[str, Plan]:
+        """What each graph holds or may still hold."""
+        return self._holdings.plans()
+
+    def others(self, graph_id: str) -> Others:
+        """What all graphs but one hold or may still hold."""
+        return self._holdings.without(graph_id)
+
+    def users_of(self, lsi: str, port: str) -> list[str]:
+        """The graphs with a rule that takes from a port or sends to it."""
+        return self._holdings.users(lsi, port)
+
+    def _put(self, record: GraphRecord) -> None:
+        self._store.put_graph(record)
+        self._holdings.put(record.id, _held_by(record))
+
+    def _forget(self, graph_id: str) -> None:
+        self._store.delete_graph(graph_id)
+        self._holdings.drop(graph_id)
 
     # Changing.
 
@@ -132,18 +157,25 @@ class GraphManager:
             raise Busy("graphs", text)
         return EMPTY_PLAN  # it failed, or its work ended without an end: begin anew from the rows
 
-    def create(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
+    def create(
+        self, graph_id: str, document: dict[str, Any], plan: Plan | None = None
+    ) -> asyncio.Task[None]:
         """Begins to deploy a new graph; the task ends when it runs, or raises.
+
+        `plan` is what `draft` has just given for it, without a pause since.
 
         Raises:
             GraphRefused: the document is wrong or the node cannot carry it; nothing has happened.
         """
         number = self._store.free_number()
-        plan = self._plan(graph_id, number, document, EMPTY_PLAN)
-        self._store.put_graph(GraphRecord(graph_id, number, GraphState.DEPLOYING, document, plan))
+        if plan is None:
+            plan = self._plan(graph_id, number, document, EMPTY_PLAN)
+        self._put(GraphRecord(graph_id, number, GraphState.DEPLOYING, document, plan))
         return self._spawn(graph_id, self._deploy(graph_id))
 
-    def update(self, graph_id: str, document: dict[str, Any]) -> asyncio.Task[None]:
+    def update(
+        self, graph_id: str, document: dict[str, Any], plan: Plan | None = None
+    ) -> asyncio.Task[None]:
         """Begins to bring a graph to a new version; see `create`.
 
         Raises:
@@ -153,8 +185,9 @@ class GraphManager:
         """
         old = self.record(graph_id)
         old = replace(old, plan=self._held(old))
-        plan = self._plan(graph_id, old.number, document, old.plan)
-        self._store.put_graph(
+        if plan is None:
+            plan = self._plan(graph_id, old.number, document, old.plan)
+        self._put(
             GraphRecord(
                 graph_id,
                 old.number,
@@ -173,18 +206,18 @@ class GraphManager:
         Raises:
             NotFound: there is no such graph.
         """
-        self._store.put_graph(replace(self.record(graph_id), state=GraphState.DELETING))
+        self._put(replace(self.record(graph_id), state=GraphState.DELETING))
         return self._spawn(graph_id, self._delete(graph_id))
 
     def forget_failed(self, graph_id: str) -> None:
         """Forgets a graph whose deployment failed, if nothing of it is left to be removed."""
         record = self.record(graph_id)
         if record.state is GraphState.FAILED and not self._store.steps(graph_id):
-            self._store.delete_graph(graph_id)
+            self._forget(graph_id)
 
     def _plan(self, graph_id: str, number: int, document: dict[str, Any], previous: Plan) -> Plan:
         graph, warnings = parse(document)
-        node = self._surroundings(self.plans(without=graph_id))
+        node = self._surroundings(self.others(graph_id))
         plan = make_plan(graph, graph_id, number, node, previous)
         warnings += self._memory.check(plan.vnfs(), previous.vnfs())
         return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
@@ -202,10 +235,18 @@ class GraphManager:
         return task
 
     def _finished(self, graph_id: str, task: asyncio.Task[None]) -> None:
-        self._working[graph_id] -= 1
         self._tasks.discard(task)
+        self._left(graph_id)
         if not task.cancelled() and task.exception() is not None:
             log.error("%s", task.exception())
+
+    def _left(self, graph_id: str) -> None:
+        """Notes that one work on a graph has ended; nothing is kept of one that has gone."""
+        self._working[graph_id] -= 1
+        if not self._working[graph_id]:
+            del self._working[graph_id]
+            if self._store.graph(graph_id) is None and not self._locks[graph_id].locked():
+                del self._locks[graph_id]
 
     async def settle(self) -> None:
         """Waits for all work that is under way."""
@@ -266,7 +307,7 @@ class GraphManager:
     def _settle_record(self, record: GraphRecord, state: GraphState, message: str) -> None:
         if self.record(record.id).state is GraphState.DELETING:
             return  # a deletion has been asked for meanwhile; it goes next
-        self._store.put_graph(
+        self._put(
             replace(
                 record, state=state, message=message, previous_document=None, previous_plan=None
             )
@@ -280,11 +321,11 @@ class GraphManager:
                 await self._run(graph_id, EMPTY_PLAN)
             except Exception as error:  # as above
                 record, text = self.record(graph_id), text_of(error)
-                self._store.put_graph(replace(record, message=f"deletion failed: {text}"))
+                self._put(replace(record, message=f"deletion failed: {text}"))
                 message = f"deletion failed: {text}"
                 self._events.publish(EventKind.GRAPH_FAILED, graph_id, message=message)
                 raise DeployFailed("lifecycle", f"graph {graph_id}: {text}") from error
-            self._store.delete_graph(graph_id)
+            self._forget(graph_id)
             self._events.publish(EventKind.GRAPH_DELETED, graph_id)
             for key in [key for key in self._last_counts if key[0] == graph_id]:
                 del self._last_counts[key]
@@ -356,31 +397,57 @@ class GraphManager:
         """Notes that no graph runs, because the switch does not; recover() makes them run again."""
         for record in self._store.graphs():
             if record.state is GraphState.RUNNING:
-                self._store.put_graph(replace(record, state=GraphState.DEPLOYING))
+                self._put(replace(record, state=GraphState.DEPLOYING))
 
-    async def recover(self, node_plan: Plan, adopted: bool) -> None:
-        """Finishes or undoes what the last run of the node left.
+    async def prepare(self, node_plan: Plan, adopted: bool) -> None:
+        """Makes LSI-0, on which all graphs are; `recover` goes on from there.
 
         `adopted` tells that the switch has run on and holds what the rows say; else everything is
-        made again. LSI-0 comes first; rules on ports that node.yaml has otherwise now go before
-        that. A graph that fails is marked and does not stop the others.
+        made again. Rules on ports that node.yaml has otherwise now go before that.
 
         Raises:
-            SwitchError: LSI-0 could not be made.
+            SwitchError: it could not be made.
         """
         if adopted:
             ports = await self._transition.changing_ports(NODE_STEPS, node_plan)
-            for record in self._store.graphs():
+            for record in self._store.graphs() if ports else ():
                 await self._transition.detach(record.id, ports)
         await self._run(NODE_STEPS, node_plan, distrust=not adopted)
-        for record in self._store.graphs():
-            try:
-                if record.state is GraphState.DELETING:
-                    await self._delete(record.id)
-                elif record.state is GraphState.FAILED:
-                    async with self._locks[record.id]:
-                        await self._run(record.id, EMPTY_PLAN)
-                else:
-                    await self._deploy(record.id, distrust=not adopted)
-            except Exception as error:  # one graph's fault is not that of the others
-                log.error("graph %s: %s", record.id, text_of(error))
+
+    async def recover(self, adopted: bool) -> None:
+        """Finishes or undoes what the last run of the node left, many graphs at once.
+
+        A graph that fails is marked and does not stop the others. What clients ask for meanwhile
+        follows, graph by graph, what is done here.
+        """
+        gate = asyncio.Semaphore(_AT_ONCE)
+        records = self._store.graphs()
+        self.recovering = len(records)
+
+        async def one(record: GraphRecord) -> None:
+            async with gate:
+                self._working[record.id] += 1
+                try:
+                    await self._recover(record.id, adopted)
+                except Exception as error:  # one graph's fault is not that of the others
+                    log.error("graph %s: %s", record.id, text_of(error))
+                finally:
+                    self._left(record.id)
+                    self.recovering -= 1
+
+        try:
+            await asyncio.gather(*(one(record) for record in records))
+        finally:
+            self.recovering = 0
+
+    async def _recover(self, graph_id: str, adopted: bool) -> None:
+        record = self._store.graph(graph_id)
+        if record is None:
+            return
+        if record.state is GraphState.DELETING:
+            await self._delete(graph_id)
+        elif record.state is GraphState.FAILED:
+            async with self._locks[graph_id]:
+                await self._run(graph_id, EMPTY_PLAN)
+        else:
+            await self._deploy(graph_id, distrust=not adopted)

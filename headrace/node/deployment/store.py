@@ -8,14 +8,20 @@ nothing: the next start compares the rows with the plan and goes on (see `lifecy
 
 Writes are synchronous (WAL, `synchronous=FULL`): a step may not begin before its intent is on disk.
 They take about a millisecond; the control plane of one node can afford it.
+
+Reads are of memory: the file is this process's alone (the node's directory is locked), so what was
+read or written once is what it says. What could not be written (a full disk, a lock of another
+program) has not changed in memory, either.
 """
 
+import contextlib
 import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -56,13 +62,8 @@ class StepRow:
     """
 
     key: str
-    content: str
+    resource: Resource
     state: str
-
-    @property
-    def resource(self) -> Resource:
-        """The resource that the row stands for."""
-        return from_json(self.content)
 
 
 class Store:
@@ -82,6 +83,19 @@ class Store:
         self._db = sqlite3.connect(path, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
+        self._graphs: dict[str, GraphRecord] = {}
+        self._steps: dict[str, dict[str, StepRow]] = {}
+        self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        self._read()
+
+    def _read(self) -> None:
+        rows = self._db.execute(
+            "SELECT id, number, state, document, plan, previous_document, previous_plan, message "
+            "FROM graph ORDER BY number"
+        )
+        self._graphs = {row[0]: _record(row) for row in rows}
+        for graph_id, key in self._db.execute("SELECT graph, key FROM step"):
+            self._holders[key].add(graph_id)
 
     def close(self) -> None:
         """Closes the file."""
@@ -107,20 +121,16 @@ class Store:
     # Graphs.
 
     def graphs(self) -> list[GraphRecord]:
-        """All graphs, in the order of their numbers."""
-        rows = self._db.execute(
-            "SELECT id, number, state, document, plan, previous_document, previous_plan, message "
-            "FROM graph ORDER BY number"
-        )
-        return [_record(row) for row in rows]
+        """All graphs, in the order of their numbers as far as they were read at the start."""
+        return list(self._graphs.values())
 
     def graph(self, graph_id: str) -> GraphRecord | None:
         """The graph with this id."""
-        return next((record for record in self.graphs() if record.id == graph_id), None)
+        return self._graphs.get(graph_id)
 
     def free_number(self) -> int:
         """The smallest number, from 1, that no graph has."""
-        taken = {record.number for record in self.graphs()}
+        taken = {record.number for record in self._graphs.values()}
         return next(number for number in range(1, len(taken) + 2) if number not in taken)
 
     def put_graph(self, record: GraphRecord) -> None:
@@ -140,68 +150,96 @@ class Store:
                 time.time(),
             ),
         )
+        self._graphs[record.id] = record
 
     def delete_graph(self, graph_id: str) -> None:
         """Forgets a graph; its steps must be gone."""
         self._db.execute("DELETE FROM graph WHERE id=?", (graph_id,))
+        self._graphs.pop(graph_id, None)
 
     # Steps.
 
     def steps(self, graph_id: str) -> list[StepRow]:
         """All rows of a graph, in the order in which they were first intended."""
-        rows = self._db.execute(
-            "SELECT key, content, state FROM step WHERE graph=? ORDER BY seq", (graph_id,)
-        )
-        return [StepRow(*row) for row in rows]
+        return list(self._of(graph_id).values())
+
+    def _of(self, graph_id: str) -> dict[str, StepRow]:
+        held = self._steps.get(graph_id)
+        if held is None:
+            rows = self._db.execute(
+                "SELECT key, content, state FROM step WHERE graph=? ORDER BY seq", (graph_id,)
+            )
+            held = {key: StepRow(key, from_json(content), state) for key, content, state in rows}
+            self._steps[graph_id] = held
+        return held
 
     def held_by_others(self, graph_id: str, key: str) -> bool:
-        """Whether another graph has a row of this key."""
-        query = "SELECT 1 FROM step WHERE key=? AND graph<>? LIMIT 1"
-        return self._db.execute(query, (key, graph_id)).fetchone() is not None
+        """Whether another graph has a row of this key, and is not about to remove it."""
+        others = self._holders.get(key, set()) - {graph_id}
+        return any(self._of(other)[key].state != "removing" for other in others)
 
-    def intend(self, graph_id: str, resources: Iterable[Resource]) -> None:
+    def intend(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these resources are about to be made."""
         self._write(
             "INSERT INTO step (graph, key, content, state) VALUES (?,?,?,'intent') "
             "ON CONFLICT (graph, key) DO UPDATE SET content=excluded.content, state='intent'",
             [(graph_id, r.key, r.model_dump_json()) for r in resources],
         )
+        held = self._of(graph_id)
+        for resource in resources:
+            held[resource.key] = StepRow(resource.key, resource, "intent")
+            self._holders[resource.key].add(graph_id)
 
-    def done(self, graph_id: str, resources: Iterable[Resource]) -> None:
+    def done(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these resources exist."""
-        self._write(
-            "UPDATE step SET state='done' WHERE graph=? AND key=?",
-            [(graph_id, r.key) for r in resources],
-        )
+        self._turn(graph_id, resources, "done")
 
-    def removing(self, graph_id: str, resources: Iterable[Resource]) -> None:
+    def removing(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these resources are about to be removed."""
-        self._write(
-            "UPDATE step SET state='removing' WHERE graph=? AND key=?",
-            [(graph_id, r.key) for r in resources],
-        )
+        self._turn(graph_id, resources, "removing")
 
-    def forget(self, graph_id: str, resources: Iterable[Resource]) -> None:
+    def forget(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these resources are gone."""
         self._write(
             "DELETE FROM step WHERE graph=? AND key=?", [(graph_id, r.key) for r in resources]
         )
+        held = self._of(graph_id)
+        for resource in resources:
+            held.pop(resource.key, None)
+            self._holders[resource.key].discard(graph_id)
+            if not self._holders[resource.key]:
+                del self._holders[resource.key]
+        if not held:
+            del self._steps[graph_id]
 
-    def expired(self, graph_id: str, resources: Iterable[Resource]) -> None:
+    def expired(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these rules, which were done, have gone by their own timeouts."""
+        held = self._of(graph_id)
+        done = [r for r in resources if r.key in held and held[r.key].state == "done"]
+        self._turn(graph_id, done, "expired")
+
+    def _turn(self, graph_id: str, resources: Sequence[Resource], state: str) -> None:
         self._write(
-            "UPDATE step SET state='expired' WHERE graph=? AND key=? AND state='done'",
-            [(graph_id, r.key) for r in resources],
+            "UPDATE step SET state=? WHERE graph=? AND key=?",
+            [(state, graph_id, r.key) for r in resources],
         )
+        held = self._of(graph_id)
+        for resource in resources:
+            row = held.get(resource.key)
+            if row is not None:
+                held[resource.key] = replace(row, state=state)
 
     def _write(self, statement: str, rows: Sequence[tuple[str, ...]]) -> None:
+        if not rows:
+            return
         self._db.execute("BEGIN IMMEDIATE")
         try:
             self._db.executemany(statement, rows)
+            self._db.execute("COMMIT")
         except sqlite3.Error:
-            self._db.execute("ROLLBACK")
+            with contextlib.suppress(sqlite3.Error):  # SQLite may have done so by itself
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
 
 def _record(row: tuple[Any, ...]) -> GraphRecord:

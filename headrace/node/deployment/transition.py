@@ -14,7 +14,9 @@ place, without a gap.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
+from contextlib import AbstractAsyncContextManager
 from itertools import groupby
 
 from headrace.engines.base import Engine, VnfSpec, engine_of
@@ -56,7 +58,7 @@ class Transition:
         self._driver = driver
         self._engines = engines
         # One graph may begin to use the LSI of a group while another, its last user, leaves it.
-        self._groups = asyncio.Lock()
+        self._group_lsis = asyncio.Lock()
 
     async def run(
         self,
@@ -101,16 +103,19 @@ class Transition:
             await self._remove_noted(graph_id, batch)
             done += len(batch)
             progress(done, total)
+        # Whatever may come to be there is on disk before the first of it is made.
+        self._store.intend(graph_id, missing)
         for batch in _batches(missing):
-            self._store.intend(graph_id, batch)
             await self._make(batch)
             self._store.done(graph_id, batch)
             done += len(batch)
             progress(done, total)
+        self._store.removing(graph_id, surplus)
         for batch in _batches(surplus):
-            await self._remove_noted(graph_id, batch)
+            await self._remove(graph_id, batch)
             done += len(batch)
             progress(done, total)
+        self._store.forget(graph_id, surplus)
 
     async def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
         """The names of ports that `run` will remove or replace."""
@@ -221,46 +226,58 @@ class Transition:
         return True
 
     async def _make(self, batch: list[Resource]) -> None:
-        first = batch[0]
-        match first:
+        """Makes resources of one kind, at once where they do not depend on each other."""
+        if isinstance(batch[0], VnfResource):
+            vnfs = list(_vnfs(batch))
+            await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
+            if ports := _veth_ports(vnfs):
+                await self._driver.wait_for_links(ports)
+        elif isinstance(batch[0], RuleResource):
+            await self._driver.install_rules(batch[0].rule.lsi, list(_rules(batch)))
+        else:
+            await _all(self._make_one(resource) for resource in batch)
+
+    async def _make_one(self, resource: Resource) -> None:
+        match resource:
             case LsiResource():
-                async with self._groups:
-                    await self._driver.create_lsi(first.lsi)
+                async with self._groups_lock(resource):
+                    await self._driver.create_lsi(resource.lsi)
             case LinkResource():
-                await self._driver.connect_lsis(first.link)
+                await self._driver.connect_lsis(resource.link)
             case PortResource():
-                await self._driver.add_port(first.lsi, first.port)
-            case VnfResource():
-                vnfs = list(_vnfs(batch))
-                await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
-                if ports := _veth_ports(vnfs):
-                    await self._driver.wait_for_links(ports)
+                await self._driver.add_port(resource.lsi, resource.port)
             case HostInterfaceResource():
-                iface = self._driver.attach(first.port).iface
+                iface = self._driver.attach(resource.port).iface
                 if iface is None:
-                    raise SwitchError(f"port {first.port.name} is no interface of the kernel")
-                await self._host.ensure(first, iface)
-            case RuleResource():
-                await self._driver.install_rules(first.rule.lsi, list(_rules(batch)))
+                    raise SwitchError(f"port {resource.port.name} is no interface of the kernel")
+                await self._host.ensure(resource, iface)
 
     async def _remove(self, graph_id: str, batch: list[Resource]) -> None:
-        first = batch[0]
-        match first:
+        """Removes resources of one kind."""
+        if isinstance(batch[0], VnfResource):
+            await _all(engine_of(self._engines, vnf).stop(vnf) for vnf in _vnfs(batch))
+        elif isinstance(batch[0], RuleResource):
+            await self._driver.remove_rules(batch[0].rule.lsi, list(_rules(batch)))
+        else:
+            await _all(self._remove_one(graph_id, resource) for resource in batch)
+
+    async def _remove_one(self, graph_id: str, resource: Resource) -> None:
+        match resource:
             case LsiResource():
-                async with self._groups:
-                    shared = first.group is not None
-                    if not (shared and self._store.held_by_others(graph_id, first.key)):
-                        await self._driver.delete_lsi(first.lsi)
+                async with self._groups_lock(resource):
+                    shared = resource.group is not None
+                    if not (shared and self._store.held_by_others(graph_id, resource.key)):
+                        await self._driver.delete_lsi(resource.lsi)
             case LinkResource():
-                await self._driver.disconnect_lsis(first.link)
+                await self._driver.disconnect_lsis(resource.link)
             case PortResource():
-                await self._driver.remove_port(first.lsi, first.port)
-            case VnfResource():
-                await _all(engine_of(self._engines, vnf).stop(vnf) for vnf in _vnfs(batch))
+                await self._driver.remove_port(resource.lsi, resource.port)
             case HostInterfaceResource():
-                await self._host.remove(first)
-            case RuleResource():
-                await self._driver.remove_rules(first.rule.lsi, list(_rules(batch)))
+                await self._host.remove(resource)
+
+    def _groups_lock(self, lsi: LsiResource) -> AbstractAsyncContextManager[None]:
+        """Held while the LSI of a group is made or removed; a graph's own needs none."""
+        return contextlib.nullcontext() if lsi.group is None else self._group_lsis
 
 
 def _last_first(resources: Iterable[Resource]) -> list[Resource]:
@@ -349,15 +366,10 @@ def _rules(batch: list[Resource]) -> Iterator[Rule]:
 
 
 def _batches(resources: Iterable[Resource]) -> Iterator[list[Resource]]:
-    """Single resources, but VNFs together, and the rules of one LSI: they share a barrier."""
+    """Adjacent ones of one kind, and of one LSI if they are rules: these share a barrier."""
 
-    def group(pair: tuple[int, Resource]) -> tuple[str, object]:
-        number, resource = pair
-        if isinstance(resource, RuleResource):
-            return "rules", resource.rule.lsi
-        if isinstance(resource, VnfResource):
-            return "vnfs", None
-        return "single", number
+    def group(resource: Resource) -> tuple[str, str]:
+        return resource.kind, resource.rule.lsi if isinstance(resource, RuleResource) else ""
 
-    for _, members in groupby(enumerate(resources), group):
-        yield [resource for _, resource in members]
+    for _, members in groupby(resources, group):
+        yield list(members)

@@ -5,6 +5,7 @@ Each refusal names the place in the client's document and the remedy.
 """
 
 from collections.abc import Mapping
+from itertools import combinations
 
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.lowering import PhysicalPort, place_of_rule
@@ -88,19 +89,18 @@ def check_claims(claims: tuple[Claim, ...], node: Surroundings) -> None:
     """
     names = {spec.name: name for name, spec in node.ports.items()}
     for claim in claims:
-        for other_id, other in node.others.items():
-            for theirs in other.claims:
-                if claim.excludes(theirs):
-                    if claim.port not in names:
-                        text = f"{claim.port} is in use by graph {other_id}; use another key"
-                        raise GraphRefused("end-points", text)
-                    tag = f" VLAN {claim.tag}" if claim.tag is not None else ""
-                    raise GraphRefused(
-                        "end-points",
-                        f"port {names.get(claim.port, claim.port)}{tag} is in use by graph "
-                        f'{other_id}; use another port or VLAN, or write "shared": true at the '
-                        f"end-points of both graphs",
-                    )
+        for other_id, theirs in node.others.claims(claim.port):
+            if claim.excludes(theirs):
+                if claim.port not in names:
+                    text = f"{claim.port} is in use by graph {other_id}; use another key"
+                    raise GraphRefused("end-points", text)
+                tag = f" VLAN {claim.tag}" if claim.tag is not None else ""
+                raise GraphRefused(
+                    "end-points",
+                    f"port {names.get(claim.port, claim.port)}{tag} is in use by graph "
+                    f'{other_id}; use another port or VLAN, or write "shared": true at the '
+                    f"end-points of both graphs",
+                )
 
 
 def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
@@ -122,30 +122,63 @@ def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
                     f"rule {rule.label.rsplit('/', 1)[-1]}: port {named[rule.in_port]} has "
                     f"addresses for tunnels; use a priority below {theirs.priority}",
                 )
-    for other in node.others.values():
-        for theirs in other.rules():
-            if theirs.lsi != node.lsi0 or theirs.in_port not in own_ports:
+    for rule in mine:
+        for theirs in node.others.rules_that_may_meet(rule):
+            if not overlap(rule, theirs):
                 continue
-            for rule in mine:
-                if not overlap(rule, theirs):
-                    continue
-                high, low = sorted((rule, theirs), key=lambda r: -r.priority)
-                if rule.priority == theirs.priority or covers(high, low):
-                    raise GraphRefused(
-                        "flow-rules",
-                        f"rule {rule.label.rsplit('/', 1)[-1]}: port {named[rule.in_port]} is in "
-                        f"use: rule {theirs.label} of another graph takes the same packets; use "
-                        f"another port, or divide the traffic by match and priority",
-                    )
-                warnings.append(
-                    f"rule {rule.label.rsplit('/', 1)[-1]}: shares port {named[rule.in_port]} with "
-                    f"rule {theirs.label}; priority decides"
+            high, low = sorted((rule, theirs), key=lambda r: -r.priority)
+            if rule.priority == theirs.priority or covers(high, low):
+                raise GraphRefused(
+                    "flow-rules",
+                    f"rule {rule.label.rsplit('/', 1)[-1]}: port {named[rule.in_port]} is in "
+                    f"use: rule {theirs.label} of another graph takes the same packets; use "
+                    f"another port, or divide the traffic by match and priority",
                 )
-    for position, rule in enumerate(rules):
-        for earlier in rules[:position] if len(rules) <= 1000 else ():
-            if rule.priority == earlier.priority and overlap(rule, earlier):
-                warnings.append(
-                    f"rules {earlier.label} and {rule.label} have the same priority and may match "
-                    f"the same packets; which one wins is not defined"
-                )
+            warnings.append(
+                f"rule {rule.label.rsplit('/', 1)[-1]}: shares port {named[rule.in_port]} with "
+                f"rule {theirs.label}; priority decides"
+            )
+    for earlier, rule in ambiguous(rules):
+        warnings.append(
+            f"rules {earlier.label} and {rule.label} have the same priority and may match "
+            f"the same packets; which one wins is not defined"
+        )
     return warnings
+
+
+_AMBIGUOUS_SHOWN = 100
+_MASKS_COMPARED = 64
+
+
+def ambiguous(rules: list[Rule]) -> list[tuple[Rule, Rule]]:
+    """Pairs of rules of one port and priority that some packet matches both, in order.
+
+    Rules of the same masks overlap only if they are the same rule, which is refused before. So
+    rules are looked up by the bits that two sets of masks have in common, rather than compared each
+    with each; at most a hundred pairs are found, and of ports with more than 64 sets of masks none.
+    """
+    by_place: dict[tuple[str, str, int], dict[tuple[tuple[str, int], ...], list[int]]] = {}
+    for number, rule in enumerate(rules):
+        place = (rule.lsi, rule.in_port, rule.priority)
+        masks = tuple(sorted((name, match.mask) for name, match in rule.match.items()))
+        by_place.setdefault(place, {}).setdefault(masks, []).append(number)
+    found: list[tuple[int, int]] = []
+    for by_masks in by_place.values():
+        if len(by_masks) > _MASKS_COMPARED:
+            continue
+        for (some, ones), (others, twos) in combinations(by_masks.items(), 2):
+            have = dict(others)
+            common = [(name, mask & have[name]) for name, mask in some if name in have]
+            table: dict[tuple[int, ...], list[int]] = {}
+            for number in ones:
+                table.setdefault(_bits(rules[number], common), []).append(number)
+            for number in twos:
+                for other in table.get(_bits(rules[number], common), ()):
+                    found.append((min(number, other), max(number, other)))
+                    if len(found) == _AMBIGUOUS_SHOWN:
+                        return [(rules[a], rules[b]) for a, b in sorted(found)]
+    return [(rules[a], rules[b]) for a, b in sorted(found)]
+
+
+def _bits(rule: Rule, common: list[tuple[str, int]]) -> tuple[int, ...]:
+    return tuple(rule.match[name].value & mask for name, mask in common)

@@ -158,9 +158,7 @@ def _lsi_of_group(
         raise AssertionError("kinds are checked before")
     group = point.internal.internal_group
     own = {r.group: r.lsi for r in found.resources if isinstance(r, LsiResource) and r.group}
-    taken = {**previous.groups(), **own}
-    for plan in node.others.values():
-        taken.update(plan.groups())
+    taken = {**previous.groups(), **own, **node.others.groups()}
     if group not in taken:
         lsis = set(taken.values())
         candidates = (f"{node.prefix}-i{number}" for number in range(1, len(lsis) + 2))

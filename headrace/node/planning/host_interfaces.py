@@ -85,8 +85,7 @@ def check_networks(interfaces: list[HostInterfaceResource], node: Surroundings) 
     """
     taken = [
         (text, f"end-point {other.end_point} of graph {graph_id}")
-        for graph_id, plan in node.others.items()
-        for other in plan.host_interfaces()
+        for graph_id, other in node.others.host_interfaces()
         for text in other.addresses
     ]
     for interface in interfaces:

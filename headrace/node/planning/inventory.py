@@ -48,8 +48,21 @@ class Inventory:
         """The cores with more than one poller."""
         return sorted(core for core, users in self._polling.items() if users > 1)
 
-    def grant(self, place: str, cores: int, memory_mb: int) -> CoreGrant:
+    @property
+    def free_mb(self) -> int:
+        """The memory that nobody has taken."""
+        return max(0, self._config.memory_mb - self._memory_mb)
+
+    def pollers(self, core: int) -> int:
+        """How many pollers a core has."""
+        return self._polling[core]
+
+    def grant(
+        self, place: str, cores: int, memory_mb: int, wanted: tuple[int, ...] = ()
+    ) -> CoreGrant:
         """Takes `cores` cores and `memory_mb` for the VNF at `place` of the document.
+
+        It takes the cores `wanted`, or those with the fewest pollers.
 
         Raises:
             GraphRefused: there is not enough; says how much there is and what helps.
@@ -62,7 +75,8 @@ class Inventory:
                 f"{self._config.memory_mb}; delete a graph or raise memory_mb in node.yaml",
             )
         pool = self._config.cores.vnf
-        chosen = sorted(pool, key=lambda core: (self._polling[core], pool.index(core)))[:cores]
+        by_use = sorted(pool, key=lambda core: (self._polling[core], pool.index(core)))
+        chosen = list(wanted) or by_use[:cores]
         shared = [core for core in chosen if self._polling[core]]
         if len(chosen) < cores or (shared and not self._config.oversubscribe):
             free = sum(1 for core in pool if not self._polling[core])

@@ -1,19 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where VNFs run: template, engine, kind of ports and cores of each."""
 
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
 from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
 from headrace.engines.registry import takes_whole_frames
 from headrace.machine.names import distinct
+from headrace.machine.numa import numa_of
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.extras import environment_of, forwards_of
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
+from headrace.node.planning.policy import Candidate, Choice, CoreUse, PlacementQuestion, decide
 from headrace.node.planning.ports import PortNames, port_spec, shm_group
 from headrace.node.planning.resources import Plan
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.users import Users
 from headrace.node.templates import Template
 from headrace.switches.base import PortKind
+
+
+@dataclass(frozen=True)
+class Placed:
+    """The VNFs of a graph, what the policy says of its choice, and warnings."""
+
+    vnfs: list[VnfSpec]
+    details: dict[str, Any]
+    warnings: list[str]
 
 
 def place_vnfs(
@@ -23,39 +38,60 @@ def place_vnfs(
     node: Surroundings,
     names: PortNames,
     previous: Plan,
-) -> list[VnfSpec]:
+) -> Placed:
     """The VNFs of `graph` as their engines will get them; those that stay keep their cores.
 
     Raises:
         GraphRefused: no template, no engine with a port that the switch has, or too few cores or
             megabytes.
     """
-    others = [vnf for plan in node.others.values() for vnf in plan.vnfs()]
+    others = node.others.vnfs()
     before = {vnf.vnf: vnf for vnf in previous.vnfs()}
-    chosen = [_choose(vnf, number, node) for number, vnf in enumerate(graph.vnfs)]
-    # VNFs that stay keep their cores, so they are counted before new ones get theirs.
+    candidates = {vnf.id: _candidates(vnf, at, node) for at, vnf in enumerate(graph.vnfs)}
     staying = {
-        vnf.id: before[vnf.id]
-        for vnf, (template, _) in zip(graph.vnfs, chosen, strict=True)
-        if vnf.id in before and before[vnf.id].template == template.id
+        vnf_id: (before[vnf_id], candidate)
+        for vnf_id, found in candidates.items()
+        if vnf_id in before and (candidate := _as_before(before[vnf_id], found)) is not None
     }
-    inventory = Inventory(node.config, node.capabilities.polls, [*others, *staying.values()])
+    # VNFs that stay keep their cores, so they are counted before new ones get theirs.
+    stay = [vnf for vnf, _ in staying.values()]
+    inventory = Inventory(node.config, node.capabilities.polls, [*others, *stay])
+    question = PlacementQuestion(
+        graph=graph,
+        switch=node.switch,
+        switch_cores=_uses(node.config.cores.switch, inventory),
+        cores=_uses(node.config.cores.vnf, inventory),
+        free_mb=inventory.free_mb,
+        candidates={vnf: found for vnf, found in candidates.items() if vnf not in staying},
+        staying={vnf.vnf: vnf for vnf in stay},
+    )
+    decision, warnings = decide(node.policy, question)
     users = Users(node.prefix)
-    group = users.group(number)
+    group = next((vnf.group for vnf in before.values() if vnf.group), None) or users.group(number)
+    used = {vnf.user for vnf in (*others, *before.values())}
     placed: list[VnfSpec] = []
     taken = {f.host_port: f"graph {o.graph}" for o in others for f in o.forwards}
-    for number, (vnf, (template, kind)) in enumerate(zip(graph.vnfs, chosen, strict=True)):
-        place = f"VNFs[{number}]"
+    for at, vnf in enumerate(graph.vnfs):
+        place = f"VNFs[{at}]"
         cores: tuple[int, ...] = ()
         idle = "poll"
         if vnf.id in staying:
-            cores = staying[vnf.id].cores
-            idle = staying[vnf.id].idle if node.config.idle == "auto" else node.config.idle
-        elif template.cores or template.memory_mb:
-            grant = inventory.grant(place, template.cores, template.memory_mb)
-            cores, idle = grant.cores, grant.idle
+            old, candidate = staying[vnf.id]
+            choice = Choice(candidate)
+            cores = old.cores
+            idle = old.idle if node.config.idle == "auto" else node.config.idle
+        else:
+            choice = decision.choices[vnf.id]
+            wanted = choice.candidate.template
+            if wanted.cores or wanted.memory_mb:
+                grant = inventory.grant(place, wanted.cores, wanted.memory_mb, choice.cores)
+                cores, idle = grant.cores, grant.idle
+        template, kind = choice.candidate.template, choice.candidate.kind
         idle = template.idle or idle
         whole_frames = takes_whole_frames(template.engine, template.function)
+        # A user of the previous version's may still own files while this one starts.
+        user = _user_of(before.get(vnf.id)) or users.free(used, place)
+        used.add(user)
         placed.append(
             VnfSpec(
                 name=vnf_name(node.prefix, graph_id, vnf.id),
@@ -79,14 +115,26 @@ def place_vnfs(
                 liveness=template.liveness,
                 environment=environment_of(vnf, place, template),
                 forwards=forwards_of(vnf, place, template, node.config.forwards, taken),
-                # A user of the previous version's may still own files while this one starts.
-                user=_user_of(before.get(vnf.id))
-                or users.free([*others, *before.values(), *placed], place),
+                user=user,
                 group=group,
                 node_group=users.node_group,
             )
         )
-    return _mappable_by_machines(placed)
+    details = {"policy": node.policy.name, **decision.details} if question.candidates else {}
+    return Placed(_mappable_by_machines(placed), details, warnings)
+
+
+def _uses(cores: Iterable[int], inventory: Inventory) -> tuple[CoreUse, ...]:
+    return tuple(CoreUse(core, numa_of(core), inventory.pollers(core)) for core in cores)
+
+
+def _as_before(vnf: VnfSpec, candidates: Iterable[Candidate]) -> Candidate | None:
+    """The candidate that a VNF of the previous version has already, if it is one still."""
+    kind = vnf.ports[0].switch_port.kind if vnf.ports else None
+    for candidate in candidates:
+        if candidate.template.id == vnf.template and kind in (None, candidate.kind):
+            return candidate
+    return None
 
 
 def _user_of(vnf: VnfSpec | None) -> int | None:
@@ -119,8 +167,12 @@ def vnf_name(prefix: str, graph_id: str, vnf_id: str) -> str:
     return f"{prefix}-{distinct(graph_id, vnf_id)}"
 
 
-def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, PortKind]:
-    """The first template that the switch can serve, and the best port kind that both have."""
+def _candidates(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Candidate, ...]:
+    """The templates that the switch can serve, with each kind of ports that both have.
+
+    In the node's order of preference: by templates, then by kinds of ports. A template that fits
+    the switch but not the graph's ports and settings is an error if it is the first.
+    """
     place = f"VNFs[{number}]"
     candidates, asked = node.templates.candidates(vnf)
     if not candidates:
@@ -129,14 +181,23 @@ def _choose(vnf: VnfModel, number: int, node: Surroundings) -> tuple[Template, P
             raise GraphRefused("templates", f"{place}: this node cannot run {why}")
         known = ", ".join(template.id for template in node.templates.all())
         raise GraphRefused("templates", f"{place}: {asked} is unknown; there are: {known}")
+    preferred = node.config.vnf_ports
+    ordered = sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred)
+    found: list[Candidate] = []
     for template in candidates:
-        kinds = _kinds(template, node)
-        preferred = node.config.vnf_ports
-        for kind in sorted(node.capabilities.vnf_kinds, key=lambda known: known != preferred):
-            if kind in kinds:
-                _check_ports(vnf, number, template)
-                _check_settings(vnf, number, template)
-                return template, kind
+        kinds = [kind for kind in ordered if kind in _kinds(template, node)]
+        if not kinds:
+            continue
+        try:
+            _check_ports(vnf, number, template)
+            _check_settings(vnf, number, template)
+        except GraphRefused:
+            if not found:
+                raise
+            continue
+        found += [Candidate(template, kind) for kind in kinds]
+    if found:
+        return tuple(found)
     fitting = [
         template.id
         for template in node.templates.all()

@@ -53,7 +53,8 @@ def make_plan(
     check_claims(claims, node)
     if node.capabilities.point_to_point_only:
         check_point_to_point(graph, node.switch)
-    vnfs = place_vnfs(graph, graph_id, number, node, names, previous)
+    placed = place_vnfs(graph, graph_id, number, node, names, previous)
+    vnfs, warnings = placed.vnfs, [*warnings, *placed.warnings]
     links = assign_links(graph, previous.links)
     lsi = names.lsi()
     specs = {
@@ -95,4 +96,5 @@ def make_plan(
         links=links,
         claims=claims,
         warnings=tuple(warnings),
+        placement=placed.details or previous.placement,
     )

@@ -6,7 +6,7 @@ opposite order. An update compares two plans by key and content. Content that ca
 place is part of the key, so that a change of it is a removal and a creation.
 """
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
@@ -135,7 +135,10 @@ class Claim(_Frozen):
 
 
 class Plan(_Frozen):
-    """How a graph is deployed. `names` and `links` make the next version keep what it can."""
+    """How a graph is deployed. `names` and `links` make the next version keep what it can.
+
+    `placement` is what the placement policy says of its choice (policy.py).
+    """
 
     resources: tuple[Resource, ...]
     port_names: dict[str, str] = {}
@@ -143,6 +146,7 @@ class Plan(_Frozen):
     links: tuple[LinkUse, ...] = ()
     claims: tuple[Claim, ...] = ()
     warnings: tuple[str, ...] = ()
+    placement: dict[str, Any] = {}
 
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.node.config import NodeConfig
-from headrace.node.planning.resources import Plan
+from headrace.node.planning.holdings import Others
+from headrace.node.planning.policy import FIRST_FIT, PlacementPolicy
 from headrace.node.templates import TemplateStore
 from headrace.switches.base import Capabilities, PortKind, PortSpec
 
@@ -23,7 +24,8 @@ class Surroundings:
     templates: TemplateStore
     engine_kinds: Mapping[str, tuple[PortKind, ...]]
     ports: Mapping[str, PortSpec]
-    others: Mapping[str, Plan]
+    others: Others
+    policy: PlacementPolicy = FIRST_FIT
 
     @property
     def lsi0(self) -> str:

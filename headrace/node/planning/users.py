@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The users that VNFs run as: each VNF of a node has one of its own, each graph a group.
 
-They have no names and no entries in /etc/passwd. A node takes 1024 ids; the ranges of nodes follow
-each other from 1 900 000 000, which distributions and systemd leave unused (systemd's UIDS-GIDS).
+They have no names and no entries in /etc/passwd. A node takes 4096 ids; the ranges of nodes follow
+each other from 1 879 048 192 up to 2 147 483 647, which distributions and systemd leave unused
+(systemd's UIDS-GIDS).
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection
 from dataclasses import dataclass
 
-from headrace.engines.base import VnfSpec
 from headrace.machine.names import digest_of
 from headrace.node.errors import GraphRefused
 
-_FIRST = 1_900_000_000
-_VNFS, _GRAPHS = 768, 255
+_FIRST = 1_879_048_192
+_VNFS, _GRAPHS = 2559, 1536
 _IDS = _VNFS + _GRAPHS + 1
 
 
@@ -43,13 +43,12 @@ class Users:
             raise GraphRefused("resources", f"the node has ids for {_GRAPHS} graphs; delete one")
         return self.first + _VNFS + number - 1
 
-    def free(self, vnfs: Iterable[VnfSpec], place: str) -> int:
-        """The smallest id that none of `vnfs` has.
+    def free(self, taken: Collection[int | None], place: str) -> int:
+        """The smallest id that is not in `taken`, a set.
 
         Raises:
             GraphRefused: there is none left.
         """
-        taken = {vnf.user for vnf in vnfs}
         for user in range(self.first, self.first + _VNFS):
             if user not in taken:
                 return user

@@ -20,6 +20,7 @@ from headrace.node.access.users import User
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
+from headrace.node.planning.resources import Plan
 from headrace.node.rest.access import node_of
 from headrace.node.rest.bodies import parse
 from headrace.node.rest.contract import LOCATION, json_body, refusals
@@ -61,18 +62,18 @@ def _entry(record: GraphRecord) -> dict[str, Any]:
     return {"forwarding-graph": record.document["forwarding-graph"]}
 
 
-def _demand_share(node: Node, user: User, graph_id: str, document: dict[str, Any]) -> None:
+def _demand_share(node: Node, user: User, graph_id: str, plan: Plan) -> None:
     """Of the node's resources, and of the internal groups of others."""
-    plan, others = node.graphs.draft(graph_id, document), node.graphs.plans(without=graph_id)
-    demand_quota(node.users, user, graph_id, plan, others)
-    demand_groups(node.users, user, plan, others)
+    demand_quota(node.users, user, graph_id, plan, node.graphs.plans())
+    demand_groups(node.users, user, plan, node.graphs.others(graph_id))
 
 
 async def _create(
     node: Node, user: User, graph_id: str, document: dict[str, Any], wait: bool
 ) -> None:
-    _demand_share(node, user, graph_id, document)
-    task = node.graphs.create(graph_id, document)
+    plan = node.graphs.draft(graph_id, document)
+    _demand_share(node, user, graph_id, plan)
+    task = node.graphs.create(graph_id, document, plan)
     node.users.set_owner(graph_id, user)
     if wait:
         try:
@@ -142,8 +143,9 @@ async def put_graph(
         await _create(node, user, graph_id, document, wait)
         return Response(status_code=201, headers=headers)
     demand(node.users, user, "update", graph_id)  # again: it may be another's by now
-    _demand_share(node, user, graph_id, document)
-    task = node.graphs.update(graph_id, document)
+    plan = node.graphs.draft(graph_id, document)
+    _demand_share(node, user, graph_id, plan)
+    task = node.graphs.update(graph_id, document, plan)
     if wait:
         await task
     return Response(status_code=201 if node.config.rest.legacy else 202, headers=headers)

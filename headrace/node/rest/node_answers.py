@@ -54,6 +54,7 @@ class NodeInformation(Answer):
     rundir: str
     paused: bool
     graphs: int
+    recovering: int
 
 
 class CoreUse(Answer):
