@@ -73,16 +73,24 @@ class VhostUser:
 class Tap:
     """A virtio NIC on the kernel's tap interface `interface`, which exists.
 
-    With `vhost` the kernel moves the packets (/dev/vhost-net), else QEMU does.
+    With `vhost` the kernel moves the packets (/dev/vhost-net), else QEMU does. `descriptor` is the
+    open tap, and `vhost_descriptor` the open /dev/vhost-net, if QEMU inherits them; else it opens
+    them itself.
     """
 
     interface: str
     mac: str
     vhost: bool = False
+    descriptor: int | None = None
+    vhost_descriptor: int | None = None
 
     def arguments(self, number: int, accelerator: Accelerator) -> list[str]:
         """QEMU's words for it, as the guest's NIC `number`."""
         backend = f"tap,id=net{number},ifname={self.interface},script=no,downscript=no"
+        if self.descriptor is not None:
+            backend = f"tap,id=net{number},fd={self.descriptor}"
+        if self.vhost_descriptor is not None:
+            backend += f",vhostfd={self.vhost_descriptor}"
         nic = _nic(number, self.mac, 1, accelerator, shared=self.vhost)
         return [
             *("-netdev", f"{backend},vhost={'on' if self.vhost else 'off'}"),

@@ -7,7 +7,7 @@ A key `engine:function` is for a function that runs in another way than the engi
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.engines import image, program, script, vm
+from headrace.engines import image, program, script, vm_image
 from headrace.engines.base import Engine, by_engine
 from headrace.engines.confinement import Confinement
 from headrace.engines.container import ContainerEngine
@@ -22,7 +22,7 @@ from headrace.machine.processes import Supervisor
 
 _GRAPH_SETTINGS = {
     "process:program": program.GRAPH_SETTINGS,
-    "vm": vm.GRAPH_SETTINGS,
+    "vm": vm_image.GRAPH_SETTINGS,
     "container:image": image.GRAPH_SETTINGS,
     "native:script": script.GRAPH_SETTINGS,
     "native:archive": script.ARCHIVE_GRAPH_SETTINGS,

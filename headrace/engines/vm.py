@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine for VNFs that are virtual machines, by QEMU.
 
-What to boot is in the template's `configuration` (`Image`). Ports are of two kinds:
+What to boot is in the template's `configuration` (vm_image.py). Ports are of three kinds:
 
 * vhost-user: QEMU makes the sockets and the switch connects, so switch and machine may be restarted
   apart from each other.
+* tap: an interface of the kernel, which the machine inherits as an open file; with KVM the kernel
+  itself moves the packets, where it can (vhost-net).
 * shm: each region is one ivshmem device, after the NICs. Which ports are in which device the
   machine reads from QEMU's firmware configuration, item `opt/headrace/ports`:
   `{"0000:00:04.0": {"<port in the graph>": "<name in the region>"}}`. A machine whose switch was
@@ -21,15 +23,13 @@ what it writes on its console then. Without `ready` a machine counts as up when 
 import asyncio
 import hashlib
 import json
-import os
 import shutil
-import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import ValidationError
 
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
@@ -40,26 +40,18 @@ from headrace.engines.qemu import (
     Device,
     PciFunction,
     SharedMemory,
+    Tap,
     VhostUser,
     VirtualMachine,
     pci_address,
-    usable_accelerator,
 )
 from headrace.engines.qmp import QmpError, connected
-from headrace.engines.shared_memory import AttachError, Attachment, attached
-from headrace.machine.disk_images import ImageError, inspect
+from headrace.engines.shared_memory import AttachError
+from headrace.engines.vm_image import Image
+from headrace.engines.vm_opened import Opened, attach, open_all, shared_ports
+from headrace.machine.disk_images import ImageError
 from headrace.machine.processes import ProcessError, Supervisor, write_atomically
 from headrace.switches.base import PortKind
-
-_ATTACH_ATTEMPTS = 30
-_ATTACH_AGAIN_S = 0.1
-PciAddress = Annotated[
-    str, Field(pattern=r"^[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]$", examples=["0000:03:10.0"])
-]
-"""A function of the host's PCI bus, in the form that sysfs has."""
-
-GRAPH_SETTINGS = frozenset({"boot_s", "cpus", "ready"})
-"""The keys of `Image` that may come from a graph: all others name files and devices of the host."""
 
 Claim = Callable[[str, VnfSpec], str | None]
 """Why the PCI function of this address cannot be the VNF's, with the remedy; None if it can."""
@@ -70,48 +62,11 @@ def nothing_given(address: str, vnf: VnfSpec) -> str:
     return f"{address} is not this node's to give to {vnf.vnf}"
 
 
-class Image(BaseModel):
-    """What a virtual machine boots: `disk`, which it does not change, or `kernel` and `initrd`.
-
-    `ready` is a text on its first serial port; within `boot_s` seconds it must come. `auto` takes
-    KVM where the machine can (qemu.py). A disk whose `format` is given is opened by the node, so
-    the VNF's user need not be able to read it, and must stand alone, without a backing file;
-    without `format` QEMU finds it out and opens the file itself. `pci` are functions of the host's
-    PCI bus for it.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-    disk: Path | None = None
-    format: Literal["raw", "qcow2"] | None = None
-    kernel: Path | None = None
-    initrd: Path | None = None
-    command_line: str = "console=ttyS0"
-    cpus: Annotated[int, Field(ge=1, le=64)] = 1
-    accelerator: Literal["auto", "kvm", "tcg"] = "auto"
-    ready: str = ""
-    boot_s: Annotated[float, Field(gt=0)] = 120.0
-    pci: tuple[PciAddress, ...] = ()
-
-    @model_validator(mode="after")
-    def _boots(self) -> "Image":
-        if (self.disk is None) == (self.kernel is None):
-            raise ValueError("give either `disk` or `kernel`")
-        if self.format is not None and self.disk is None:
-            raise ValueError("`format` is a disk's")
-        for file in (self.disk, self.kernel, self.initrd):
-            if file is not None and not file.is_file():
-                raise ValueError(f"there is no file {file}")
-        if len(set(self.pci)) < len(self.pci):
-            raise ValueError("`pci` names a function twice")
-        return self
-
-
 class VmEngine:
     """Virtual machines."""
 
     name = "vm"
-    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER, PortKind.SHM)
+    port_kinds: tuple[PortKind, ...] = (PortKind.VHOST_USER, PortKind.SHM, PortKind.TAP)
 
     def __init__(
         self,
@@ -158,17 +113,19 @@ class VmEngine:
         self,
         vnf: VnfSpec,
         image: Image,
-        regions: Mapping[str, Attachment],
-        disk: int | None = None,
+        opened: Opened,
     ) -> VirtualMachine:
-        """The machine that the VNF is; `regions` by their sockets, `disk` the open image."""
+        """The machine that the VNF is, with what is open for it."""
+        regions = opened.regions
         devices: list[Device] = [
-            _nic(vnf, port) for port in vnf.ports if port.switch_port.kind is PortKind.VHOST_USER
+            _nic(vnf, port, opened)
+            for port in vnf.ports
+            if port.switch_port.kind is not PortKind.SHM
         ]
         placed: dict[str, dict[str, str]] = {}
         for socket, attachment in regions.items():
             placed[pci_address(len(devices))] = {
-                port.id: port.switch_port.name for port in _shared_ports(vnf)[socket]
+                port.id: port.switch_port.name for port in shared_ports(vnf)[socket]
             }
             devices.append(SharedMemory(attachment.region, attachment.size))
         devices += [PciFunction(address) for address in image.pci]
@@ -179,11 +136,11 @@ class VmEngine:
             console=self.console(vnf),
             devices=devices,
             cpus=image.cpus,
-            accelerator=usable_accelerator() if image.accelerator == "auto" else image.accelerator,
+            accelerator=image.uses,
             hugepages=self._hugepages,
             disk=image.disk,
             disk_format=image.format,
-            disk_descriptor=disk,
+            disk_descriptor=opened.disk,
             kernel=image.kernel,
             initrd=image.initrd,
             command_line=image.command_line,
@@ -220,11 +177,8 @@ class VmEngine:
         )
         try:
             with ExitStack() as stack:
-                regions = {}
-                for socket, ports in _shared_ports(vnf).items():
-                    regions[socket] = await _attach(stack, socket, ports, _ATTACH_ATTEMPTS)
-                disk = _open_disk(stack, image)
-                program, *words = self.machine(vnf, image, regions, disk).arguments()
+                opened = await open_all(stack, vnf, image)
+                program, *words = self.machine(vnf, image, opened).arguments()
                 arguments = [shutil.which(program) or program, *words]
                 await self._supervisor.ensure(
                     self._process(vnf),
@@ -233,19 +187,16 @@ class VmEngine:
                     environment=self._confinement.environment(vnf),
                     bare=confined is not None,
                     digest=self._made_from(vnf),
-                    inherit=[
-                        *(fd for region in regions.values() for fd in region.descriptors),
-                        *([disk] if disk is not None else []),
-                    ],
+                    inherit=opened.descriptors,
                 )
         except (ProcessError, AttachError, ImageError, OSError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
 
     async def _holds_dead_regions(self, vnf: VnfSpec) -> bool:
         """Whether a running machine's ports are free at the switch: then it is another switch."""
-        for socket, ports in _shared_ports(vnf).items():
+        for socket, ports in shared_ports(vnf).items():
             with ExitStack() as stack, suppress(AttachError):
-                await _attach(stack, socket, ports, attempts=1)
+                await attach(stack, socket, ports, attempts=1)
                 return True
         return False
 
@@ -309,23 +260,6 @@ class VmEngine:
         return (self._process(vnf),)
 
 
-def _open_disk(stack: ExitStack, image: Image) -> int | None:
-    """The disk, open until `stack` is closed, if its format is given.
-
-    Raises:
-        ImageError: it is of another format, or names other files.
-        OSError: it cannot be opened.
-    """
-    if image.disk is None or image.format is None:
-        return None
-    found = inspect(image.disk, sys.maxsize)
-    if found.format != image.format:
-        raise ImageError(f"{image.disk} is {found.format}, not {image.format}")
-    descriptor = os.open(image.disk, os.O_RDONLY | os.O_CLOEXEC)
-    stack.callback(os.close, descriptor)
-    return descriptor
-
-
 def _as_node(vnf: VnfSpec) -> VnfSpec:
     """The same run as the node: VFIO's files are root's."""
     return vnf.model_copy(update={"user": None})
@@ -333,39 +267,21 @@ def _as_node(vnf: VnfSpec) -> VnfSpec:
 
 def _kvm_group(image: Image) -> tuple[int, ...]:
     """The group that may use KVM, if the machine is to use it."""
-    accelerator = usable_accelerator() if image.accelerator == "auto" else image.accelerator
     device = Path("/dev/kvm")
-    return (device.stat().st_gid,) if accelerator == "kvm" and device.exists() else ()
+    return (device.stat().st_gid,) if image.uses == "kvm" and device.exists() else ()
 
 
-def _nic(vnf: VnfSpec, port: VnfPort) -> VhostUser:
+def _nic(vnf: VnfSpec, port: VnfPort, opened: Opened) -> VhostUser | Tap:
     """The port as a NIC; without an address of the graph's it gets one of its own name."""
     octets = hashlib.blake2b(f"{vnf.name}/{port.id}".encode(), digest_size=5).digest()
     mac = port.mac or ":".join(f"{octet:02x}" for octet in (0x02, *octets))
+    if port.switch_port.kind is PortKind.TAP:
+        vhost = opened.vhost.get(port.id)
+        return Tap(
+            port.switch_port.options["iface"],
+            mac,
+            vhost=vhost is not None,
+            descriptor=opened.taps.get(port.id),
+            vhost_descriptor=vhost,
+        )
     return VhostUser(Path(port.switch_port.options["path"]), mac)
-
-
-def _shared_ports(vnf: VnfSpec) -> dict[str, list[VnfPort]]:
-    """The ports in shared memory, by the socket of their region."""
-    found: dict[str, list[VnfPort]] = {}
-    for port in vnf.ports:
-        if port.switch_port.kind is PortKind.SHM:
-            found.setdefault(port.switch_port.options["socket"], []).append(port)
-    return found
-
-
-async def _attach(stack: ExitStack, socket: str, ports: list[VnfPort], attempts: int) -> Attachment:
-    """Attaches until `stack` is closed; waits while the switch takes back what the last user held.
-
-    Raises:
-        AttachError: a port is not there, or has a user.
-    """
-    names = [port.switch_port.name for port in ports]
-    while True:
-        attempts -= 1
-        try:
-            return await asyncio.to_thread(stack.enter_context, attached(Path(socket), *names))
-        except AttachError as error:
-            if not error.is_busy or attempts <= 0:
-                raise
-        await asyncio.sleep(_ATTACH_AGAIN_S)

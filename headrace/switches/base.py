@@ -50,8 +50,9 @@ class PortSpec(_Frozen):
 
     Options by kind: memif `socket`, `id`, `role`; vhost-user `path` (the switch is the client);
     dpdk `devargs` and OVS's own options; system `iface`; veth `iface` and `peer` (names of both
-    ends), `frames` (`whole`: what a wire carries, without offloads); shm `group`, `socket` (of the
-    group, which the switch makes), `ports` and `buffers` (of the group, taken from its first port);
+    ends), `frames` (`whole`: what a wire carries, without offloads); tap of a VNF `iface`; shm
+    `group`, `socket` (of the group, which the switch makes), `ports` and `buffers` (of the group,
+    taken from its first port);
     gre, vxlan and gtpu `remote_ip`, `local_ip` with `local_prefix`, `underlay` (the LSI of the
     outer packets), `key`, or `in_key` and `out_key`, `gateway` and `ttl`. `labels` describe the
     port's owner, for operators.

@@ -8,7 +8,8 @@ p0 and v. The file is written before the kernel is changed, and every change bri
 the state of the file, so a step can be repeated after a crash.
 
 Physical ports are veth pairs: one end is in the bridge, the other is for the peer. A VNF's port is
-a pair too; its engine moves the far end into a network namespace.
+a pair too; its engine moves the far end into a network namespace. A virtual machine's is a tap,
+which its engine opens.
 """
 
 import asyncio
@@ -38,6 +39,7 @@ from headrace.switches.base import (
     WorkerCycles,
 )
 from headrace.switches.rules import Rule
+from headrace.switches.tap import make_tap
 from headrace.switches.veth import (
     BRIDGE_END,
     FAR_END,
@@ -93,7 +95,7 @@ class LinuxBridgeDriver:
     name = "linux-bridge"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
-        vnf_kinds=(PortKind.VETH,),
+        vnf_kinds=(PortKind.VETH, PortKind.TAP),
         end_points=("interface", "host-stack", "management"),
         point_to_point_only=True,
         polls=False,
@@ -220,8 +222,8 @@ class LinuxBridgeDriver:
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver: makes the veth pair, or takes an interface that exists."""
-        if port.kind not in self.capabilities.port_kinds:
-            kinds = ", ".join(self.capabilities.port_kinds)
+        if port.kind not in self.capabilities.offered:
+            kinds = ", ".join(sorted(self.capabilities.offered))
             raise SwitchError(
                 f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
             )
@@ -231,7 +233,7 @@ class LinuxBridgeDriver:
             try:
                 await asyncio.to_thread(self._make_device, port)
                 await self._change(f"port {port.name}")
-            except (NetlinkError, SwitchError) as error:
+            except (NetlinkError, OSError, SwitchError) as error:
                 await self._drop_port(port)
                 raise SwitchError(f"port {port.name}: {error}") from error
 
@@ -244,6 +246,9 @@ class LinuxBridgeDriver:
             except FileExistsError as error:
                 raise SwitchError(f"{error}; choose another peer name") from error
             return
+        if port.kind is PortKind.TAP:
+            make_tap(device)
+            return
         with IPRoute() as kernel:
             if not kernel.link_lookup(ifname=device):
                 raise SwitchError(f"this machine has no interface {device}")
@@ -252,7 +257,7 @@ class LinuxBridgeDriver:
     async def _drop_port(self, port: PortSpec) -> None:
         self._state.ports.pop(port.name, None)
         self._state.lsi_of.pop(port.name, None)
-        if port.kind is PortKind.VETH:
+        if port.kind in (PortKind.VETH, PortKind.TAP):
             await asyncio.to_thread(remove_device, self._device(port))
 
     async def remove_port(self, lsi: str, port: PortSpec) -> None:

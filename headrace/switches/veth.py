@@ -23,7 +23,7 @@ from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.machine.names import digest_of
 
-NEAR_END, FAR_END, BRIDGE_END = "n", "x", "b"
+NEAR_END, FAR_END, BRIDGE_END, TAP_END = "n", "x", "b", "t"
 
 LINK_PATIENCE_S = 10.0
 """How long the link of a pair may take to come up; the kernel's work queue does that."""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 from pathlib import Path
@@ -13,11 +14,13 @@ import yaml
 
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.vm import VmEngine
+from headrace.engines.vm_opened import Opened
 from headrace.machine.processes import Supervisor
 from headrace.machine.programs import find_program
 from headrace.node.pci import binding
 from headrace.node.pci.users import users_of
 from headrace.node.rest.app import make_app
+from headrace.node.restarts import Restarter
 from headrace.switches.base import PortKind, PortSpec
 from headrace.traffic import TrafficProcess
 from tests.guest.bed import cross_both_ways, eventually
@@ -27,6 +30,8 @@ from tests.guest.kernel import GuestKernel
 from tests.node import graphs
 from tests.node.conftest import StartNode
 from tests.node.fake_sysfs import FakeSysfs
+from tests.node.test_interfaces_e2e import host, transfer
+from tests.node.test_linux_bridge_e2e import devices, ends, exchange
 
 READY = "guest: forwards"
 
@@ -133,6 +138,36 @@ async def test_a_machine_forwards_every_packet_and_leaves_nothing(
     assert not any((rundir / "ports").glob("**/*.sock"))
 
 
+@pytest.mark.root
+async def test_a_machine_on_the_kernels_bridge(start_node: StartNode, rundir: Path) -> None:
+    """Its ports are taps: every frame, and TCP with segments and checksums left to the kernel."""
+    file = template(rundir, "vhost-user")
+    node = await start_node(
+        switch="linux-bridge", hugepages="off", templates=[str(file)], oversubscribe=True
+    )
+    before = devices(node.prefix)
+    await node.graphs.create("g", graphs.chain("vm-wire", 1))
+    vnf, engine = node.vnf("g", "v0")
+    assert [port.switch_port.kind for port in vnf.ports] == ["tap", "tap"]
+    await exchange(node)
+    # Killed, it is made again: a tap that nobody has open stays where it is.
+    (name,) = engine.processes(vnf)
+    process = node.supervisor.find(name)
+    assert process is not None
+    os.kill(process.pid, signal.SIGKILL)
+    await eventually(lambda: not engine.running(vnf))
+    assert await node.driver.missing([p.switch_port.name for p in vnf.ports]) == set()
+    await Restarter(node).look()
+    await exchange(node)
+    left, right = ends(node)
+    octets = 200_000
+    with host(left, "10.9.0.1/24") as first, host(right, "10.9.0.2/24") as second:
+        received = await asyncio.to_thread(transfer, first, second, octets)
+    assert received == bytes(n % 251 for n in range(octets))
+    await node.graphs.delete("g")
+    assert devices(node.prefix) == before
+
+
 @pytest.mark.parametrize(
     ("configuration", "message"),
     [
@@ -179,7 +214,7 @@ def test_pci_functions_come_after_the_ports(tmp_path: Path) -> None:
     vnf = machine_of(
         {"kernel": "/bin/sh", "pci": functions}, VnfPort(id="p", switch_port=switch_port)
     )
-    words = engine.machine(vnf, engine.image(vnf), {}).arguments()
+    words = engine.machine(vnf, engine.image(vnf), Opened()).arguments()
     given = [words[i + 1] for i, word in enumerate(words) if word == "-device"]
     assert "virtio-net-pci" in given[0] and "addr=0x4" in given[0]
     assert given[1:] == [

@@ -204,7 +204,7 @@ def host(interface: str, address: str) -> Iterator[str]:
         run("netns", "delete", name)
 
 
-def _transfer(first: str, second: str, octets: int) -> bytes:
+def transfer(first: str, second: str, octets: int) -> bytes:
     """What a server in `second` receives over TCP from a client in `first`."""
 
     def listen() -> socket.socket:
@@ -239,7 +239,7 @@ async def test_tcp_between_hosts(start_node: StartNode, template: str) -> None:
     left, right = ends(node)
     octets = 300_000
     with host(left, "10.9.0.1/24") as first, host(right, "10.9.0.2/24") as second:
-        received = await asyncio.to_thread(_transfer, first, second, octets)
+        received = await asyncio.to_thread(transfer, first, second, octets)
     assert received == bytes(n % 251 for n in range(octets))
 
 

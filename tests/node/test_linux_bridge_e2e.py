@@ -99,22 +99,12 @@ async def test_update_swaps_a_vnf_in(start_node: StartNode) -> None:
     assert [name for name in netns.listnetns() if name.startswith(node.prefix)] == []
 
 
-MACHINE = """
-{id: machine, name: machine, functional-capability: machine, engine: vm, function: guest,
- cores: 1, memory-mb: 64, configuration: {disk: /nothing}}
-"""
-
-
-async def test_refuses_what_a_bridge_cannot_do(start_node: StartNode, rundir: Path) -> None:
-    file = rundir / "machine.yaml"
-    file.write_text(MACHINE)
-    node = await start_node(switch="linux-bridge", templates=[str(file)])
+async def test_refuses_what_a_bridge_cannot_do(start_node: StartNode) -> None:
+    node = await start_node(switch="linux-bridge")
     one_way = graphs.port_to_port()
     del one_way["forwarding-graph"]["big-switch"]["flow-rules"][1]
     with pytest.raises(GraphRefused, match=r"flow-rules\[0\].*add the rule from endpoint:out"):
         node.graphs.create("g", one_way)
-    with pytest.raises(GraphRefused, match=r"VNFs\[0\].*engine vm.*templates that fit: .*bridge"):
-        node.graphs.create("g", graphs.chain("machine", 1))
     assert node.graphs.records() == []
 
 

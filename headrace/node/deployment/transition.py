@@ -200,7 +200,7 @@ class Transition:
             if isinstance(resource, VnfResource)
             and engine_of(self._engines, resource.vnf).observed(resource.vnf) is None
         )
-        return {port.name for port in _veth_ports(ended)}
+        return {port.name for port in _interfaces(ended) if port.kind is PortKind.VETH}
 
     async def detach(self, graph_id: str, ports: set[str]) -> None:
         """Removes the graph's rules on these ports; its next `run` makes them again."""
@@ -230,7 +230,7 @@ class Transition:
         if isinstance(batch[0], VnfResource):
             vnfs = list(_vnfs(batch))
             await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
-            if ports := _veth_ports(vnfs):
+            if ports := _interfaces(vnfs):
                 await self._driver.wait_for_links(ports)
         elif isinstance(batch[0], RuleResource):
             await self._driver.install_rules(batch[0].rule.lsi, list(_rules(batch)))
@@ -355,10 +355,10 @@ def _vnfs(batch: list[Resource]) -> Iterator[VnfSpec]:
     return (r.vnf for r in batch if isinstance(r, VnfResource))
 
 
-def _veth_ports(vnfs: Iterable[VnfSpec]) -> list[PortSpec]:
-    """The ports whose link comes and goes with the VNF's end of their pair."""
+def _interfaces(vnfs: Iterable[VnfSpec]) -> list[PortSpec]:
+    """The ports that are interfaces of the kernel: their links come and go with the VNF's ends."""
     ports = (port.switch_port for vnf in vnfs for port in vnf.ports)
-    return [port for port in ports if port.kind is PortKind.VETH]
+    return [port for port in ports if port.kind in (PortKind.VETH, PortKind.TAP)]
 
 
 def _rules(batch: list[Resource]) -> Iterator[Rule]:

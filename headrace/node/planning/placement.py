@@ -20,6 +20,7 @@ from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.users import Users
 from headrace.node.templates import Template
 from headrace.switches.base import PortKind
+from headrace.switches.veth import TAP_END, device_name
 
 
 @dataclass(frozen=True)
@@ -253,5 +254,7 @@ def _vnf_port(
     options = shm_group(names.lsi()) if kind is PortKind.SHM else {}
     if kind is PortKind.VETH and whole_frames:
         options = {"frames": "whole"}
+    if kind is PortKind.TAP:
+        options = {"iface": device_name(node.prefix, TAP_END, name)}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)
     return VnfPort(id=port.id, mac=port.mac, switch_port=spec)

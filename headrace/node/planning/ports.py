@@ -35,7 +35,7 @@ class PortNames:
             name = self._previous[identity]
         else:
             # An interface of the kernel is that of all nodes of the machine.
-            node = self._prefix if kind is PortKind.VETH else ""
+            node = self._prefix if kind in (PortKind.VETH, PortKind.TAP) else ""
             name, self.next = f"{node}g{self._number}p{self.next}", self.next + 1
         self.kept[identity] = name
         self.references[reference] = name
