@@ -3,6 +3,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict
@@ -74,7 +75,13 @@ class VnfSpec(_Frozen):
     readiness: Probe | None = None
     liveness: Probe | None = None
 
-    @property
+    def __copy__(self) -> "VnfSpec":
+        """A copy that is to be changed has another digest."""
+        copied = super().__copy__()
+        copied.__dict__.pop("digest", None)
+        return copied
+
+    @cached_property
     def digest(self) -> str:
         """Equal only for VNFs that are equal in every field but those that are beside the VNF.
 

@@ -405,7 +405,7 @@ class Node:
         """The ports of LSI-0: kind, number, how to attach, counters; these if the switch runs."""
         statistics = {}
         with contextlib.suppress(SwitchError):
-            statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics()}
+            statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics(self.lsi0)}
         listed = []
         for name, spec in self.ports.items():
             counters = statistics.get((self.lsi0, spec.name))

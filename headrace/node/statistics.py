@@ -7,6 +7,7 @@ rule is installed, and go on while an update leaves it as it is. A switch that d
 rule (the kernel's bridge) gives none: null.
 """
 
+import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
@@ -16,13 +17,34 @@ from headrace.node.deployment.store import GraphRecord
 from headrace.node.planning.lowering import is_balanced, on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
-from headrace.switches.rules import Rule
 
 _COUNTED = ("packets", "bytes")
 
 
+class Counted:
+    """What the rules of each LSI have counted; each is asked once, when it is first needed."""
+
+    def __init__(self, driver: SwitchDriver) -> None:
+        self._driver = driver
+        self._found: dict[str, asyncio.Future[dict[int, Counter[str]]]] = {}
+
+    async def of(self, lsi: str) -> dict[int, Counter[str]]:
+        """Packets and bytes by cookie.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        if lsi not in self._found:
+            self._found[lsi] = asyncio.ensure_future(self._ask(lsi))
+        return await self._found[lsi]
+
+    async def _ask(self, lsi: str) -> dict[int, Counter[str]]:
+        rows = await self._driver.rule_statistics(lsi)
+        return {row.cookie: Counter(packets=row.packets, bytes=row.bytes) for row in rows}
+
+
 async def graph_statistics(
-    driver: SwitchDriver,
+    counted: Counted,
     record: GraphRecord,
     expired: Mapping[str, RuleStatistics | None] = MappingProxyType({}),
 ) -> dict[str, Any]:
@@ -37,11 +59,11 @@ async def graph_statistics(
     Raises:
         SwitchError: the switch does not answer.
     """
-    counted = await _counted(driver, record.plan.rules())
     by_label: dict[str, Counter[str]] = {}
     for rule in record.plan.rules():
-        if (rule.lsi, rule.cookie) in counted:
-            by_label[rule.label] = counted[rule.lsi, rule.cookie]
+        counter = (await counted.of(rule.lsi)).get(rule.cookie)
+        if counter is not None:
+            by_label[rule.label] = counter
     for label, last in expired.items():
         by_label[label] = Counter(packets=last.packets, bytes=last.bytes) if last else Counter()
     timed = {rule.label for rule in record.plan.rules() if rule.is_timed}
@@ -70,13 +92,22 @@ async def graph_statistics(
     }
 
 
-async def _counted(
-    driver: SwitchDriver, rules: Iterable[Rule]
-) -> dict[tuple[str, int], Counter[str]]:
-    found: dict[tuple[str, int], Counter[str]] = {}
-    for lsi in sorted({rule.lsi for rule in rules}):
-        for row in await driver.rule_statistics(lsi):
-            found[lsi, row.cookie] = Counter(packets=row.packets, bytes=row.bytes)
+async def rule_counters(counted: Counted, record: GraphRecord) -> dict[str, Counter[str]]:
+    """What each of the client's rules has counted, by its id; without those that nothing counts.
+
+    Raises:
+        SwitchError: the switch does not answer.
+    """
+    begin = len(record.id) + 1
+    models = record.document["forwarding-graph"].get("big-switch", {}).get("flow-rules", [])
+    ids = {str(model["id"]) for model in models}
+    found = {}
+    for rule in record.plan.rules():
+        rule_id = rule.label[begin:]
+        if rule_id in ids:
+            counter = (await counted.of(rule.lsi)).get(rule.cookie)
+            if counter is not None:
+                found[rule_id] = counter
     return found
 
 

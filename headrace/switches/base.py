@@ -239,8 +239,8 @@ class SwitchDriver(Protocol):
         """Removes rules by identity; returns when they are no longer in effect."""
         ...
 
-    async def port_statistics(self) -> list[PortStatistics]:
-        """Counters of all ports of all LSIs."""
+    async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
+        """Counters of all ports of all LSIs, or of one."""
         ...
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:

@@ -297,10 +297,12 @@ class LinuxBridgeDriver:
                 self._state.rules.pop(rule.identity, None)
             await self._change("rules")
 
-    async def port_statistics(self) -> list[PortStatistics]:
+    async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
         """See SwitchDriver: the kernel's counters of each device."""
         found = []
         for name, port in self._state.ports.items():
+            if lsi not in (None, self._state.lsi_of[name]):
+                continue
             counters = Path("/sys/class/net") / self._device(port) / "statistics"
             if not counters.is_dir():
                 continue

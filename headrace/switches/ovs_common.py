@@ -30,7 +30,7 @@ from headrace.switches.base import (
 )
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
-from headrace.switches.ovsdb import Row, as_map, from_set, named
+from headrace.switches.ovsdb import Copy, Row, as_map, from_set, named
 from headrace.switches.rules import LOCAL, Rule
 from headrace.switches.veth import (
     FAR_END,
@@ -41,7 +41,7 @@ from headrace.switches.veth import (
     remove_device,
 )
 
-_POLL_S = 0.01
+_ASKED_AT_ONCE = 64
 _LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
 
 
@@ -54,7 +54,7 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def create_lsi(self, lsi: str) -> None:
         """See SwitchDriver: a bridge in fail mode secure, without rules."""
-        if await self._select("Bridge", ["_uuid"], [["name", "==", lsi]]):
+        if lsi in (await self._copy()).bridges:
             return
         await self._configure(
             f"LSI {lsi}",
@@ -101,10 +101,11 @@ class OvsFamilyDriver(OvsProcesses):
         session = self._sessions.pop(lsi, None)
         if session is not None:
             await session.close()
-        bridges = await self._select("Bridge", ["_uuid"], [["name", "==", lsi]])
-        for bridge in bridges:
+        bridge = (await self._copy()).bridges.get(lsi)
+        if bridge is not None:
+            row = ["uuid", bridge]
             await self._configure(
-                f"LSI {lsi}", _mutate("Open_vSwitch", [], "bridges", "delete", bridge["_uuid"])
+                f"LSI {lsi}", _mutate("Open_vSwitch", [], "bridges", "delete", row)
             )
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
@@ -117,7 +118,7 @@ class OvsFamilyDriver(OvsProcesses):
         kind, options = self._interface(port)
         if port.kind is PortKind.VETH:
             await self._make_pair(lsi, port)
-        if not await self._select("Port", ["_uuid"], [["name", "==", port.name]]):
+        if port.name not in (await self._copy()).ports:
             _clear_listening_socket(port)
             attached = _mutate("Bridge", [["name", "==", lsi]], "ports", "insert", named("port"))
             await self._configure(
@@ -132,16 +133,18 @@ class OvsFamilyDriver(OvsProcesses):
             raise
 
     async def _expect_in_service(self, name: str) -> None:
-        rows = await self._select("Interface", ["ofport", "error"], [["name", "==", name]])
-        if not rows:
+        row = (await self._copy()).interfaces.get(name)
+        if row is None:
             raise SwitchError(f"port {name}: it was removed from the database")
-        if not any(number > 0 for number in from_set(rows[0]["ofport"])):
-            reason = " ".join(map(str, from_set(rows[0]["error"]))) or "no reason given"
+        if not row.ofport:
+            reason = row.error or "no reason given"
             raise SwitchError(f"port {name}: the switch rejected it: {reason}")
 
     async def _remove_port_row(self, lsi: str, name: str) -> None:
-        for row in await self._select("Port", ["_uuid"], [["name", "==", name]]):
-            removed = _mutate("Bridge", [["name", "==", lsi]], "ports", "delete", row["_uuid"])
+        port = (await self._copy()).ports.get(name)
+        if port is not None:
+            row = ["uuid", port]
+            removed = _mutate("Bridge", [["name", "==", lsi]], "ports", "delete", row)
             await self._configure(f"port {name}", removed)
 
     def _far_end(self, port: str) -> str:
@@ -179,7 +182,7 @@ class OvsFamilyDriver(OvsProcesses):
         )
         operations: list[Row] = []
         for tag, (lsi, name, peer) in enumerate(ends):
-            if await self._select("Port", ["_uuid"], [["name", "==", name]]):
+            if name in (await self._copy()).ports:
                 continue
             operations += self._insert_port(name, "patch", {"peer": peer}, {}, str(tag))
             end = named(f"port{tag}")
@@ -204,29 +207,30 @@ class OvsFamilyDriver(OvsProcesses):
         return session
 
     async def _ofports(self) -> dict[str, int]:
-        rows = await self._select("Interface", ["name", "ofport"])
-        found: dict[str, int] = {LOCAL: OFPP_LOCAL}
-        for row in rows:
-            for number in from_set(row["ofport"]):
-                if number > 0:
-                    found[row["name"]] = number
-        return found
+        """The numbers of all ports that are in service."""
+        rows = (await self._copy()).interfaces.values()
+        return {LOCAL: OFPP_LOCAL, **{row.name: row.ofport for row in rows if row.ofport}}
 
     async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
         """See SwitchDriver: by what the switch itself says, which drops what it sends before."""
         names = {port.name for port in ports}
-        deadline = asyncio.get_running_loop().time() + LINK_PATIENCE_S
-        while names:
-            rows = await self._select("Interface", ["name", "link_state"])
-            names -= {row["name"] for row in rows if "up" in from_set(row["link_state"])}
-            if names and asyncio.get_running_loop().time() > deadline:
-                listed = ", ".join(sorted(names))
-                raise SwitchError(f"port {listed}: no link after {LINK_PATIENCE_S:g} s")
-            await asyncio.sleep(_POLL_S if names else 0)
+
+        def down(copy: Copy) -> list[str]:
+            rows = (copy.interfaces.get(name) for name in names)
+            up = {row.name for row in rows if row is not None and row.link == "up"}
+            return sorted(names - up)
+
+        database = await self._ovsdb()
+        try:
+            await database.until(lambda copy: not down(copy), LINK_PATIENCE_S)
+        except TimeoutError as error:
+            listed = ", ".join(down(database.copy))
+            raise SwitchError(f"port {listed}: no link after {LINK_PATIENCE_S:g} s") from error
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a row of the database, a number, or the veth pair."""
-        gone = set(ports) - set(await self._ofports())
+        rows = (await self._copy()).interfaces
+        gone = {name for name in ports if name not in rows or not rows[name].ofport}
         pairs = {name for name in ports if name.startswith(self.settings.prefix)}
         if not pairs:
             return gone
@@ -237,45 +241,55 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def links(self) -> dict[str, bool]:
         """See SwitchDriver."""
-        rows = await self._select("Interface", ["name", "link_state"])
-        return {row["name"]: state == "up" for row in rows for state in from_set(row["link_state"])}
+        rows = (await self._copy()).interfaces.values()
+        return {row.name: row.link == "up" for row in rows if row.link}
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
-        ofports = await self._ofports()
+        interfaces = (await self._copy()).interfaces
+        ofports = {LOCAL: OFPP_LOCAL}
         for rule in rules:
             for port in (rule.in_port, *rule.outputs):
-                if port not in ofports:
+                row = interfaces.get(port)
+                if row is not None and row.ofport:
+                    ofports[port] = row.ofport
+                elif port not in ofports:
                     raise SwitchError(f"{rule.label}: port {port} is not in service on LSI {lsi}")
         await (await self._session(lsi)).install(rules, ofports, self.capabilities.keeps_flows)
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
-        if await self._select("Bridge", ["_uuid"], [["name", "==", lsi]]):
+        if lsi in (await self._copy()).bridges:
             await (await self._session(lsi)).remove(rules)
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:
         """See SwitchDriver."""
         return await (await self._session(lsi)).rule_statistics()
 
-    async def port_statistics(self) -> list[PortStatistics]:
+    async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
         """See SwitchDriver."""
-        names: dict[str, dict[int, str]] = {}
-        rows = await self._select("Port", ["_uuid", "name"])
-        ports = {str(row["_uuid"]): row["name"] for row in rows}
-        ofports = await self._ofports()
-        for bridge in await self._select("Bridge", ["name", "ports"]):
-            members = [ports.get(str(member)) for member in from_set(bridge["ports"])]
-            names[bridge["name"]] = {
-                ofports[name]: name for name in members if name is not None and name in ofports
-            }
-        found = []
-        for lsi, numbered in names.items():
-            statistics = await (await self._session(lsi)).port_statistics()
-            for number, counters in statistics.items():
-                if number in numbered and number != _LOCAL_PORT:
-                    found.append(_port_statistics(lsi, numbered[number], counters))
-        return found
+        where: list[list[object]] = [] if lsi is None else [["name", "==", lsi]]
+        bridges = await self._select("Bridge", ["name", "ports"], where)
+        copy = await self._copy()
+        names = {uuid: name for name, uuid in copy.ports.items()}
+        gate = asyncio.Semaphore(_ASKED_AT_ONCE)
+
+        async def of(bridge: Row) -> list[PortStatistics]:
+            members = [names.get(str(uuid)) for _, uuid in from_set(bridge["ports"])]
+            rows = [copy.interfaces[name] for name in members if name in copy.interfaces]
+            numbered = {row.ofport: row.name for row in rows if row.ofport}
+            if not numbered:
+                return []
+            async with gate:
+                statistics = await (await self._session(bridge["name"])).port_statistics()
+            return [
+                _port_statistics(bridge["name"], numbered[number], counters)
+                for number, counters in statistics.items()
+                if number in numbered and number != _LOCAL_PORT
+            ]
+
+        found = await asyncio.gather(*map(of, bridges))
+        return [row for rows in found for row in rows]
 
     async def version(self) -> str:
         """See SwitchDriver."""

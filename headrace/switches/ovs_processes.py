@@ -15,7 +15,7 @@ from headrace.machine.eal import remove_remains
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private
 from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchError, SwitchSettings
 from headrace.switches.openflow import OpenFlowSession
-from headrace.switches.ovsdb import Ovsdb, OvsdbError, Row, as_map
+from headrace.switches.ovsdb import Copy, Ovsdb, OvsdbError, Row, as_map
 from headrace.switches.veth import FAR_END, remove_devices
 
 OVSDB_SERVER = "/usr/sbin/ovsdb-server"
@@ -199,6 +199,10 @@ class OvsProcesses:
                 except OvsdbError as error:
                     raise SwitchError(f"{self.name}: {error}") from error
             return self._database
+
+    async def _copy(self) -> Copy:
+        """What the database has of bridges, ports and interfaces."""
+        return (await self._ovsdb()).copy
 
     async def _configure(self, what: str, *operations: Row) -> None:
         process = self.supervisor.find(DAEMON_PROCESS)

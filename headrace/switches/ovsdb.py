@@ -3,12 +3,16 @@
 
 It writes configuration and waits until the switch has applied it: each transaction increments
 `Open_vSwitch.next_cfg`, and the switch copies that into `cur_cfg` when it has applied the change,
-the same handshake that ovs-vsctl uses. `cur_cfg` is monitored, not polled.
+the same handshake that ovs-vsctl uses. `cur_cfg` is monitored, not polled, and so is what the
+driver asks of bridges, ports and interfaces: it is looked up in a copy, which the server keeps as
+of the last transaction (`Copy`). A change has come into the copy before `configure` returns.
 """
 
 import asyncio
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 
@@ -35,17 +39,84 @@ def from_set(value: Any) -> list[Any]:
     return value[1] if isinstance(value, list) and value and value[0] == "set" else [value]
 
 
+@dataclass(frozen=True)
+class InterfaceRow:
+    """An interface: its number in the flow tables (0: not in service), why not, its link."""
+
+    name: str
+    ofport: int = 0
+    error: str = ""
+    link: str = ""
+
+
+class Copy:
+    """Bridges, ports and interfaces of the database by their names."""
+
+    COLUMNS: ClassVar[dict[str, list[str]]] = {
+        "Open_vSwitch": ["cur_cfg"],
+        "Bridge": ["name"],
+        "Port": ["name"],
+        "Interface": ["name", "ofport", "error", "link_state"],
+    }
+
+    def __init__(self) -> None:
+        self.bridges: dict[str, str] = {}
+        self.ports: dict[str, str] = {}
+        self.interfaces: dict[str, InterfaceRow] = {}
+        self._names: dict[tuple[str, str], str] = {}
+
+    def take(self, tables: dict[str, Any]) -> None:
+        """Applies the changes of a notification, by tables and rows (RFC 7047, 4.1.6)."""
+        for table in ("Bridge", "Port", "Interface"):
+            changes = tables.get(table, {}).items()
+            # A name may go with one row and come with another in the same transaction.
+            for uuid, change in changes:
+                if "new" not in change:
+                    self._drop(table, uuid)
+            for uuid, change in changes:
+                if "new" in change:
+                    self._put(table, uuid, change["new"])
+
+    def _drop(self, table: str, uuid: str) -> None:
+        name = self._names.pop((table, uuid), None)
+        if name is not None:
+            self._of(table).pop(name, None)
+
+    def _put(self, table: str, uuid: str, row: Row) -> None:
+        name = str(row["name"])
+        self._names[table, uuid] = name
+        if table != "Interface":
+            self._of(table)[name] = uuid
+            return
+        (number,) = from_set(row["ofport"]) or (0,)
+        self.interfaces[name] = InterfaceRow(
+            name,
+            max(0, number),
+            " ".join(map(str, from_set(row["error"]))),
+            " ".join(map(str, from_set(row["link_state"]))),
+        )
+
+    def _of(self, table: str) -> dict[str, Any]:
+        tables: dict[str, dict[str, Any]] = {
+            "Bridge": self.bridges,
+            "Port": self.ports,
+            "Interface": self.interfaces,
+        }
+        return tables[table]
+
+
 class Ovsdb:
     """One connection to ovsdb-server."""
 
     def __init__(self, rpc: JsonRpc) -> None:
         self._rpc = rpc
         self._current_config = -1
-        self._config_changed = asyncio.Condition()
+        self._changed = asyncio.Condition()
+        self.copy = Copy()
 
     @classmethod
     async def connect(cls, socket: Path, patience_s: float = 5.0) -> "Ovsdb":
-        """Connects and monitors `cur_cfg`.
+        """Connects and monitors what `Copy` has.
 
         Raises:
             OvsdbError: no server answers on `socket`.
@@ -54,10 +125,8 @@ class Ovsdb:
             self = cls(await JsonRpc.connect(socket, patience_s))
             self._rpc.listen(self._updated)
             await self.ensure_root()
-            columns = {"columns": ["cur_cfg"]}
-            await self._note(
-                await self._rpc.request("monitor", DATABASE, None, {"Open_vSwitch": columns})
-            )
+            wanted = {table: {"columns": columns} for table, columns in Copy.COLUMNS.items()}
+            await self._note(await self._rpc.request("monitor", DATABASE, None, wanted))
         except RpcError as error:
             raise OvsdbError(str(error)) from error
         return self
@@ -76,10 +145,20 @@ class Ovsdb:
             await self._note(params[1])
 
     async def _note(self, tables: dict[str, Any]) -> None:
+        self.copy.take(tables)
         for change in tables.get("Open_vSwitch", {}).values():
-            async with self._config_changed:
-                self._current_config = change.get("new", {}).get("cur_cfg", self._current_config)
-                self._config_changed.notify_all()
+            self._current_config = change.get("new", {}).get("cur_cfg", self._current_config)
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def until(self, condition: Callable[[Copy], bool], timeout_s: float) -> None:
+        """Returns when the copy fulfils a condition.
+
+        Raises:
+            TimeoutError: it does not within `timeout_s`.
+        """
+        async with asyncio.timeout(timeout_s), self._changed:
+            await self._changed.wait_for(lambda: condition(self.copy))
 
     async def transact(self, *operations: Row) -> list[Row]:
         """Runs operations as one transaction; returns their results.
@@ -127,11 +206,7 @@ class Ovsdb:
         results = await self.transact(*operations, *follow)
         wanted = results[len(operations) + 1]["rows"][0]["next_cfg"]
         try:
-            async with self._config_changed:
-                await asyncio.wait_for(
-                    self._config_changed.wait_for(lambda: self._current_config >= wanted),
-                    timeout_s,
-                )
+            await self.until(lambda _: self._current_config >= wanted, timeout_s)
         except TimeoutError as error:
             text = f"the switch did not act on a change of its configuration in {timeout_s:.0f} s"
             raise OvsdbError(text) from error

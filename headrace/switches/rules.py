@@ -6,6 +6,7 @@ stays valid when a switch is restarted and renumbers its ports.
 """
 
 import hashlib
+from functools import cached_property
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -97,13 +98,20 @@ class Rule(_Frozen):
     idle_timeout: int = 0
     hard_timeout: int = 0
 
-    @property
+    def __copy__(self) -> "Rule":
+        """A copy that is to be changed has another identity."""
+        copied = super().__copy__()
+        for name in ("identity", "cookie"):
+            copied.__dict__.pop(name, None)
+        return copied
+
+    @cached_property
     def identity(self) -> str:
         """Equal for two rules that a flow table cannot hold at once: same LSI, priority, match."""
         fields = ",".join(f"{n}={m.value:x}/{m.mask:x}" for n, m in sorted(self.match.items()))
         return f"{self.lsi}|{self.priority}|{self.in_port}|{fields}"
 
-    @property
+    @cached_property
     def cookie(self) -> int:
         """64 bits that identify this rule in the switch, derived from its identity."""
         digest = hashlib.blake2b(self.identity.encode(), digest_size=8).digest()

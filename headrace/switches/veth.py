@@ -155,12 +155,7 @@ def answer_no_arp(device: str) -> None:
 
 def device_names(namespace: str | None = None) -> set[str]:
     """All interfaces of a network namespace, this one if none is named."""
-
-    def read() -> set[str]:
-        with IPRoute() as kernel:
-            return {link.get_attr("IFLA_IFNAME") for link in kernel.get_links()}
-
-    return inside(namespace, read)
+    return inside(namespace, lambda: {name for _, name in socket.if_nameindex()})
 
 
 def remove_device(name: str) -> None:

@@ -146,13 +146,14 @@ class FakeDriver:
 
         self.world.change(f"uninstall {lsi} {','.join(r.label for r in rules)}", work)
 
-    async def port_statistics(self) -> list[PortStatistics]:
+    async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
         zero = dict.fromkeys(
             ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "tx_dropped"), 0
         )
         return [
-            PortStatistics(lsi=lsi, port=name, ofport=number, **zero)
-            for number, (name, lsi) in enumerate(self.world.read()["ports"].items(), 1)
+            PortStatistics(lsi=owner, port=name, ofport=number, **zero)
+            for number, (name, owner) in enumerate(self.world.read()["ports"].items(), 1)
+            if lsi in (None, owner)
         ]
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:

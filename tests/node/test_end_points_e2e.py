@@ -7,7 +7,7 @@ import socket
 
 import pytest
 
-from headrace.node.statistics import graph_statistics
+from headrace.node.statistics import Counted, graph_statistics
 from headrace.protocols.tunnel_actions import Kind
 from tests.node import graphs
 from tests.node.conftest import StartNode
@@ -47,7 +47,7 @@ async def test_frames_cross_between_the_graphs_of_a_group(bench: Bench) -> None:
         bench.p1.send(frame)
     assert await bench.p0.receive(20) == returning
     if bench.node.driver.name == "headrace":  # OVS counts with a delay
-        counted = await graph_statistics(bench.node.driver, bench.node.graphs.record("a"))
+        counted = await graph_statistics(Counted(bench.node.driver), bench.node.graphs.record("a"))
         point = counted["end-points"][1]
         assert (point["received"]["packets"], point["sent"]["packets"]) == (20, 20)
     # The first of the group may leave and come back; another group is another switch.

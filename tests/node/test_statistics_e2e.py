@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.node.statistics import graph_statistics
+from headrace.node.statistics import Counted, graph_statistics
 from tests.node import graphs
 from tests.node.graphs import out, rule
 from tests.node.test_openflow_e2e import Bench, bench
@@ -29,7 +29,9 @@ async def counted(bench: Bench, wanted: int) -> dict[str, Any]:
     """The statistics once `wanted` packets are counted; a switch may count with a delay."""
     async with asyncio.timeout(20):
         while True:
-            found = await graph_statistics(bench.node.driver, bench.node.graphs.record("g"))
+            found = await graph_statistics(
+                Counted(bench.node.driver), bench.node.graphs.record("g")
+            )
             if sum(entry["packets"] for entry in found["rules"]) >= wanted:
                 return found
             await asyncio.sleep(0.2)

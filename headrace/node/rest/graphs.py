@@ -33,7 +33,7 @@ from headrace.node.rest.graph_answers import (
     examples,
 )
 from headrace.node.rest.login import UserDep
-from headrace.node.statistics import graph_statistics
+from headrace.node.statistics import Counted, graph_statistics
 
 router = APIRouter(tags=["graphs"])
 
@@ -189,7 +189,7 @@ async def get_statistics(graph_id: str, node: NodeDep, user: UserDep) -> dict[st
     record = node.graphs.record(graph_id)
     demand(node.users, user, "read", graph_id)
     await node.graphs.look_at_timed(graph_id)
-    return await graph_statistics(node.driver, record, node.graphs.expired(graph_id))
+    return await graph_statistics(Counted(node.driver), record, node.graphs.expired(graph_id))
 
 
 @router.delete("/NF-FG/{graph_id}", status_code=204, responses=refusals(404, 409))

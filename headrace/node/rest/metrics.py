@@ -6,6 +6,7 @@ within its time. Rules, VNFs and graphs are those that the user may read.
 """
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -15,7 +16,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from headrace.engines.base import Engine, EngineError, VnfSpec
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.node import Node
-from headrace.node.statistics import graph_statistics
+from headrace.node.statistics import Counted, rule_counters
 from headrace.switches.base import SwitchError
 
 _VNF_PATIENCE_S = 1.0
@@ -109,21 +110,29 @@ async def _of_switch(node: Node, records: list[GraphRecord]) -> list[Metric]:
             cycles.add_metric([core, "busy"], worker.busy_cycles)
             cycles.add_metric([core, "idle"], worker.idle_cycles)
             received.add_metric([core], worker.packets)
-        for record in records:
-            for rule in await _rules(node, record):
-                if rule["packets"] is not None:
-                    rules.add_metric([record.id, rule["id"]], rule["packets"])
-                    rule_octets.add_metric([record.id, rule["id"]], rule["bytes"])
+        for record, found in zip(records, await _rules(node, records), strict=True):
+            for rule_id, counter in found.items():
+                rules.add_metric([record.id, rule_id], counter["packets"])
+                rule_octets.add_metric([record.id, rule_id], counter["bytes"])
         up.add_metric([], 1)
     except SwitchError:
         up.add_metric([], 0)
     return [up, packets, octets, dropped, cycles, received, rules, rule_octets]
 
 
-async def _rules(node: Node, record: GraphRecord) -> list[dict[str, Any]]:
-    expired = node.graphs.expired(record.id)
-    rules: list[dict[str, Any]] = (await graph_statistics(node.driver, record, expired))["rules"]
-    return rules
+async def _rules(node: Node, records: list[GraphRecord]) -> list[dict[str, Counter[str]]]:
+    """The counters of each graph's rules; of those that have expired, the last that were seen."""
+    counted = Counted(node.driver)
+
+    async def of(record: GraphRecord) -> dict[str, Counter[str]]:
+        found = await rule_counters(counted, record)
+        for label, last in node.graphs.expired(record.id).items():
+            if last is not None:
+                rule_id = label.removeprefix(f"{record.id}/")
+                found[rule_id] = Counter(packets=last.packets, bytes=last.bytes)
+        return found
+
+    return await asyncio.gather(*map(of, records))
 
 
 async def _of_vnfs(node: Node, records: list[GraphRecord]) -> list[Metric]:
