@@ -343,8 +343,7 @@ class Node:
 
     def inventory(self) -> Inventory:
         """What is taken of cores and memory."""
-        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
-        return Inventory(self.config, self.driver.capabilities.polls, vnfs)
+        return Inventory(self.config, self.driver.capabilities.polls, self.graphs.vnfs())
 
     def status(self, record: GraphRecord) -> dict[str, Any]:
         """The state of a graph in the original node's words, with ours beside them."""
@@ -460,12 +459,12 @@ class Node:
         engine = self.engines.get("vm")
         if not isinstance(engine, VmEngine):
             return []
-        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
+        vnfs = self.graphs.vnfs()
         return [engine.console(vnf) for vnf in vnfs if vnf.engine == engine.name]
 
     def pci_users(self) -> dict[str, list[str]]:
         """The PCI functions in use, and by whom of this node (pci/users.py)."""
-        vnfs = [vnf for plan in self.graphs.plans().values() for vnf in plan.vnfs()]
+        vnfs = self.graphs.vnfs()
         return users_of(self.ports, vnfs)
 
     def _claim_pci(self, address: str, vnf: VnfSpec) -> str | None:
@@ -505,9 +504,8 @@ class Node:
     async def pause(self, paused: bool) -> None:
         """Stops (SIGSTOP) or continues (SIGCONT) the switch's and the VNFs' processes."""
         names = list(self.driver.processes())
-        for plan in self.graphs.plans().values():
-            for vnf in plan.vnfs():
-                names += engine_of(self.engines, vnf).processes(vnf)
+        for vnf in self.graphs.vnfs():
+            names += engine_of(self.engines, vnf).processes(vnf)
         for name in names:
             process = self.supervisor.find(name)
             if process is not None:

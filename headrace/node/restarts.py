@@ -1,14 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes again what has gone by itself: processes of the switch and of VNFs, ports, namespaces.
 
-It checks once a second. What fails again right after its start is tried less and less often, down
-to once a minute, so that a VNF that cannot run does not take the machine's CPU time.
+The end of a process is told by its descriptor, and is acted on at once; all else is looked at once
+a second. What fails again right after its start is tried less and less often, down to once a
+minute, so that a VNF that cannot run does not take the machine's CPU time.
 """
 
 import asyncio
+import contextlib
 import logging
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 
 from headrace.engines.base import EngineError, VnfSpec, engine_of
 from headrace.node.deployment.store import GraphRecord, GraphState
@@ -55,12 +57,57 @@ class Restarter:
         self._node = node
         self._backoff = Backoff()
         self._links: dict[str, bool] = {}
+        self._ended: set[str] = set()
+        self._wake = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._looked_at: set[str] = set()
 
     async def run(self) -> None:
-        """Checks once a second."""
-        while True:
-            await asyncio.sleep(_LOOK_EVERY_S)
-            await self.look()
+        """Looks once a second, and at what has ended as soon as it has."""
+        self._node.supervisor.watch(self._note)
+        due = time.monotonic() + _LOOK_EVERY_S
+        looking: asyncio.Task[None] | None = None
+        try:
+            while True:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(0.0, due - time.monotonic()))
+                self._wake.clear()
+                ended, self._ended = self._ended, set()
+                if ended:
+                    self._spawn(self.look_at(ended))
+                if time.monotonic() >= due:
+                    # What is slow to come again holds up no look at what else has ended.
+                    if looking is None or looking.done():
+                        looking = self._spawn(self.look())
+                    due = time.monotonic() + _LOOK_EVERY_S
+        finally:
+            for task in self._tasks:
+                task.cancel()
+
+    def _spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    def _note(self, name: str) -> None:
+        self._ended.add(name)
+        self._wake.set()
+
+    async def look_at(self, ended: set[str]) -> None:
+        """Makes again what these processes were of."""
+        if ended & set(self._node.driver.watched()):
+            await self._try("the switch", self._look_at_switch())
+        graphs = {
+            vnf.graph
+            for vnf in self._node.graphs.vnfs()
+            if not ended.isdisjoint(engine_of(self._node.engines, vnf).processes(vnf))
+        }
+        records = [r for r in self._node.graphs.records() if r.id in graphs]
+        running = [record for record in records if record.state is GraphState.RUNNING]
+        await asyncio.gather(
+            *(self._try(f"graph {r.id}", self._look_at_graph(r, set())) for r in running)
+        )
 
     async def look(self) -> None:
         """Makes again whatever has gone. No fault of one thing keeps the others from being seen."""
@@ -91,7 +138,24 @@ class Restarter:
         except Exception:
             log.exception("%s", what)
 
+    @contextlib.contextmanager
+    def _alone(self, what: str) -> Iterator[bool]:
+        """Whether nobody else looks at `what` just now, and for as long as this lasts."""
+        if what in self._looked_at:
+            yield False
+            return
+        self._looked_at.add(what)
+        try:
+            yield True
+        finally:
+            self._looked_at.discard(what)
+
     async def _look_at_switch(self) -> None:
+        with self._alone("the switch") as alone:
+            if alone:
+                await self._mend_switch()
+
+    async def _mend_switch(self) -> None:
         node = self._node
         gone = [name for name in node.driver.watched() if node.supervisor.find(name) is None]
         if gone:
@@ -104,6 +168,11 @@ class Restarter:
             await node.fill_switch()
 
     async def _look_at_graph(self, record: GraphRecord, lost: set[str]) -> None:
+        with self._alone(f"graph {record.id}") as alone:
+            if alone:
+                await self._mend_graph(record, lost)
+
+    async def _mend_graph(self, record: GraphRecord, lost: set[str]) -> None:
         graphs, supervision = self._node.graphs, self._node.supervision
         await self._probe(record)
         wrong, now = graphs.not_running(record), time.monotonic()

@@ -115,6 +115,10 @@ class GraphManager:
         """What each graph holds or may still hold."""
         return self._holdings.plans()
 
+    def vnfs(self) -> list[VnfSpec]:
+        """The VNFs of all graphs."""
+        return self._holdings.without("").vnfs()
+
     def others(self, graph_id: str) -> Others:
         """What all graphs but one hold or may still hold."""
         return self._holdings.without(graph_id)
@@ -305,13 +309,20 @@ class GraphManager:
             self._settle_record(replace(record, plan=EMPTY_PLAN), GraphState.FAILED, message)
 
     def _settle_record(self, record: GraphRecord, state: GraphState, message: str) -> None:
-        if self.record(record.id).state is GraphState.DELETING:
+        current = self.record(record.id)
+        if current.state is GraphState.DELETING:
             return  # a deletion has been asked for meanwhile; it goes next
-        self._put(
-            replace(
-                record, state=state, message=message, previous_document=None, previous_plan=None
-            )
+        settled = replace(
+            record, state=state, message=message, previous_document=None, previous_plan=None
         )
+        if settled == current:
+            return
+        if self.recovering and state is GraphState.RUNNING:
+            # A crash would have it made again, so many are written at once.
+            self._store.put_late([settled])
+            self._holdings.put(settled.id, _held_by(settled))
+            return
+        self._put(settled)
 
     async def _delete(self, graph_id: str) -> None:
         async with self._locks[graph_id]:
@@ -362,12 +373,13 @@ class GraphManager:
         async with self._locks[graph_id]:
             record = self._store.graph(graph_id)
             if record is not None and record.state is GraphState.RUNNING:
-                ended = [vnf.vnf for vnf in self._transition.not_running(record.plan)]
-                await self._run(graph_id, record.plan, held=held)
+                wrong = self._transition.not_running(record.plan)
+                ended = [vnf for vnf in wrong if vnf.vnf not in held]
+                # Most often a VNF has ended and nothing else; then nothing else is looked at.
+                if not ended or not await self._transition.restart(graph_id, ended):
+                    await self._run(graph_id, record.plan, held=held)
                 for vnf in ended:
-                    if vnf in held:
-                        continue
-                    self._events.publish(EventKind.VNF_RESTARTED, graph_id, vnf=vnf)
+                    self._events.publish(EventKind.VNF_RESTARTED, graph_id, vnf=vnf.vnf)
 
     async def look_at_timed(self, graph_id: str) -> list[str]:
         """Notes rules that have gone by their timeouts; gives the labels of those found anew.
@@ -395,9 +407,9 @@ class GraphManager:
 
     def doubt(self) -> None:
         """Notes that no graph runs, because the switch does not; recover() makes them run again."""
-        for record in self._store.graphs():
-            if record.state is GraphState.RUNNING:
-                self._put(replace(record, state=GraphState.DEPLOYING))
+        running = [r for r in self._store.graphs() if r.state is GraphState.RUNNING]
+        self._store.put_late(replace(record, state=GraphState.DEPLOYING) for record in running)
+        self._store.flush()
 
     async def prepare(self, node_plan: Plan, adopted: bool) -> None:
         """Makes LSI-0, on which all graphs are; `recover` goes on from there.
@@ -434,11 +446,14 @@ class GraphManager:
                 finally:
                     self._left(record.id)
                     self.recovering -= 1
+                    if self.recovering % _AT_ONCE == 0:
+                        self._store.flush()
 
         try:
             await asyncio.gather(*(one(record) for record in records))
         finally:
             self.recovering = 0
+            self._store.flush()
 
     async def _recover(self, graph_id: str, adopted: bool) -> None:
         record = self._store.graph(graph_id)
@@ -450,4 +465,6 @@ class GraphManager:
             async with self._locks[graph_id]:
                 await self._run(graph_id, EMPTY_PLAN)
         else:
-            await self._deploy(graph_id, distrust=not adopted)
+            # What was being made when the node ended may have been begun on an empty switch.
+            doubtful = record.state is GraphState.DEPLOYING
+            await self._deploy(graph_id, distrust=doubtful or not adopted)

@@ -20,7 +20,7 @@ import os
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
@@ -86,6 +86,7 @@ class Store:
         self._graphs: dict[str, GraphRecord] = {}
         self._steps: dict[str, dict[str, StepRow]] = {}
         self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        self._late: set[str] = set()
         self._read()
 
     def _read(self) -> None:
@@ -99,6 +100,8 @@ class Store:
 
     def close(self) -> None:
         """Closes the file."""
+        with contextlib.suppress(sqlite3.Error):
+            self.flush()
         self._db.close()
 
     def meta(self, key: str) -> str | None:
@@ -135,22 +138,20 @@ class Store:
 
     def put_graph(self, record: GraphRecord) -> None:
         """Writes a graph, new or changed."""
-        previous = record.previous_document
-        self._db.execute(
-            "INSERT OR REPLACE INTO graph VALUES (?,?,?,?,?,?,?,?,?)",
-            (
-                record.id,
-                record.number,
-                record.state.value,
-                json.dumps(record.document),
-                record.plan.model_dump_json(),
-                None if previous is None else json.dumps(previous),
-                record.previous_plan.model_dump_json() if record.previous_plan else None,
-                record.message,
-                time.time(),
-            ),
-        )
+        self._db.execute(_PUT_GRAPH, _row(record))
         self._graphs[record.id] = record
+
+    def put_late(self, records: Iterable[GraphRecord]) -> None:
+        """Notes graphs that are written by the next `flush`; a crash before it may lose that."""
+        for record in records:
+            self._graphs[record.id] = record
+            self._late.add(record.id)
+
+    def flush(self) -> None:
+        """Writes, in one transaction, the graphs of `put_late` as they are now."""
+        rows = [_row(self._graphs[graph]) for graph in self._late if graph in self._graphs]
+        self._write(_PUT_GRAPH, rows)
+        self._late.clear()
 
     def delete_graph(self, graph_id: str) -> None:
         """Forgets a graph; its steps must be gone."""
@@ -229,7 +230,7 @@ class Store:
             if row is not None:
                 held[resource.key] = replace(row, state=state)
 
-    def _write(self, statement: str, rows: Sequence[tuple[str, ...]]) -> None:
+    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if not rows:
             return
         self._db.execute("BEGIN IMMEDIATE")
@@ -240,6 +241,24 @@ class Store:
             with contextlib.suppress(sqlite3.Error):  # SQLite may have done so by itself
                 self._db.execute("ROLLBACK")
             raise
+
+
+_PUT_GRAPH = "INSERT OR REPLACE INTO graph VALUES (?,?,?,?,?,?,?,?,?)"
+
+
+def _row(record: GraphRecord) -> tuple[Any, ...]:
+    previous = record.previous_document
+    return (
+        record.id,
+        record.number,
+        record.state.value,
+        json.dumps(record.document),
+        record.plan.model_dump_json(),
+        None if previous is None else json.dumps(previous),
+        record.previous_plan.model_dump_json() if record.previous_plan else None,
+        record.message,
+        time.time(),
+    )
 
 
 def _record(row: tuple[Any, ...]) -> GraphRecord:

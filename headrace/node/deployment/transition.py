@@ -104,10 +104,13 @@ class Transition:
             done += len(batch)
             progress(done, total)
         # Whatever may come to be there is on disk before the first of it is made.
-        self._store.intend(graph_id, missing)
+        kept = {key: row for key, row in rows.items() if key not in gone}
+        new = [r for r in missing if not (r.key in kept and _is_noted(kept[r.key], r))]
+        self._store.intend(graph_id, new)
+        noted = {resource.key for resource in new}
         for batch in _batches(missing):
             await self._make(batch)
-            self._store.done(graph_id, batch)
+            self._store.done(graph_id, [resource for resource in batch if resource.key in noted])
             done += len(batch)
             progress(done, total)
         self._store.removing(graph_id, surplus)
@@ -116,6 +119,25 @@ class Transition:
             done += len(batch)
             progress(done, total)
         self._store.forget(graph_id, surplus)
+
+    async def restart(self, graph_id: str, vnfs: list[VnfSpec]) -> bool:
+        """Starts VNFs that have ended, if nothing else of the graph has gone with them.
+
+        False if something may have, as the pairs of a VNF with interfaces; then nothing is done.
+
+        Raises:
+            SwitchError, EngineError: they cannot be started.
+        """
+        ports = [port.switch_port for vnf in vnfs for port in vnf.ports]
+        if any(port.kind is PortKind.VETH for port in ports):
+            return False
+        if await self._driver.missing([port.name for port in ports]):
+            return False
+        resources: list[Resource] = [VnfResource(vnf=vnf) for vnf in vnfs]
+        self._store.intend(graph_id, resources)
+        await self._make(resources)
+        self._store.done(graph_id, resources)
+        return True
 
     async def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
         """The names of ports that `run` will remove or replace."""
@@ -278,6 +300,11 @@ class Transition:
     def _groups_lock(self, lsi: LsiResource) -> AbstractAsyncContextManager[None]:
         """Held while the LSI of a group is made or removed; a graph's own needs none."""
         return contextlib.nullcontext() if lsi.group is None else self._group_lsis
+
+
+def _is_noted(row: StepRow, resource: Resource) -> bool:
+    """Whether a resource is on disk as one that may be there, as it is wanted."""
+    return row.state == "done" and row.resource == resource
 
 
 def _last_first(resources: Iterable[Resource]) -> list[Resource]:
