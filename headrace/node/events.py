@@ -27,6 +27,8 @@ class EventKind(StrEnum):
     GRAPH_FAILED = "graph-failed"
     GRAPH_DELETED = "graph-deleted"
     VNF_RESTARTED = "vnf-restarted"
+    VNF_SCALED = "vnf-scaled"
+    VNF_SCALING_REFUSED = "vnf-scaling-refused"
     RULE_EXPIRED = "rule-expired"
     LINK_DOWN = "link-down"
     LINK_UP = "link-up"

@@ -53,6 +53,7 @@ from headrace.node.planning.resources import (
 )
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
+from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
 from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
@@ -168,6 +169,7 @@ class Node:
         self.events = Events()
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory, self.events)
         self.supervision = Supervision()
+        self.scaler = Scaler(self.graphs, self.engines, self.events)
         self.graphs.changed = self.supervision.forget
         self.paused = False
         self._adopted = False

@@ -180,9 +180,9 @@ async def _reap(node: Node) -> None:
 
 
 async def _recover_and_watch(node: Node) -> None:
-    """Brings the graphs on record back while the API answers, then makes again what goes."""
+    """Brings the graphs on record back while the API answers, then look after them."""
     await node.recover()
-    await Restarter(node).run()
+    await asyncio.gather(Restarter(node).run(), node.scaler.run())
 
 
 async def _serve(

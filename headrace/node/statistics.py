@@ -17,6 +17,7 @@ from headrace.node.deployment.store import GraphRecord
 from headrace.node.planning.lowering import is_balanced, on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
+from headrace.switches.rules import Rule
 
 _COUNTED = ("packets", "bytes")
 
@@ -63,7 +64,8 @@ async def graph_statistics(
     for rule in record.plan.rules():
         counter = (await counted.of(rule.lsi)).get(rule.cookie)
         if counter is not None:
-            by_label[rule.label] = counter
+            label = _label_of(rule, record)
+            by_label[label] = by_label.get(label, Counter()) + counter
     for label, last in expired.items():
         by_label[label] = Counter(packets=last.packets, bytes=last.bytes) if last else Counter()
     timed = {rule.label for rule in record.plan.rules() if rule.is_timed}
@@ -99,16 +101,31 @@ async def rule_counters(counted: Counted, record: GraphRecord) -> dict[str, Coun
         SwitchError: the switch does not answer.
     """
     begin = len(record.id) + 1
-    models = record.document["forwarding-graph"].get("big-switch", {}).get("flow-rules", [])
-    ids = {str(model["id"]) for model in models}
-    found = {}
+    ids = _ids_of(record)
+    found: dict[str, Counter[str]] = {}
     for rule in record.plan.rules():
-        rule_id = rule.label[begin:]
+        rule_id = _label_of(rule, record)[begin:]
         if rule_id in ids:
             counter = (await counted.of(rule.lsi)).get(rule.cookie)
             if counter is not None:
-                found[rule_id] = counter
+                found[rule_id] = found.get(rule_id, Counter()) + counter
     return found
+
+
+def _ids_of(record: GraphRecord) -> set[str]:
+    """The ids of the client's rules."""
+    models = record.document["forwarding-graph"].get("big-switch", {}).get("flow-rules", [])
+    return {str(model["id"]) for model in models}
+
+
+def _label_of(rule: Rule, record: GraphRecord) -> str:
+    """The label of a rule; of those that are there for each replica of a VNF, that of the first."""
+    base, mark, number = rule.label.rpartition("~")
+    if not record.plan.replicas or not mark or not number.isdigit():
+        return rule.label
+    own = _ids_of(record)
+    begin = len(record.id) + 1
+    return base if base[begin:] in own and rule.label[begin:] not in own else rule.label
 
 
 def _received(

@@ -9,7 +9,7 @@ overlap, those on the same graph follow each other.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,6 +22,7 @@ from headrace.node.planning.holdings import Holdings, Others
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
+from headrace.node.planning.replicas import Replicas
 from headrace.node.planning.resources import EMPTY_PLAN, Plan
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import RuleStatistics, SwitchError
@@ -204,6 +205,29 @@ class GraphManager:
         )
         return self._spawn(graph_id, self._deploy(graph_id))
 
+    def rescale(self, graph_id: str, replicas: Mapping[str, Replicas]) -> asyncio.Task[None]:
+        """Begins to give the VNFs of a running graph other numbers of replicas; see `create`.
+
+        Raises:
+            GraphRefused: as `create`.
+            Busy: a change of this graph is under way, or it does not run.
+            NotFound: there is no such graph.
+        """
+        old = self.record(graph_id)
+        if old.state is not GraphState.RUNNING or self._working[graph_id]:
+            raise Busy("graphs", f"graph {graph_id} is {old.state}; it is scaled when that is done")
+        plan = self._plan(graph_id, old.number, old.document, old.plan, replicas)
+        self._put(
+            replace(
+                old,
+                state=GraphState.UPDATING,
+                plan=plan,
+                previous_document=old.document,
+                previous_plan=old.plan,
+            )
+        )
+        return self._spawn(graph_id, self._deploy(graph_id), by_client=False)
+
     def delete(self, graph_id: str) -> asyncio.Task[None]:
         """Begins to remove a graph.
 
@@ -219,10 +243,17 @@ class GraphManager:
         if record.state is GraphState.FAILED and not self._store.steps(graph_id):
             self._forget(graph_id)
 
-    def _plan(self, graph_id: str, number: int, document: dict[str, Any], previous: Plan) -> Plan:
+    def _plan(
+        self,
+        graph_id: str,
+        number: int,
+        document: dict[str, Any],
+        previous: Plan,
+        replicas: Mapping[str, Replicas] | None = None,
+    ) -> Plan:
         graph, warnings = parse(document)
         node = self._surroundings(self.others(graph_id))
-        plan = make_plan(graph, graph_id, number, node, previous)
+        plan = make_plan(graph, graph_id, number, node, previous, replicas)
         warnings += self._memory.check(plan.vnfs(), previous.vnfs())
         return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
 
@@ -230,11 +261,12 @@ class GraphManager:
         """Whether a change of the graph is under way."""
         return self._working[graph_id] > 0
 
-    def _spawn(self, graph_id: str, work: Any) -> asyncio.Task[None]:
+    def _spawn(self, graph_id: str, work: Any, by_client: bool = True) -> asyncio.Task[None]:
         task: asyncio.Task[None] = asyncio.create_task(work)
         self._tasks.add(task)
         self._working[graph_id] += 1
-        self.changed(graph_id)
+        if by_client:
+            self.changed(graph_id)
         task.add_done_callback(lambda done: self._finished(graph_id, done))
         return task
 

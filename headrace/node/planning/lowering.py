@@ -196,6 +196,8 @@ def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple
 def lower(graph: ForwardingGraph, wiring: Wiring, name: str) -> list[Rule]:
     """All rules of a graph on its own LSI and on LSI-0, the graph's LSI first.
 
+    On each LSI those that distribute flows are last: a port that joins is served before it is used.
+
     `name` begins the label of each rule. References must have been checked.
 
     Raises:
@@ -215,7 +217,7 @@ def lower(graph: ForwardingGraph, wiring: Wiring, name: str) -> list[Rule]:
         seen[rule.identity] = place
         rules.append(rule)
     rules += _link_rules(wiring, name)
-    return sorted(rules, key=lambda rule: rule.lsi == wiring.lsi0)
+    return sorted(rules, key=lambda rule: (rule.lsi == wiring.lsi0, rule.select is not None))
 
 
 def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) -> Rule:

@@ -26,6 +26,7 @@ from pydantic import (
 )
 
 from headrace.node.errors import GraphRefused, describe
+from headrace.node.planning.replicas import Scaling
 
 
 def _text(value: Any) -> Any:
@@ -111,8 +112,9 @@ class VnfModel(_Open):
     unify_env_variables: list[VariableModel] = Field([], alias="unify-env-variables")
     user_data: Text | None = None
     gui_position: Any = Field(None, alias="gui-position")
-    # Ours: settings for the template's function, such as a router's routes.
+    # Ours: settings for the template's function, such as a router's routes; replicas.
     configuration: dict[str, Any] = {}
+    scaling: Scaling | None = None
 
 
 class InterfaceModel(_Open):

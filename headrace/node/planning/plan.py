@@ -6,6 +6,8 @@ the place in the client's document. The plan of an update keeps the names of por
 content stays, so that rules between them stay as they are.
 """
 
+from collections.abc import Mapping
+
 from headrace.node.planning.checks import (
     check_claims,
     check_conflicts,
@@ -18,6 +20,7 @@ from headrace.node.planning.lowering import Wiring, assign_links, check_referenc
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.placement import place_vnfs
 from headrace.node.planning.ports import PortNames
+from headrace.node.planning.replicas import Replicas
 from headrace.node.planning.resources import (
     EMPTY_PLAN,
     LinkResource,
@@ -28,6 +31,7 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
+from headrace.node.planning.scaling import expand, scaled_vnfs, within
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import LinkSpec
 
@@ -38,14 +42,21 @@ def make_plan(
     number: int,
     node: Surroundings,
     previous: Plan = EMPTY_PLAN,
+    replicas: Mapping[str, Replicas] | None = None,
 ) -> Plan:
     """The plan of graph `graph_id`, the node's graph number `number` (from 1).
+
+    `replicas` are those that its VNFs which scale are to have, by default those of `previous`.
 
     Raises:
         GraphRefused: the graph cannot be deployed; names the place and the remedy.
     """
     check_ids(graph)
     check_references(graph)
+    wanted = previous.replicas if replicas is None else replicas
+    pools = {vnf: within(scaling, wanted.get(vnf)) for vnf, scaling in scaled_vnfs(graph).items()}
+    graph = expand(graph, pools, node.switch, node.capabilities)
+    check_ids(graph)
     warnings: list[str] = []
     names = PortNames(node.prefix, number, previous)
     end_points = end_points_of(graph, graph_id, node, names, previous, warnings)
@@ -96,5 +107,6 @@ def make_plan(
         links=links,
         claims=claims,
         warnings=tuple(warnings),
+        replicas=pools,
         placement=placed.details or previous.placement,
     )

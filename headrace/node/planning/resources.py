@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from headrace.engines.base import VnfSpec
+from headrace.node.planning.replicas import Replicas
 from headrace.switches.base import LinkSpec, PortSpec
 from headrace.switches.rules import Rule
 
@@ -137,7 +138,8 @@ class Claim(_Frozen):
 class Plan(_Frozen):
     """How a graph is deployed. `names` and `links` make the next version keep what it can.
 
-    `placement` is what the placement policy says of its choice (policy.py).
+    `placement` is what the placement policy says of its choice (policy.py), `replicas` has the VNFs
+    that scale (scaling.py).
     """
 
     resources: tuple[Resource, ...]
@@ -147,6 +149,7 @@ class Plan(_Frozen):
     claims: tuple[Claim, ...] = ()
     warnings: tuple[str, ...] = ()
     placement: dict[str, Any] = {}
+    replicas: dict[str, Replicas] = {}
 
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""

@@ -40,6 +40,7 @@ async def exposition(node: Node, may_read: Callable[[str], bool]) -> tuple[bytes
     metrics = [*_of_node(node), *_of_graphs(node, records)]
     metrics += await _of_switch(node, records)
     metrics += await _of_vnfs(node, records)
+    metrics += _of_scaling(node, may_read)
     registry = CollectorRegistry()
     registry.register(_Fixed(metrics))
     return generate_latest(registry), CONTENT_TYPE_LATEST
@@ -158,6 +159,30 @@ async def _of_vnfs(node: Node, records: list[GraphRecord]) -> list[Metric]:
             if spent.get(f"{kind}_cycles") is not None:
                 cycles.add_metric([*names, kind], spent[f"{kind}_cycles"])
     return [up, packets, cycles]
+
+
+def _of_scaling(node: Node, may_read: Callable[[str], bool]) -> list[Metric]:
+    labels = ["graph", "vnf"]
+    replicas = GaugeMetricFamily(
+        "headrace_vnf_replicas", "Replicas of a VNF that scales", None, [*labels, "state"]
+    )
+    load = GaugeMetricFamily(
+        "headrace_vnf_load", "Mean busy share of the replicas that serve", None, labels
+    )
+    changes = CounterMetricFamily(
+        "headrace_vnf_scalings", "Changes of the number of replicas", None, [*labels, "direction"]
+    )
+    for record, vnf, held, known in node.scaler.loads():
+        if not may_read(record.id):
+            continue
+        names = [record.id, vnf]
+        replicas.add_metric([*names, "serving"], held.serving)
+        replicas.add_metric([*names, "draining"], held.draining)
+        if known.load is not None:
+            load.add_metric(names, known.load)
+        changes.add_metric([*names, "up"], known.ups)
+        changes.add_metric([*names, "down"], known.downs)
+    return [replicas, load, changes]
 
 
 async def _read(vnf: VnfSpec, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
