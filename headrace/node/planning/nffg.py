@@ -51,7 +51,7 @@ Identifier = Annotated[
         }
     ),
 ]
-MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 64, 64, 1024, 20_000
+MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 128, 64, 1024, 20_000
 MAX_FORWARDS = 16
 """What one graph may have."""
 

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench lifecycle`: how fast graphs come, change and go, and what comes back."""
