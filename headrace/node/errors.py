@@ -21,6 +21,10 @@ class NotFound(NodeError):
     """There is no such graph, VNF or template: answered with 404."""
 
 
+class StoreFault(NodeError):
+    """The database could not be written (a full disk, a lock); nothing was changed."""
+
+
 class Busy(NodeError):
     """The graph is being changed by another request: answered with 409."""
 

@@ -112,6 +112,8 @@ class Restarter:
     async def look(self) -> None:
         """Makes again whatever has gone. No fault of one thing keeps the others from being seen."""
         await self._try("the switch", self._look_at_switch())
+        if "the switch" in self._looked_at:
+            return  # it is being started again, and the graphs with it
         records: list[GraphRecord] = []
         try:
             records = self._node.graphs.records()
@@ -125,6 +127,9 @@ class Restarter:
         except Exception as error:  # the switch is down, and looked after above
             log.error("the switch: %s", error)
         await self._try("the links", self._look_at_links(running))
+        for record in self._node.graphs.unfinished():
+            if self._may_try(f"work on graph {record.id}"):
+                await self._try(f"graph {record.id}", self._node.graphs.resume(record.id))
         for record in running:
             await self._try(f"graph {record.id}", self._look_at_graph(record, lost))
             if any(rule.is_timed for rule in record.plan.rules()):

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
-from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
+from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound, StoreFault
 from headrace.node.events import EventKind, Events
 from headrace.node.planning.holdings import Holdings, Others
 from headrace.node.planning.memory import Memory
@@ -85,11 +85,15 @@ class GraphManager:
         self.changed: Callable[[str], None] = lambda graph_id: None
         """Called with the id of a graph that a client creates, updates or deletes."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
-        self.recovering = 0
-        """How many graphs `recover` has not come to an end with."""
+        self._returning: set[str] = set()
         self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
 
     # Reading.
+
+    @property
+    def recovering(self) -> int:
+        """How many graphs wait to be recovered, or are."""
+        return len(self._returning)
 
     def records(self) -> list[GraphRecord]:
         """All graphs."""
@@ -157,7 +161,7 @@ class GraphManager:
         """
         if record.state is GraphState.RUNNING:
             return record.plan
-        if self._working[record.id]:
+        if self._working[record.id] or record.id in self._returning:
             text = f"graph {record.id} is {record.state}; try again when it is done"
             raise Busy("graphs", text)
         return EMPTY_PLAN  # it failed, or its work ended without an end: begin anew from the rows
@@ -349,7 +353,7 @@ class GraphManager:
         )
         if settled == current:
             return
-        if self.recovering and state is GraphState.RUNNING:
+        if record.id in self._returning and state is GraphState.RUNNING:
             # A crash would have it made again, so many are written at once.
             self._store.put_late([settled])
             self._holdings.put(settled.id, _held_by(settled))
@@ -440,6 +444,7 @@ class GraphManager:
     def doubt(self) -> None:
         """Notes that no graph runs, because the switch does not; recover() makes them run again."""
         running = [r for r in self._store.graphs() if r.state is GraphState.RUNNING]
+        self._returning |= {record.id for record in running}
         self._store.put_late(replace(record, state=GraphState.DEPLOYING) for record in running)
         self._store.flush()
 
@@ -466,7 +471,7 @@ class GraphManager:
         """
         gate = asyncio.Semaphore(_AT_ONCE)
         records = self._store.graphs()
-        self.recovering = len(records)
+        self._returning = {record.id for record in records}
 
         async def one(record: GraphRecord) -> None:
             async with gate:
@@ -477,15 +482,49 @@ class GraphManager:
                     log.error("graph %s: %s", record.id, text_of(error))
                 finally:
                     self._left(record.id)
-                    self.recovering -= 1
-                    if self.recovering % _AT_ONCE == 0:
-                        self._store.flush()
+                    self._returning.discard(record.id)
+                    if len(self._returning) % _AT_ONCE == 0:
+                        self._flush()
 
         try:
             await asyncio.gather(*(one(record) for record in records))
         finally:
-            self.recovering = 0
+            self._returning.clear()
+            self._flush()
+
+    def _flush(self) -> None:
+        try:
             self._store.flush()
+        except StoreFault as error:  # they are made again after a crash, and else written later
+            log.error("%s", error)
+
+    def unfinished(self) -> list[GraphRecord]:
+        """Graphs whose work has ended without an end, as for a full disk, or left something."""
+        return [
+            record
+            for record in self._store.graphs()
+            if not self._working[record.id]
+            and record.id not in self._returning
+            and (
+                self._store.steps(record.id)
+                if record.state is GraphState.FAILED
+                else record.state is not GraphState.RUNNING
+            )
+        ]
+
+    async def resume(self, graph_id: str) -> None:
+        """Finishes or undoes what was left of a graph, as `recover` does.
+
+        Raises:
+            SwitchError, EngineError, NodeError: it cannot be done now, either.
+        """
+        if self._working[graph_id]:
+            return
+        self._working[graph_id] += 1
+        try:
+            await self._recover(graph_id, adopted=True)
+        finally:
+            self._left(graph_id)
 
     async def _recover(self, graph_id: str, adopted: bool) -> None:
         record = self._store.graph(graph_id)

@@ -20,14 +20,18 @@ import os
 import sqlite3
 import time
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from headrace.node.deployment.schema import migrate
+from headrace.node.errors import StoreFault
 from headrace.node.planning.resources import EMPTY_PLAN, Plan, Resource, from_json
+
+_LOCK_PATIENCE_S = 1.0
+"""How long another program may hold the database; the node does nothing else meanwhile."""
 
 
 class GraphState(StrEnum):
@@ -80,7 +84,8 @@ class Store:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
         path.chmod(0o600)
         migrate(path)
-        self._db = sqlite3.connect(path, isolation_level=None)
+        self._path = path
+        self._db = sqlite3.connect(path, timeout=_LOCK_PATIENCE_S, isolation_level=None)
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=FULL")
         self._graphs: dict[str, GraphRecord] = {}
@@ -100,7 +105,7 @@ class Store:
 
     def close(self) -> None:
         """Closes the file."""
-        with contextlib.suppress(sqlite3.Error):
+        with contextlib.suppress(StoreFault):
             self.flush()
         self._db.close()
 
@@ -111,15 +116,28 @@ class Store:
 
     def set_meta(self, key: str, value: str) -> None:
         """Notes a value."""
-        self._db.execute("INSERT OR REPLACE INTO meta VALUES (?,?)", (key, value))
+        self.write("INSERT OR REPLACE INTO meta VALUES (?,?)", key, value)
 
     def rows(self, query: str, *values: Any) -> list[Any]:
         """The rows of a query, for tables that are another module's (access/users.py)."""
         return self._db.execute(query, values).fetchall()
 
     def write(self, statement: str, *values: Any) -> None:
-        """Executes a statement that changes such a table."""
-        self._db.execute(statement, values)
+        """Executes a statement that changes such a table.
+
+        Raises:
+            StoreFault: it could not be written.
+        """
+        with self._told():
+            self._db.execute(statement, values)
+
+    @contextlib.contextmanager
+    def _told(self) -> Iterator[None]:
+        """Says of a failure of the file, but not of a statement, what it is."""
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise StoreFault("store", f"{self._path}: {error}; nothing was changed") from error
 
     # Graphs.
 
@@ -138,7 +156,7 @@ class Store:
 
     def put_graph(self, record: GraphRecord) -> None:
         """Writes a graph, new or changed."""
-        self._db.execute(_PUT_GRAPH, _row(record))
+        self.write(_PUT_GRAPH, *_row(record))
         self._graphs[record.id] = record
 
     def put_late(self, records: Iterable[GraphRecord]) -> None:
@@ -155,7 +173,9 @@ class Store:
 
     def delete_graph(self, graph_id: str) -> None:
         """Forgets a graph; its steps must be gone."""
-        self._db.execute("DELETE FROM graph WHERE id=?", (graph_id,))
+        with self._told(), self._transaction():
+            self._db.execute("DELETE FROM graph WHERE id=?", (graph_id,))
+            self._db.execute("DELETE FROM owner WHERE graph=?", (graph_id,))
         self._graphs.pop(graph_id, None)
 
     # Steps.
@@ -233,9 +253,14 @@ class Store:
     def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
         if not rows:
             return
+        with self._told(), self._transaction():
+            self._db.executemany(statement, rows)
+
+    @contextlib.contextmanager
+    def _transaction(self) -> Iterator[None]:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany(statement, rows)
+            yield
             self._db.execute("COMMIT")
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):  # SQLite may have done so by itself

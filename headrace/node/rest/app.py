@@ -20,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headrace.engines.base import EngineError
 from headrace.machine.places import log_directory
 from headrace.node.access.audit import Audit
-from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound
+from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound, StoreFault
 from headrace.node.node import Node
 from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import events as event_routes
@@ -109,7 +109,12 @@ def make_app(
             if error.retry_s:
                 refusal.headers["Retry-After"] = str(error.retry_s)
             return refusal
-        codes: dict[type[NodeError], int] = {GraphRefused: 400, NotFound: 404, Busy: 409}
+        codes: dict[type[NodeError], int] = {
+            GraphRefused: 400,
+            NotFound: 404,
+            Busy: 409,
+            StoreFault: 503,
+        }
         return answer(codes.get(type(error), 500), error)
 
     @app.exception_handler(RequestValidationError)
