@@ -101,8 +101,9 @@ PY_MODULES: dict[str, set[str]] = {
     "switches": {"machine", "protocols"},
     "engines": {"machine", "protocols", "switches"},
     "node": {"machine", "switches", "engines"},
-    "bench": {"machine", "protocols", "results", "traffic", "model"},
+    "bench": {"machine", "protocols", "results", "traffic", "model", "placement"},
     "model": {"results"},
+    "placement": set(),
     "report": {"results", "model"},
 }
 
