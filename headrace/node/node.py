@@ -500,6 +500,7 @@ class Node:
             "rundir": str(self.rundir),
             "paused": self.paused,
             "graphs": len(self.graphs.records()),
+            "placement": {"policy": self.policy.name, "policies": sorted(POLICIES)},
             "recovering": self.graphs.recovering,
         }
 

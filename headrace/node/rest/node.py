@@ -9,6 +9,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
+from headrace.machine import hardware
+from headrace.machine.places import state_of
 from headrace.node.access.permissions import demand, may
 from headrace.node.access.users import User
 from headrace.node.logs import tail
@@ -46,9 +48,18 @@ async def get_node(node: NodeDep) -> dict[str, Any]:
 
 @router.get("/node/resources", response_model=Resources)
 async def get_resources(node: NodeDep) -> dict[str, Any]:
-    """Cores, memory, ports and PCI network functions: what there is and what is taken."""
+    """Cores, memory, ports and PCI network functions: what there is and what is taken.
+
+    `machine` is what the machine has, and what of it is available now.
+    """
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
-    return {**node.inventory().report(), "ports": ports, "pci": pci.report(node)}
+    machine = await asyncio.to_thread(hardware.report, [state_of(node.rundir)])
+    return {
+        **node.inventory().report(),
+        "ports": ports,
+        "pci": pci.report(node),
+        "machine": machine,
+    }
 
 
 @router.get("/node/ports", response_model=list[NodePort], response_model_exclude_unset=True)

@@ -40,6 +40,13 @@ class NodeSwitch(Capabilities):
     lsi0: str
 
 
+class Placement(Answer):
+    """The policy that places VNFs, and those that node.yaml can name."""
+
+    policy: str
+    policies: list[str]
+
+
 class NodeInformation(Answer):
     """What a node is; `engines` with the kinds of ports that their VNFs can have."""
 
@@ -55,6 +62,7 @@ class NodeInformation(Answer):
     paused: bool
     graphs: int
     recovering: int
+    placement: Placement
 
 
 class CoreUse(Answer):
@@ -81,6 +89,69 @@ class PortUse(Answer):
     used_by: list[str]
 
 
+class NumaNode(Answer):
+    """A NUMA node with its cores."""
+
+    node: int
+    cores: list[int]
+
+
+class Processor(Answer):
+    """The machine's processor; `features` are the kernel's names."""
+
+    number: int
+    model: str | None
+    architecture: str
+    features: list[str]
+    numa: list[NumaNode]
+
+
+class MachineMemory(Answer):
+    """Octets; `available` to new programs without swapping."""
+
+    total: int
+    available: int
+
+
+class Disk(Answer):
+    """The file system of a path; octets."""
+
+    path: str
+    total: int
+    free: int
+
+
+class Nic(Answer):
+    """A network interface of the kernel's."""
+
+    name: str
+    mac: str | None
+    mtu: int | None
+    up: bool
+    speed_mbps: int | None
+    pci: str | None
+    numa_node: int | None
+    virtual_functions: int
+
+
+class Accelerator(Answer):
+    """A coprocessor on the PCI bus."""
+
+    address: str
+    vendor: int | None
+    device: int | None
+
+
+class Machine(Answer):
+    """What the machine has, and what of it is available; the node's own share stands beside it."""
+
+    cpu: Processor
+    memory: MachineMemory
+    disks: list[Disk]
+    nics: list[Nic]
+    accelerators: list[Accelerator]
+
+
 class Resources(Answer):
     """What there is and what is taken."""
 
@@ -90,6 +161,7 @@ class Resources(Answer):
     memory_mb: MemoryUse
     ports: list[PortUse]
     pci: list[PciFunctionAnswer]
+    machine: Machine
 
 
 class PortCounters(Answer):
