@@ -102,6 +102,7 @@ PY_MODULES: dict[str, set[str]] = {
     "engines": {"machine", "protocols", "switches"},
     "node": {"machine", "switches", "engines"},
     "bench": {"machine", "protocols", "results", "traffic", "model", "placement"},
+    "conformance": {"machine", "traffic", "bench", "report"},
     "model": {"results"},
     "placement": set(),
     "report": {"results", "model"},
