@@ -5,15 +5,17 @@ import json
 from pathlib import Path
 from typing import Annotated
 
+import click
 import typer
 from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
 from headrace.machine.places import STATEDIR_VARIABLE
 from headrace.node import daemon
-from headrace.node.config import RestConfig, SwitchName, from_dict, load
+from headrace.node.config import RestConfig, from_dict, load
 from headrace.node.errors import NodeError
 from headrace.switches.base import SwitchError
+from headrace.switches.registry import DRIVERS
 
 
 def register(app: typer.Typer) -> None:
@@ -26,8 +28,11 @@ def register(app: typer.Typer) -> None:
 def up(
     config: Annotated[Path | None, typer.Option(help="node.yaml; see docs/node.md.")] = None,
     switch: Annotated[
-        SwitchName | None,
-        typer.Option(help="Which switch to run; default: node.yaml's, else headrace."),
+        str | None,
+        typer.Option(
+            click_type=click.Choice(list(DRIVERS)),
+            help="Which switch to run; default: node.yaml's, else headrace.",
+        ),
     ] = None,
     rundir: Rundir = DEFAULT_RUNDIR,
     statedir: Annotated[

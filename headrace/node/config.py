@@ -4,24 +4,34 @@
 import ipaddress
 import os
 import re
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Literal
 from urllib.parse import urlsplit
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.switches.base import PortKind
+from headrace.switches.registry import DRIVERS
 
 
-class SwitchName(StrEnum):
-    """The switches that a node can run."""
+def _is_switch(name: str) -> str:
+    if name not in DRIVERS:
+        raise ValueError(f"no switch is called {name!r}; known: {', '.join(DRIVERS)}")
+    return name
 
-    HEADRACE = "headrace"
-    OVS_DPDK = "ovs-dpdk"
-    LINUX_BRIDGE = "linux-bridge"
+
+SwitchName = Annotated[str, AfterValidator(_is_switch)]
+"""A switch that a node can run (switches/registry.py)."""
 
 
 class _Strict(BaseModel):
@@ -212,11 +222,13 @@ class NodeConfig(_Strict):
     for up to `sleep_us`, where it shares its core with the control programs or may come to share it
     with another poller. A template's own `idle` and `burst` win. `placement` is the policy that
     chooses templates, kinds of ports and cores (planning/policy.py). `dpdk_plugins` are shared
-    objects of DPDK drivers that the switch loads besides DPDK's own.
+    objects of DPDK drivers that the switch loads besides DPDK's own. `switch_options` are the
+    driver's own (docs/switches.md).
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
-    switch: SwitchName = SwitchName.HEADRACE
+    switch: SwitchName = "headrace"
+    switch_options: dict[str, str] = {}
     rest: RestConfig = RestConfig()
     cores: CoresConfig = Field(default_factory=CoresConfig)
     memory_mb: Annotated[int, Field(ge=64)] = 512

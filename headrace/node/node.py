@@ -107,6 +107,7 @@ def parts_of(
         pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
         max_sleep_us=config.switch_sleep_us,
         plugins=tuple(config.dpdk_plugins),
+        options=config.switch_options,
     )
     # VNFs that yield share their cores by yielding, not by weight.
     confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)

@@ -10,11 +10,12 @@ loses no packet.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
 from headrace.machine.processes import Supervisor
+from headrace.switches.fields import FIELDS
 from headrace.switches.rules import Rule
 
 
@@ -35,6 +36,7 @@ class PortKind(StrEnum):
     GRE = "gre"
     VXLAN = "vxlan"
     GTPU = "gtpu"
+    OPENFLOW = "openflow"
 
 
 TUNNELS = {"gre-tunnel": PortKind.GRE, "vxlan": PortKind.VXLAN, "gtpu": PortKind.GTPU}
@@ -54,8 +56,9 @@ class PortSpec(_Frozen):
     `group`, `socket` (of the group, which the switch makes), `ports` and `buffers` (of the group,
     taken from its first port);
     gre, vxlan and gtpu `remote_ip`, `local_ip` with `local_prefix`, `underlay` (the LSI of the
-    outer packets), `key`, or `in_key` and `out_key`, `gateway` and `ttl`. `labels` describe the
-    port's owner, for operators.
+    outer packets), `key`, or `in_key` and `out_key`, `gateway` and `ttl`; openflow `number`, of a
+    port that the switch has already, and `iface`, the interface of this machine that its wire leads
+    to. `labels` describe the port's owner, for operators.
     """
 
     name: str
@@ -141,17 +144,75 @@ class SwitchCycles(_Frozen):
     resolution_cycles: float | None = None
 
 
-class Capabilities(_Frozen):
-    """What a switch can do. `vnf_kinds` is in order of preference.
+ActionKind = Literal["output", "copy", "normal", "select", "push_vlan", "pop_vlan", "set_field"]
+"""What a rule may do: `output` to one port, `copy` to several, and the kinds of rules.py."""
 
-    `end_points` are the types of end-points of a graph that it carries. `keeps_flows`: a flow that
-    is given one of several ports keeps it when others come and go.
+OPENFLOW_ACTIONS: tuple[ActionKind, ...] = (
+    "output",
+    "copy",
+    "normal",
+    "select",
+    "push_vlan",
+    "pop_vlan",
+    "set_field",
+)
+OPENFLOW_MASKS = (
+    "eth_src",
+    "eth_dst",
+    "vlan_vid",
+    "ipv4_src",
+    "ipv4_dst",
+    "ipv6_src",
+    "ipv6_dst",
+    "ipv6_flabel",
+    "arp_spa",
+    "arp_tpa",
+    "arp_sha",
+    "arp_tha",
+)
+"""The maskable ones of our fields (OpenFlow 1.3.5, section 7.2.3.7, table 12)."""
+
+OPENFLOW_SETS = (
+    "eth_src",
+    "eth_dst",
+    "vlan_vid",
+    "vlan_pcp",
+    "ip_dscp",
+    "ip_ecn",
+    "ipv4_src",
+    "ipv4_dst",
+    "ipv6_src",
+    "ipv6_dst",
+    "tcp_src",
+    "tcp_dst",
+    "udp_src",
+    "udp_dst",
+    "sctp_src",
+    "sctp_dst",
+)
+"""The fields that a graph's rules can overwrite."""
+
+
+class Capabilities(_Frozen):
+    """What a switch can do: planning refuses what is beyond it, the contract's tests try all of it.
+
+    `vnf_kinds` is in order of preference. `end_points` are the types of end-points of a graph that
+    it carries. `matches`, `masks` (those of which single bits may be matched) and `sets` are fields
+    of `fields.FIELDS`. Without `priorities` no packet may match two rules of a port. `counters`
+    says what is counted. `keeps_flows`: a flow that is given one of several ports keeps it when
+    others come and go. The defaults are those of a switch that is programmed by OpenFlow 1.3.
     """
 
     port_kinds: tuple[PortKind, ...]
     vnf_kinds: tuple[PortKind, ...]
     end_points: tuple[str, ...] = ("interface", "vlan")
-    point_to_point_only: bool = False
+    matches: tuple[str, ...] = tuple(FIELDS)
+    masks: tuple[str, ...] = OPENFLOW_MASKS
+    actions: tuple[ActionKind, ...] = OPENFLOW_ACTIONS
+    sets: tuple[str, ...] = OPENFLOW_SETS
+    counters: tuple[Literal["port", "rule"], ...] = ("port", "rule")
+    timeouts: bool = True
+    priorities: bool = True
     polls: bool = True
     control_socket: bool = False
     keeps_flows: bool = False
@@ -167,7 +228,9 @@ class SwitchSettings(_Frozen):
     """The settings of a driver. `pci`: some port is a PCI device, so the bus must be scanned.
 
     `max_sleep_us` is how long an idle worker may sleep; 0 on cores that are the switch's alone.
-    `plugins` are DPDK drivers (shared objects) that EAL loads besides its own.
+    `plugins` are DPDK drivers (shared objects) that EAL loads besides its own. `options` are the
+    driver's own (docs/switches.md). `instance` tells apart the switches of a node that has several;
+    the first one's is empty.
     """
 
     rundir: Path
@@ -179,6 +242,12 @@ class SwitchSettings(_Frozen):
     pci: bool = False
     max_sleep_us: int = 0
     plugins: tuple[Path, ...] = ()
+    options: dict[str, str] = {}
+    instance: str = ""
+
+    def named(self, name: str) -> str:
+        """The name of a file or process of the switch, which no other switch of the node has."""
+        return f"{name}-{self.instance}" if self.instance else name
 
 
 def mask_of(cores: Iterable[int]) -> str:

@@ -67,7 +67,7 @@ class HeadraceDriver(OvsFamilyDriver):
             "--mem",
             str(self.settings.memory_mb),
             "--file-prefix",
-            self.settings.prefix,
+            self.settings.named(self.settings.prefix),
         ]
         if self.settings.pci:
             command.append("--pci")

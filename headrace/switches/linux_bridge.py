@@ -1,44 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driver of the kernel's bridge, for comparison: graphs whose rules join ports in pairs.
+"""Driver of the kernel's bridge, and of nftables for what a bridge cannot match.
 
-A Linux bridge has no rules, so LSIs, patch ports and rules are kept in a file, and each pair of
-ports that they connect end to end in both directions becomes one bridge with two members that
-floods and does not learn: a wire. Two rules p0 -> link and link -> v (and back) give one bridge of
-p0 and v. The file is written before the kernel is changed, and every change brings the kernel to
-the state of the file, so a step can be repeated after a crash.
+Two ports whose rules send all from each to the other become a bridge of two members that floods and
+does not learn: a wire. The rules of all other ports become nftables chains at the ingress of the
+ports' devices, in the order of their priorities: what a rule matches is forwarded to another
+device's egress, changed before where the rule says so, and what none matches is dropped.
 
-Physical ports are veth pairs: one end is in the bridge, the other is for the peer. A VNF's port is
+Physical ports are veth pairs: one end is the switch's, the other is for the peer. A VNF's port is
 a pair too; its engine moves the far end into a network namespace. A virtual machine's is a tap,
 which its engine opens.
 """
 
 import asyncio
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
 from pyroute2 import IPRoute
 from pyroute2.netlink.exceptions import NetlinkError
 
-from headrace.machine.processes import Supervisor, write_atomically
 from headrace.machine.tsc import tsc_hz
+from headrace.switches import nft
 from headrace.switches.base import (
     COUNTERS,
+    OPENFLOW_MASKS,
     Attach,
     Capabilities,
-    LinkSpec,
     PortKind,
     PortSpec,
     PortStatistics,
     RuleStatistics,
     SwitchCycles,
     SwitchError,
-    SwitchSettings,
-    WorkerCycles,
 )
+from headrace.switches.flat import FlatDriver, flatten
+from headrace.switches.nft_rules import MATCHES, SETS, cookie_of, counter_of, expression
 from headrace.switches.rules import Rule
+from headrace.switches.softirq import CLOCK_TICKS_HZ, softirq_of
 from headrace.switches.tap import make_tap
 from headrace.switches.veth import (
     BRIDGE_END,
@@ -54,84 +53,58 @@ from headrace.switches.veth import (
     wait_until_up,
 )
 
-_CLOCK_TICKS_HZ = 100  # USER_HZ, the unit of /proc/stat
+
+def pairs_of(rules: Sequence[Rule]) -> list[tuple[str, str]]:
+    """The pairs of ports that are joined both ways by plain rules; each once, sorted."""
+    counted: dict[str, int] = {}
+    for rule in rules:
+        counted[rule.in_port] = counted.get(rule.in_port, 0) + 1
+    step = {
+        rule.in_port: rule.outputs[0]
+        for rule in rules
+        if rule.is_plain() and counted[rule.in_port] == 1
+    }
+    return sorted((port, end) for port, end in step.items() if port < end and step.get(end) == port)
 
 
-class _State(BaseModel):
-    lsis: list[str] = []
-    ports: dict[str, PortSpec] = {}
-    lsi_of: dict[str, str] = {}
-    links: list[LinkSpec] = []
-    rules: dict[str, Rule] = {}
-
-
-def pairs_of(state: _State) -> list[tuple[str, str]]:
-    """The pairs of ports that the rules connect end to end both ways; each once, sorted."""
-    step = {rule.in_port: rule.outputs[0] for rule in state.rules.values() if rule.is_plain()}
-    peer = {}
-    for link in state.links:
-        peer[link.first_port], peer[link.second_port] = link.second_port, link.first_port
-
-    def end_of(port: str) -> str | None:
-        """The real port that traffic from `port` ends at."""
-        at = step.get(port)
-        for _ in range(len(step) + 1):
-            if at is None or at in state.ports:
-                return at
-            at = step.get(peer.get(at, ""))
-        return None
-
-    found = set()
-    for port in state.ports:
-        end = end_of(port)
-        if end is not None and end != port and end_of(end) == port:
-            found.add((min(port, end), max(port, end)))
-    return sorted(found)
-
-
-class LinuxBridgeDriver:
-    """Bridges of two ports each."""
+class LinuxBridgeDriver(FlatDriver):
+    """Bridges of two ports each, and nftables."""
 
     name = "linux-bridge"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
         vnf_kinds=(PortKind.VETH, PortKind.TAP),
         end_points=("interface", "host-stack", "management"),
-        point_to_point_only=True,
+        matches=MATCHES,
+        masks=OPENFLOW_MASKS,
+        actions=("output", "copy", "set_field"),
+        sets=SETS,
+        counters=("port",),  # what passes a bridge is not counted by rule
+        timeouts=False,
         polls=False,
     )
 
-    def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
-        self.settings = settings
-        self._file = settings.rundir / "linux-bridge.json"
-        self._state = _State()
-        self._lock = asyncio.Lock()
-
     async def start(self) -> bool:
         """See SwitchDriver. The kernel keeps forwarding; adopted if its devices exist."""
-        try:
-            self._state = _State.model_validate_json(self._file.read_text())
-        except FileNotFoundError:
+        if not self._load():
             return False
         present = await asyncio.to_thread(device_names)
         return all(self._device(port) in present for port in self._state.ports.values())
 
     async def stop(self) -> None:
         """See SwitchDriver: removes every device whose name begins with the node's prefix."""
+        await nft.apply([{"add": self._table()}, {"delete": self._table()}])
         await asyncio.to_thread(remove_devices, self.settings.prefix)
-        self._file.unlink(missing_ok=True)
-        self._state = _State()
+        self._forget()
 
-    async def close(self) -> None:
-        """Nothing is kept open."""
+    def _table(self) -> dict[str, Any]:
+        return {"table": {"family": "netdev", "name": self._table_name}}
 
-    def processes(self) -> tuple[str, ...]:
-        """See SwitchDriver: the kernel has none."""
-        return ()
+    @property
+    def _table_name(self) -> str:
+        return self.settings.named(self.settings.prefix)
 
-    def watched(self) -> tuple[str, ...]:
-        """See SwitchDriver: the kernel has none."""
-        return ()
+    # Ports.
 
     async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
         """See SwitchDriver: by the operational state of the near ends."""
@@ -141,11 +114,10 @@ class LinuxBridgeDriver:
         except (NetlinkError, OSError) as error:
             raise SwitchError(f"linux-bridge: {error}") from error
 
-    async def missing(self, ports: Collection[str]) -> set[str]:
-        """See SwitchDriver: without a device, as when a namespace took its far end with it."""
+    async def _gone(self, ports: Mapping[str, PortSpec]) -> set[str]:
+        """Without a device, as when a namespace took its far end with it."""
         present = await asyncio.to_thread(device_names)
-        held = self._state.ports
-        return {name for name in ports if name in held and self._device(held[name]) not in present}
+        return {name for name, port in ports.items() if self._device(port) not in present}
 
     async def links(self) -> dict[str, bool]:
         """See SwitchDriver: whether the kernel sees a carrier."""
@@ -171,17 +143,49 @@ class LinuxBridgeDriver:
         peer = self._peer(port)
         return Attach(devargs=f"net_af_packet{{n}},iface={peer}", iface=peer)
 
-    async def _change(self, what: str) -> None:
-        """Writes the state, then applies it to the kernel."""
-        write_atomically(self._file, self._state.model_dump_json())
+    async def _make_port(self, port: PortSpec) -> None:
         try:
-            await asyncio.to_thread(self._reconcile)
-        except NetlinkError as error:
-            raise SwitchError(f"linux-bridge: {what}: {error}") from error
+            await asyncio.to_thread(self._make_device, port)
+        except (OSError, NetlinkError) as error:
+            raise SwitchError(f"port {port.name}: {error}") from error
 
-    def _reconcile(self) -> None:
+    def _make_device(self, port: PortSpec) -> None:
+        device = self._device(port)
+        if port.kind is PortKind.VETH:
+            try:
+                whole = port.options.get("frames") == "whole"
+                make_pair(device, self._peer(port), whole_frames=whole)
+            except FileExistsError as error:
+                text = f"port {port.name}: {error}; choose another peer name"
+                raise SwitchError(text) from error
+            return
+        if port.kind is PortKind.TAP:
+            make_tap(device)
+            return
+        with IPRoute() as kernel:
+            if not kernel.link_lookup(ifname=device):
+                raise SwitchError(f"port {port.name}: this machine has no interface {device}")
+            kernel.link("set", ifname=device, state="up")
+
+    async def _drop_port(self, port: PortSpec) -> None:
+        if port.kind in (PortKind.VETH, PortKind.TAP):
+            await asyncio.to_thread(remove_device, self._device(port))
+
+    # Rules.
+
+    async def _apply(self, rules: list[Rule]) -> None:
+        """Bridges first: a port that leaves one begins to drop when its chain is there."""
+        pairs = pairs_of(rules)
+        try:
+            await asyncio.to_thread(self._make_bridges, pairs)
+        except NetlinkError as error:
+            raise SwitchError(f"linux-bridge: {error}") from error
+        bridged = {port for pair in pairs for port in pair}
+        await self._make_chains([rule for rule in rules if rule.in_port not in bridged], bridged)
+
+    def _make_bridges(self, pairs: Sequence[tuple[str, str]]) -> None:
         prefix = self.settings.prefix
-        wanted = {device_name(prefix, BRIDGE_END, a, b): (a, b) for a, b in pairs_of(self._state)}
+        wanted = {device_name(prefix, BRIDGE_END, a, b): (a, b) for a, b in pairs}
         with IPRoute() as kernel:
             for link in kernel.get_links():
                 name = link.get_attr("IFLA_IFNAME")
@@ -202,100 +206,60 @@ class LinuxBridgeDriver:
                     kernel.brport("set", index=found[0], learning=0)
                 kernel.link("set", index=index, state="up")
 
-    async def create_lsi(self, lsi: str) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            if lsi not in self._state.lsis:
-                self._state.lsis.append(lsi)
-                await self._change(f"LSI {lsi}")
+    async def _make_chains(self, rules: Sequence[Rule], bridged: set[str]) -> None:
+        """One transaction that empties all chains and fills those of the ports that have rules.
 
-    async def delete_lsi(self, lsi: str) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            state = self._state
-            for name in [name for name, owner in state.lsi_of.items() if owner == lsi]:
-                await self._drop_port(state.ports[name])
-            state.links = [link for link in state.links if lsi not in (link.first, link.second)]
-            state.rules = {key: r for key, r in state.rules.items() if r.lsi != lsi}
-            state.lsis = [name for name in state.lsis if name != lsi]
-            await self._change(f"LSI {lsi}")
+        Counters are objects of their own, so that those of rules that stay go on.
+        """
+        present = await asyncio.to_thread(device_names)
+        devices = {
+            name: self._device(port)
+            for name, port in self._state.ports.items()
+            if name not in bridged and self._device(port) in present
+        }
+        usable = [
+            rule
+            for rule in rules
+            if rule.in_port in devices and all(self._is_there(p, present) for p in rule.outputs)
+        ]
+        known = [
+            *await nft.listed("chains", "netdev"),
+            *await nft.listed("counters", "table", "netdev", self._table_name),
+        ]
+        commands: list[dict[str, Any]] = [{"add": self._table()}]
+        chains = {device: f"port-{device}" for device in devices.values()}
+        for entry in known:
+            if entry.get("chain", {}).get("table") == self._table_name:
+                name = entry["chain"]["name"]
+                commands.append({"flush": self._chain(name)})
+                # A chain goes with its device, and must not be left for a later one's name.
+                if name not in chains.values() or "dev" not in entry["chain"]:
+                    commands.append({"delete": self._chain(name)})
+        counters = {counter_of(rule) for rule in usable}
+        old = {entry["counter"]["name"] for entry in known if "counter" in entry}
+        commands += [{"delete": self._counter(name)} for name in sorted(old - counters)]
+        commands += [{"add": self._counter(name)} for name in sorted(counters - old)]
+        for device, chain in chains.items():
+            hook = {"type": "filter", "hook": "ingress", "dev": device, "prio": 0, "policy": "drop"}
+            commands.append({"add": self._chain(chain, **hook)})
+        for rule in sorted(usable, key=lambda rule: -rule.priority):
+            steps = expression(rule, lambda port: self._device(self._state.ports[port]))
+            where = {"family": "netdev", "table": self._table_name}
+            chain = chains[devices[rule.in_port]]
+            commands.append({"add": {"rule": {**where, "chain": chain, "expr": steps}}})
+        if known or len(commands) > 1:
+            await nft.apply(commands)
 
-    async def add_port(self, lsi: str, port: PortSpec) -> None:
-        """See SwitchDriver: makes the veth pair, or takes an interface that exists."""
-        if port.kind not in self.capabilities.offered:
-            kinds = ", ".join(sorted(self.capabilities.offered))
-            raise SwitchError(
-                f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
-            )
-        async with self._lock:
-            self._state.ports[port.name] = port
-            self._state.lsi_of[port.name] = lsi
-            try:
-                await asyncio.to_thread(self._make_device, port)
-                await self._change(f"port {port.name}")
-            except (NetlinkError, OSError, SwitchError) as error:
-                await self._drop_port(port)
-                raise SwitchError(f"port {port.name}: {error}") from error
+    def _is_there(self, port: str, present: set[str]) -> bool:
+        return port in self._state.ports and self._device(self._state.ports[port]) in present
 
-    def _make_device(self, port: PortSpec) -> None:
-        device = self._device(port)
-        if port.kind is PortKind.VETH:
-            try:
-                whole = port.options.get("frames") == "whole"
-                make_pair(device, self._peer(port), whole_frames=whole)
-            except FileExistsError as error:
-                raise SwitchError(f"{error}; choose another peer name") from error
-            return
-        if port.kind is PortKind.TAP:
-            make_tap(device)
-            return
-        with IPRoute() as kernel:
-            if not kernel.link_lookup(ifname=device):
-                raise SwitchError(f"this machine has no interface {device}")
-            kernel.link("set", ifname=device, state="up")
+    def _chain(self, name: str, **more: Any) -> dict[str, Any]:
+        return {"chain": {"family": "netdev", "table": self._table_name, "name": name, **more}}
 
-    async def _drop_port(self, port: PortSpec) -> None:
-        self._state.ports.pop(port.name, None)
-        self._state.lsi_of.pop(port.name, None)
-        if port.kind in (PortKind.VETH, PortKind.TAP):
-            await asyncio.to_thread(remove_device, self._device(port))
+    def _counter(self, name: str) -> dict[str, Any]:
+        return {"counter": {"family": "netdev", "table": self._table_name, "name": name}}
 
-    async def remove_port(self, lsi: str, port: PortSpec) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            await self._drop_port(port)
-            await self._change(f"port {port.name}")
-
-    async def connect_lsis(self, link: LinkSpec) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            if link not in self._state.links:
-                self._state.links.append(link)
-                await self._change(f"link {link.first_port}-{link.second_port}")
-
-    async def disconnect_lsis(self, link: LinkSpec) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            self._state.links = [other for other in self._state.links if other != link]
-            await self._change(f"link {link.first_port}-{link.second_port}")
-
-    async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            for rule in rules:
-                if not rule.is_plain():
-                    raise SwitchError(
-                        f"{rule.label}: linux-bridge only joins ports in pairs, it has no [{rule}]"
-                    )
-                self._state.rules[rule.identity] = rule
-            await self._change("rules")
-
-    async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
-        """See SwitchDriver."""
-        async with self._lock:
-            for rule in rules:
-                self._state.rules.pop(rule.identity, None)
-            await self._change("rules")
+    # Statistics.
 
     async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
         """See SwitchDriver: the kernel's counters of each device."""
@@ -315,8 +279,20 @@ class LinuxBridgeDriver:
         return found
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:
-        """See SwitchDriver: a bridge does not count by rule."""
-        return []
+        """See SwitchDriver: of the rules that are nftables'; a bridge does not count by rule."""
+        own = {rule.cookie for rule in flatten(self._state) if rule.lsi == lsi}
+        found = []
+        for entry in await nft.listed("counters", "table", "netdev", self._table_name):
+            if "counter" in entry and cookie_of(entry["counter"]["name"]) in own:
+                count = entry["counter"]
+                found.append(
+                    RuleStatistics(
+                        cookie=cookie_of(count["name"]),
+                        packets=count["packets"],
+                        bytes=count["bytes"],
+                    )
+                )
+        return found
 
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver: softirq time of the node's cores, including that of other work."""
@@ -328,38 +304,14 @@ class LinuxBridgeDriver:
             source="softirq time of /proc/stat",
             tsc_hz=hz,
             at_ns=time.monotonic_ns(),
-            workers=softirq_cycles(_read("/proc/stat"), cores, hz),
-            resolution_cycles=len(cores) * hz / _CLOCK_TICKS_HZ,
+            workers=softirq_of(cores, hz),
+            resolution_cycles=len(cores) * hz / CLOCK_TICKS_HZ,
         )
 
     async def version(self) -> str:
         """See SwitchDriver."""
-        return f"linux-bridge, Linux {_read('/proc/sys/kernel/osrelease').strip()}"
-
-
-def softirq_cycles(text: str, cores: Sequence[int], hz: float) -> tuple[WorkerCycles, ...]:
-    """Softirq time as busy and all else as idle cycles, from /proc/stat (proc(5))."""
-    workers = []
-    for line in text.splitlines():
-        head, *columns = line.split()
-        if not head.startswith("cpu") or not head[3:].isdigit() or int(head[3:]) not in cores:
-            continue
-        ticks = [int(column) for column in columns[:8]]  # guest time is contained in user time
-        busy = ticks[6]
-        per_tick = hz / _CLOCK_TICKS_HZ
-        workers.append(
-            WorkerCycles(
-                core=int(head[3:]),
-                busy_cycles=round(busy * per_tick),
-                idle_cycles=round((sum(ticks) - busy) * per_tick),
-                packets=0,
-            )
-        )
-    return tuple(workers)
-
-
-def _read(path: str) -> str:
-    return Path(path).read_text()
+        release = Path("/proc/sys/kernel/osrelease").read_text().strip()
+        return f"linux-bridge, Linux {release}"
 
 
 def _kind(link: Any) -> str:

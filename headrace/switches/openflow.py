@@ -132,15 +132,32 @@ class OpenFlowSession:
                     text = f"no OpenFlow on {socket}: {error.strerror}"
                     raise SwitchError(text) from error
                 await asyncio.sleep(0.02)
-        self = cls(*streams)
+        return await cls.over(*streams, str(socket), timeout_s)
+
+    @classmethod
+    async def over(
+        cls,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        peer: str,
+        timeout_s: float = 5.0,
+    ) -> "OpenFlowSession":
+        """Negotiates OpenFlow 1.3 over a connection to `peer`, which it takes over.
+
+        Raises:
+            SwitchError: the peer does not support OpenFlow 1.3.
+        """
+        self = cls(reader, writer)
         bitmap = parser.OFPHelloElemVersionBitmap(versions=[of.OFP_VERSION])
         self._send(parser.OFPHello(self._datapath, elements=[bitmap]))
         try:
             version, kind, _, _ = await asyncio.wait_for(self._receive_raw(), timeout_s)
-        except (TimeoutError, asyncio.IncompleteReadError) as error:
-            raise SwitchError(f"{socket}: no OpenFlow hello") from error
+        except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+            await self.close()
+            raise SwitchError(f"{peer}: no OpenFlow hello") from error
         if kind != of.OFPT_HELLO or version < of.OFP_VERSION:
-            raise SwitchError(f"{socket}: the switch does not support OpenFlow 1.3")
+            await self.close()
+            raise SwitchError(f"{peer}: the switch does not support OpenFlow 1.3")
         return self
 
     @property
@@ -283,6 +300,56 @@ class OpenFlowSession:
                 parts += message.body
                 if not message.flags & of.OFPMPF_REPLY_MORE:
                     return parts
+
+    async def probe(self) -> None:
+        """Asks for an echo, and answers what the switch has asked meanwhile.
+
+        Raises:
+            SwitchError: the switch does not answer.
+        """
+        async with self._lock:
+            xid = self._send(parser.OFPEchoRequest(self._datapath, data=b""))
+            while (await self._answer("echo")).xid != xid:
+                pass
+
+    async def clear(self) -> None:
+        """Removes all rules of all tables, and all groups."""
+        everything = parser.OFPFlowMod(
+            self._datapath,
+            table_id=of.OFPTT_ALL,
+            command=of.OFPFC_DELETE,
+            out_port=of.OFPP_ANY,
+            out_group=of.OFPG_ANY,
+            match=parser.OFPMatch(),
+        )
+        groups = parser.OFPGroupMod(
+            self._datapath,
+            command=of.OFPGC_DELETE,
+            type_=of.OFPGT_ALL,
+            group_id=of.OFPG_ALL,
+            buckets=[],
+        )
+        async with self._lock:
+            self._send(everything)
+            self._send(groups)
+            barrier = self._send(parser.OFPBarrierRequest(self._datapath))
+            while (await self._answer("barrier")).xid != barrier:
+                pass
+
+    async def ports(self) -> dict[int, Any]:
+        """os-ken's OFPPort of all ports, by port number."""
+        request = parser.OFPPortDescStatsRequest(self._datapath, 0)
+        return {port.port_no: port for port in await self._multipart(request)}
+
+    async def description(self) -> str:
+        """Manufacturer, hardware and software of the switch."""
+        async with self._lock:
+            xid = self._send(parser.OFPDescStatsRequest(self._datapath, 0))
+            while (reply := await self._answer("description")).xid != xid:
+                pass
+        said = reply.body
+        words = (said.mfr_desc, said.hw_desc, said.sw_desc)
+        return ", ".join(word.decode(errors="replace") for word in words if word)
 
     async def rule_statistics(self) -> list[RuleStatistics]:
         """Counters of all rules of table 0."""

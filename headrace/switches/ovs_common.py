@@ -147,8 +147,8 @@ class OvsFamilyDriver(OvsProcesses):
             removed = _mutate("Bridge", [["name", "==", lsi]], "ports", "delete", row)
             await self._configure(f"port {name}", removed)
 
-    def _far_end(self, port: str) -> str:
-        return device_name(self.settings.prefix, FAR_END, port)
+    def _far_end(self, port: PortSpec) -> str:
+        return port.options.get("peer") or device_name(self.settings.prefix, FAR_END, port.name)
 
     async def _make_pair(self, lsi: str, port: PortSpec) -> None:
         """Makes the pair of a port to the kernel; the row of one that has gone goes, too.
@@ -160,7 +160,7 @@ class OvsFamilyDriver(OvsProcesses):
             if port.name not in await asyncio.to_thread(device_names, place):
                 await self._remove_port_row(lsi, port.name)
             whole = port.options.get("frames") == "whole"
-            far = self._far_end(port.name)
+            far = self._far_end(port)
             await asyncio.to_thread(make_pair, port.name, far, place, whole_frames=whole)
         except (OSError, NetlinkError) as error:
             raise SwitchError(f"port {port.name}: {error}") from error
@@ -171,7 +171,7 @@ class OvsFamilyDriver(OvsProcesses):
         if port.kind is PortKind.VETH:
             # By either end: where the far one is depends on how far its VNF had come.
             await asyncio.to_thread(remove_device, port.name)
-            await asyncio.to_thread(remove_device, self._far_end(port.name))
+            await asyncio.to_thread(remove_device, self._far_end(port))
         _remove_own_folder(port)
 
     async def connect_lsis(self, link: LinkSpec) -> None:
@@ -305,7 +305,7 @@ class OvsFamilyDriver(OvsProcesses):
         if port.kind in (PortKind.TAP, PortKind.SYSTEM):
             return Attach(iface=port.name)
         if port.kind is PortKind.VETH:
-            return Attach(iface=self._far_end(port.name))
+            return Attach(iface=self._far_end(port))
         return Attach()
 
 

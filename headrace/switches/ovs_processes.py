@@ -22,6 +22,8 @@ OVSDB_SERVER = "/usr/sbin/ovsdb-server"
 OVSDB_TOOL = "/usr/bin/ovsdb-tool"
 SCHEMA = Path("/usr/share/openvswitch/vswitch.ovsschema")
 DATABASE_PROCESS, DAEMON_PROCESS = "ovsdb-server", "switch"
+"""Their names at the supervisor, for the first switch of a node."""
+
 _UNIX_PATH_MAX = 107
 
 
@@ -34,7 +36,9 @@ class OvsProcesses:
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
         self.settings = settings
         self.supervisor = supervisor
-        self.directory = settings.rundir / "switch"
+        self.directory = settings.rundir / settings.named("switch")
+        self.daemon_process = settings.named(DAEMON_PROCESS)
+        self.database_process = settings.named(DATABASE_PROCESS)
         self._database: Ovsdb | None = None
         self._sessions: dict[str, OpenFlowSession] = {}
         self._connecting = asyncio.Lock()
@@ -44,6 +48,10 @@ class OvsProcesses:
     def _daemon(self) -> list[str]:
         """The command line of the switch daemon, in the foreground."""
         raise NotImplementedError
+
+    def _cores(self) -> tuple[int, ...]:
+        """The cores that the daemon as a whole is held to; none: it places its threads itself."""
+        return ()
 
     def _programs(self) -> list[str]:
         """The programs that the daemon needs."""
@@ -91,11 +99,11 @@ class OvsProcesses:
             if not os.access(program, os.X_OK):
                 raise SwitchError(f"{program} is missing; run `make setup` (setup/packages.txt)")
         make_private(self.directory)
-        daemon_ran = self.supervisor.find(DAEMON_PROCESS) is not None
+        daemon_ran = self.supervisor.find(self.daemon_process) is not None
         if not daemon_ran:
             # The next daemon would restore what a previous one left in the database, which the node
             # does not know: begin with an empty database.
-            await self.supervisor.end(DATABASE_PROCESS)
+            await self.supervisor.end(self.database_process)
             for stale in self.directory.iterdir():
                 if not stale.is_dir():
                     stale.unlink()
@@ -122,7 +130,7 @@ class OvsProcesses:
         ]
         try:
             await self.supervisor.ensure(
-                DATABASE_PROCESS,
+                self.database_process,
                 command,
                 cores=self.settings.control_cores,
                 control=True,
@@ -133,7 +141,7 @@ class OvsProcesses:
 
     async def _start_daemon(self) -> None:
         database = await self._ovsdb()
-        if self.supervisor.find(DAEMON_PROCESS) is not None:
+        if self.supervisor.find(self.daemon_process) is not None:
             return
         config = {
             "op": "update",
@@ -144,14 +152,17 @@ class OvsProcesses:
         try:
             await database.transact(config)
             process, _ = await self.supervisor.ensure(
-                DAEMON_PROCESS, self._daemon(), environment=self._environment()
+                self.daemon_process,
+                self._daemon(),
+                cores=self._cores(),
+                environment=self._environment(),
             )
         except (OvsdbError, ProcessError) as error:
             raise SwitchError(f"{self.name}: {error}") from error
         try:
             await self._while_alive(process, database.configure())
         except OvsdbError as error:
-            log = self.supervisor.log_of(DAEMON_PROCESS)
+            log = self.supervisor.log_of(self.daemon_process)
             raise SwitchError(f"{self.name}: {error}; see {log}") from error
 
     async def _while_alive(self, process: ProcessId, work: Coroutine[None, None, None]) -> None:
@@ -161,16 +172,16 @@ class OvsProcesses:
             await asyncio.wait([task], timeout=0.1)
             if not process.alive():
                 task.cancel()
-                words = self.supervisor.last_words(DAEMON_PROCESS)
+                words = self.supervisor.last_words(self.daemon_process)
                 raise SwitchError(f"{self.name} has ended: {words}")
         task.result()
 
     async def stop(self) -> None:
         """See SwitchDriver. A clean exit of the daemon removes its devices."""
         await self.close()
-        await self.supervisor.end(DAEMON_PROCESS)
-        await self.supervisor.end(DATABASE_PROCESS)
-        remove_remains(self.settings.prefix)
+        await self.supervisor.end(self.daemon_process)
+        await self.supervisor.end(self.database_process)
+        remove_remains(self.settings.named(self.settings.prefix))
         for end in ("g", FAR_END):  # of veth pairs, whose near ends are named after graphs
             await asyncio.to_thread(remove_devices, f"{self.settings.prefix}{end}")
 
@@ -185,11 +196,11 @@ class OvsProcesses:
 
     def processes(self) -> tuple[str, ...]:
         """See SwitchDriver."""
-        return (DAEMON_PROCESS,)
+        return (self.daemon_process,)
 
     def watched(self) -> tuple[str, ...]:
         """See SwitchDriver."""
-        return (DATABASE_PROCESS, DAEMON_PROCESS)
+        return (self.database_process, self.daemon_process)
 
     async def _ovsdb(self) -> Ovsdb:
         async with self._connecting:
@@ -205,7 +216,7 @@ class OvsProcesses:
         return (await self._ovsdb()).copy
 
     async def _configure(self, what: str, *operations: Row) -> None:
-        process = self.supervisor.find(DAEMON_PROCESS)
+        process = self.supervisor.find(self.daemon_process)
         if process is None:
             raise SwitchError(f"{what}: {self.name} has ended; the node will start it again")
         try:

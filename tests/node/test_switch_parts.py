@@ -10,10 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.switches.base import LinkSpec, PortKind, PortSpec, SwitchError, vdev_devargs
+from headrace.switches.flat import FlatState, flatten
 from headrace.switches.jsonrpc import MessageSplitter
-from headrace.switches.linux_bridge import _State, pairs_of, softirq_cycles
+from headrace.switches.linux_bridge import pairs_of
 from headrace.switches.ovs_dpdk import workers_of
 from headrace.switches.rules import FieldMatch, Output, Rule
+from headrace.switches.softirq import softirq_cycles
 
 objects = st.dictionaries(
     st.text(max_size=5),
@@ -106,10 +108,11 @@ def plain(lsi: str, source: str, target: str) -> Rule:
     return Rule(lsi=lsi, label="r", priority=1, in_port=source, actions=(Output(port=target),))
 
 
-def state(*rules: Rule) -> _State:
+def state(*rules: Rule) -> list[Rule]:
     ports = {name: PortSpec(name=name, kind=PortKind.VETH) for name in ("p0", "p1", "v")}
     link = LinkSpec(first="0", first_port="la", second="1", second_port="lb")
-    return _State(ports=ports, links=[link], rules={rule.identity: rule for rule in rules})
+    held = {rule.identity: rule for rule in rules}
+    return flatten(FlatState(ports=ports, links=[link], rules=held))
 
 
 def test_pairs_of_a_bridge() -> None:

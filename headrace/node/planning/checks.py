@@ -9,11 +9,11 @@ from itertools import combinations
 
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.lowering import PhysicalPort, place_of_rule
-from headrace.node.planning.matching import timeouts
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
+from headrace.switches.carrying import ambiguous, lacks
 from headrace.switches.rules import Rule, covers, overlap
 
 
@@ -38,34 +38,25 @@ def check_ids(graph: ForwardingGraph) -> None:
                 raise GraphRefused("nffg", f"{place}: VNF {vnf.id} has two ports {port!r}")
 
 
-def check_point_to_point(graph: ForwardingGraph, switch: str) -> None:
-    """For switches that only join ports in pairs: each rule is plain, and has its reverse."""
-    target_of: dict[str, str] = {}
-    for number, rule in enumerate(graph.big_switch.flow_rules):
-        place = place_of_rule(number)
-        if any(timeouts(rule, place).values()):
-            text = f"{place}.match: switch {switch} has no timeouts"
-            raise GraphRefused("flow-rules", text)
-        matched = [key for key in rule.match if key not in ("port_in", *timeouts(rule, place))]
-        if matched:
-            text = f"{place}.match.{matched[0]}: switch {switch} cannot match headers, only port_in"
-            raise GraphRefused("flow-rules", text)
-        if [next(iter(action)) for action in rule.actions] != ["output_to_port"]:
-            text = f"{place}.actions: switch {switch} can only do one output_to_port"
-            raise GraphRefused("flow-rules", text)
-        source = rule.match["port_in"]
-        if source in target_of:
-            text = f"{place}.match.port_in: switch {switch} allows one rule for each port"
-            raise GraphRefused("flow-rules", text)
-        target_of[source] = str(rule.actions[0]["output_to_port"])
-    for number, rule in enumerate(graph.big_switch.flow_rules):
-        source = rule.match["port_in"]
-        if target_of.get(target_of[source]) != source:
-            raise GraphRefused(
-                "flow-rules",
-                f"{place_of_rule(number)}: switch {switch} joins ports both ways; add the rule "
-                f"from {target_of[source]} to {source}",
-            )
+def check_carried(graph: ForwardingGraph, rules: list[Rule], node: Surroundings) -> None:
+    """Refuses rules that the switch cannot carry as they are written, with what it lacks."""
+    places = {rule.id: place_of_rule(n) for n, rule in enumerate(graph.big_switch.flow_rules)}
+
+    def place(rule: Rule) -> str:
+        name = rule.label.rsplit("/", 1)[-1]
+        return f"{places[name]} ({name})" if name in places else rule.label
+
+    for rule in rules:
+        why = lacks(node.capabilities, rule)
+        if why is not None:
+            raise GraphRefused("flow-rules", f"{place(rule)}: switch {node.switch} {why}")
+    pair = ambiguous(node.capabilities, rules)
+    if pair is not None:
+        raise GraphRefused(
+            "flow-rules",
+            f"{place(pair[1])}: matches packets that {place(pair[0])} matches, too, and switch "
+            f"{node.switch} has no priorities to decide by; make one of them narrower",
+        )
 
 
 def claims_of(graph: ForwardingGraph, end_points: Mapping[str, PhysicalPort]) -> tuple[Claim, ...]:

@@ -9,10 +9,10 @@ content stays, so that rules between them stay as they are.
 from collections.abc import Mapping
 
 from headrace.node.planning.checks import (
+    check_carried,
     check_claims,
     check_conflicts,
     check_ids,
-    check_point_to_point,
     claims_of,
 )
 from headrace.node.planning.end_points import end_points_of
@@ -62,8 +62,6 @@ def make_plan(
     end_points = end_points_of(graph, graph_id, node, names, previous, warnings)
     claims = (*claims_of(graph, end_points.physical), *end_points.claims)
     check_claims(claims, node)
-    if node.capabilities.point_to_point_only:
-        check_point_to_point(graph, node.switch)
     placed = place_vnfs(graph, graph_id, number, node, names, previous)
     vnfs, warnings = placed.vnfs, [*warnings, *placed.warnings]
     links = assign_links(graph, previous.links)
@@ -92,6 +90,7 @@ def make_plan(
         },
     )
     rules = lower(graph, wiring, graph_id)
+    check_carried(graph, rules, node)
     warnings += check_conflicts(rules, node)
     resources: list[Resource] = [LsiResource(lsi=lsi)]
     resources += [LinkResource(link=specs[use.number]) for use in links]
