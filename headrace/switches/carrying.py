@@ -78,7 +78,7 @@ def kinds_of(actions: Sequence[Action]) -> Iterable[ActionKind]:
                 yield "set_field"
 
 
-def ambiguous(switch: Capabilities, rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
+def undecided(switch: Capabilities, rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:
     """Two rules that match the same packets, if the switch has no priorities to decide by."""
     if switch.priorities:
         return None

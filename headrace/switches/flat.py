@@ -17,7 +17,7 @@ from pydantic import BaseModel, ValidationError
 
 from headrace.machine.processes import Supervisor, make_private, write_atomically
 from headrace.switches.base import Capabilities, LinkSpec, PortSpec, SwitchError, SwitchSettings
-from headrace.switches.carrying import ambiguous, lacks
+from headrace.switches.carrying import lacks, undecided
 from headrace.switches.rules import Action, Bucket, Output, PopVlan, PushVlan, Rule, Select
 
 
@@ -264,7 +264,7 @@ class FlatDriver:
                 if port not in self._state.ports and port not in peers:
                     raise SwitchError(f"{rule.label}: port {port} is not in service on {rule.lsi}")
         all_rules = {**self._state.rules, **{rule.identity: rule for rule in rules}}
-        pair = ambiguous(self.capabilities, list(all_rules.values()))
+        pair = undecided(self.capabilities, list(all_rules.values()))
         if pair is not None:
             text = f"{self.name} has no priorities, and {pair[0].label} matches the same packets"
             raise SwitchError(f"{pair[1].label}: {text}")

@@ -12,6 +12,7 @@ which its engine opens.
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -310,8 +311,7 @@ class LinuxBridgeDriver(FlatDriver):
 
     async def version(self) -> str:
         """See SwitchDriver."""
-        release = Path("/proc/sys/kernel/osrelease").read_text().strip()
-        return f"linux-bridge, Linux {release}"
+        return f"linux-bridge, Linux {os.uname().release}"
 
 
 def _kind(link: Any) -> str:

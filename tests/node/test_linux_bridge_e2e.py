@@ -59,6 +59,26 @@ async def test_port_to_port(start_node: StartNode) -> None:
     assert statistics["p0"].rx_packets == statistics["p1"].tx_packets == 50
 
 
+async def test_rules_that_a_bridge_has_not(start_node: StartNode) -> None:
+    """One way, by the destination port, rewritten: nftables does it."""
+    node = await start_node(switch="linux-bridge")
+    graph = graphs.port_to_port()
+    rule, _ = graph["forwarding-graph"]["big-switch"]["flow-rules"]
+    rule["match"].update({"ether_type": "0x800", "protocol": "17", "dest_port": "2000"})
+    rule["actions"].insert(0, {"set_ip_dst_address": "192.0.2.9"})
+    graph["forwarding-graph"]["big-switch"]["flow-rules"] = [rule]
+    await node.graphs.create("g", graph)
+    first, second = ends(node)
+    with Wire(first) as a, Wire(second) as b:
+        a.send(udp(dest_port=2001))
+        a.send(udp())
+        assert await b.receive(1) == [udp(dest="192.0.2.9")]
+        b.send(udp())
+        assert await a.receive(1, patience_s=0.2) == []
+    (counted,) = await node.driver.rule_statistics(node.lsi0)
+    assert counted.packets == 1
+
+
 async def test_chain_of_native_vnfs(start_node: StartNode, rundir: Path) -> None:
     node = await start_node(switch="linux-bridge")
     await node.graphs.create("g", graphs.chain("bridge", 2))
@@ -101,10 +121,12 @@ async def test_update_swaps_a_vnf_in(start_node: StartNode) -> None:
 
 async def test_refuses_what_a_bridge_cannot_do(start_node: StartNode) -> None:
     node = await start_node(switch="linux-bridge")
-    one_way = graphs.port_to_port()
-    del one_way["forwarding-graph"]["big-switch"]["flow-rules"][1]
-    with pytest.raises(GraphRefused, match=r"flow-rules\[0\].*add the rule from endpoint:out"):
-        node.graphs.create("g", one_way)
+    tagging = graphs.port_to_port()
+    rules = tagging["forwarding-graph"]["big-switch"]["flow-rules"]
+    rules[1]["actions"].insert(0, {"push_vlan": "7"})
+    refusal = rf"flow-rules\[1\] \({rules[1]['id']}\): switch linux-bridge cannot push VLAN tags"
+    with pytest.raises(GraphRefused, match=refusal):
+        node.graphs.create("g", tagging)
     assert node.graphs.records() == []
 
 

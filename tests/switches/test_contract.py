@@ -46,7 +46,13 @@ A, B, C, D = range(4)
 UDP = exact({"eth_type": ETH_IPV4, "ip_proto": PROTO_UDP})
 
 
-@pytest.fixture(scope="module", params=list(BEDS))
+_ALWAYS = ("headrace", "linux-bridge", "openflow:ovs")
+"""The others share what `make test` has tried with these."""
+
+_PARAMS = [pytest.param(b, marks=[] if b in _ALWAYS else pytest.mark.full) for b in BEDS]
+
+
+@pytest.fixture(scope="module", params=_PARAMS)
 def bed(request: pytest.FixtureRequest) -> Iterator[Bed]:
     rundir = Path(tempfile.mkdtemp(prefix="hr-"))
     with removed_at_the_latest("node", rundir), BEDS[request.param](rundir) as made:

@@ -13,7 +13,7 @@ from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
-from headrace.switches.carrying import ambiguous, lacks
+from headrace.switches.carrying import lacks, undecided
 from headrace.switches.rules import Rule, covers, overlap
 
 
@@ -50,7 +50,7 @@ def check_carried(graph: ForwardingGraph, rules: list[Rule], node: Surroundings)
         why = lacks(node.capabilities, rule)
         if why is not None:
             raise GraphRefused("flow-rules", f"{place(rule)}: switch {node.switch} {why}")
-    pair = ambiguous(node.capabilities, rules)
+    pair = undecided(node.capabilities, rules)
     if pair is not None:
         raise GraphRefused(
             "flow-rules",

@@ -56,7 +56,7 @@ def expand(
     if not replicas:
         return graph
     for number, vnf in enumerate(graph.vnfs):
-        if vnf.id in replicas and has.point_to_point_only:
+        if vnf.id in replicas and "select" not in has.actions:
             text = f"VNFs[{number}].scaling: switch {switch} cannot distribute flows"
             raise GraphRefused("scaling", text)
         if vnf.scaling is not None and not vnf.scaling.stateless and not has.keeps_flows:
