@@ -100,12 +100,12 @@ PY_MODULES: dict[str, set[str]] = {
     "traffic": {"machine"},
     "switches": {"machine", "protocols"},
     "engines": {"machine", "protocols", "switches"},
-    "node": {"machine", "switches", "engines"},
+    "node": {"machine", "switches", "engines", "model"},
     "bench": {"machine", "protocols", "results", "traffic", "model", "placement"},
     "conformance": {"machine", "traffic", "bench", "report"},
     "model": {"results"},
     "placement": set(),
-    "report": {"results", "model"},
+    "report": {"results", "model", "placement"},
 }
 
 SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"} | {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace model fit | predict`: fits cost functions to a campaign, and predicts with them.
+"""`headrace model fit | roles | power-law`: fits cost functions to a campaign.
 
 Modules that take long to load (numpy, scipy) are imported by the command that needs them, since
 all commands load this module.
@@ -31,7 +31,8 @@ CampaignOption = Annotated[
 JsonOption = Annotated[bool, typer.Option("--json", help="One JSON object instead of tables.")]
 
 
-def _open(results: Path) -> Store:
+def open_results(results: Path) -> Store:
+    """The results database; StoreError if there is none."""
     if not results.exists():
         raise StoreError(f"{results} does not exist; `headrace run` writes it")
     return Store(results)
@@ -138,25 +139,41 @@ def _predict_json(
 
 def register(app: typer.Typer) -> None:
     """Adds `headrace model`."""
-    group = typer.Typer(no_args_is_help=True, help="Cost functions: fit, predict.")
+    group = typer.Typer(
+        no_args_is_help=True,
+        help="What packets cost: fit it, predict graphs, check the predictions.",
+    )
     app.add_typer(group, name="model")
 
     @group.command("fit")
     def fit_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
+        output: Annotated[
+            Path, typer.Option(help="File of the terms by role, for predict, explain and nodes.")
+        ] = Path("results/model.json"),
         as_json: JsonOption = False,
     ) -> None:
-        """Fit the cost functions of a campaign and print them with Luizelli's Table I."""
+        """Fit a campaign: the terms of each role, and Luizelli's cost functions with Table I."""
         from headrace.model.campaign import model_of
         from headrace.model.cost import READING
+        from headrace.model.mechanistic.fitting import fit_all
+        from headrace.model.mechanistic.stored import dump, write
+        from headrace.model.mechanistic.windows import stored_windows
 
         try:
-            with _open(results) as store:
-                number = store.campaign(campaign).id
+            with open_results(results) as store:
+                stored = store.campaign(campaign)
+                number = stored.id
                 model = model_of(store, number)
                 store.set_fits(number, model.fits)
-        except StoreError as error:
+                names = ("machine", "versions")
+                manifest = {name: stored.manifest.get(name, {}) for name in names}
+                manifest["campaign"] = number
+                terms = fit_all(stored_windows(store, number), manifest)
+            if terms.roles:
+                write(terms, output)
+        except (StoreError, OSError) as error:
             raise _fail(error) from error
         if as_json:
             print(
@@ -166,6 +183,7 @@ def register(app: typer.Typer) -> None:
                         "fits": [vars(entry) for entry in model.fits],
                         "cycles": [vars(entry) for entry in model.cycle_fits],
                         "failures": model.failures,
+                        "terms": dump(terms),
                     }
                 )
             )
@@ -174,8 +192,13 @@ def register(app: typer.Typer) -> None:
         console.print(f"Reading: {READING}\n", highlight=False)
         console.print(_fit_table(model))
         console.print(_cycle_table(model))
-        for what, reason in model.failures.items():
-            console.print(f"not fitted: {what}: {reason}")
+        for what, reason in {**model.failures, **terms.failures}.items():
+            console.print(f"not fitted: {what}: {reason}", markup=False)
+        if terms.roles:
+            text = f"terms of {len(terms.roles)} roles: {output} (headrace model show prints them)"
+        else:
+            text = "no role could be fitted: the campaign has too few fixed loads with counters"
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
     @group.command("roles")
     def roles_command(
@@ -187,7 +210,7 @@ def register(app: typer.Typer) -> None:
         from headrace.model.roles import compare_placements, role_costs
 
         try:
-            with _open(results) as store:
+            with open_results(results) as store:
                 costs = role_costs(store, store.campaign(campaign).id)
         except StoreError as error:
             raise _fail(error) from error
@@ -199,8 +222,8 @@ def register(app: typer.Typer) -> None:
         for table in _role_tables(costs, placements):
             Console().print(table)
 
-    @group.command("predict")
-    def predict_command(
+    @group.command("power-law")
+    def power_law_command(
         switch: Annotated[str, typer.Option(help="Switch and ports, as `model fit` names them.")],
         pps: Annotated[float, typer.Option(help="Packets per second of one chain.")],
         length: Annotated[int, typer.Option(help="VNFs in the chain.", min=1)],
@@ -209,7 +232,7 @@ def register(app: typer.Typer) -> None:
         campaign: CampaignOption = None,
         as_json: JsonOption = False,
     ) -> None:
-        """Predict the switch's cost of a chain on one server, and which placement is cheaper."""
+        """Luizelli's form: the switch's cost of a chain, and which placement is cheaper."""
         from headrace.model.campaign import PLACEMENTS, model_of
         from headrace.model.cost import READING, advise, select
         from headrace.model.fit import predict
@@ -217,7 +240,7 @@ def register(app: typer.Typer) -> None:
         if pps <= 0:
             raise _fail(ValueError("--pps must be positive"))
         try:
-            with _open(results) as store:
+            with open_results(results) as store:
                 model = model_of(store, store.campaign(campaign).id)
         except StoreError as error:
             raise _fail(error) from error

@@ -8,11 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from statsmodels.regression.linear_model import OLS
 
+from headrace.model.errors import FitError as FitError
+
 Vector = NDArray[np.float64]
-
-
-class FitError(Exception):
-    """The points do not suffice for the fit; the message says what is missing."""
 
 
 @dataclass(frozen=True)

@@ -223,7 +223,8 @@ class NodeConfig(_Strict):
     with another poller. A template's own `idle` and `burst` win. `placement` is the policy that
     chooses templates, kinds of ports and cores (planning/policy.py). `dpdk_plugins` are shared
     objects of DPDK drivers that the switch loads besides DPDK's own. `switch_options` are the
-    driver's own (docs/switches.md).
+    driver's own (docs/switches.md). `model` is a file of `headrace model fit`, by which graphs are
+    predicted (prediction.py).
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
@@ -243,6 +244,7 @@ class NodeConfig(_Strict):
     vnf_ports: PortKind | None = None
     templates: list[Path] = []
     dpdk_plugins: list[Path] = []
+    model: Path | None = None
     datastore: DatastoreConfig = DatastoreConfig()
     host_stack: HostStackConfig = HostStackConfig()
     forwards: ForwardsConfig = ForwardsConfig()

@@ -53,6 +53,7 @@ from headrace.node.planning.resources import (
 )
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
+from headrace.node.prediction import LEARNED, NodeModel
 from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
 from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
@@ -172,6 +173,10 @@ class Node:
         self.supervision = Supervision()
         self.scaler = Scaler(self.graphs, self.engines, self.events)
         self.graphs.changed = self.supervision.forget
+        kinds = [port.kind.value for port in self.ports.values()]
+        self.model = NodeModel(config, self.driver.name, kinds)
+        self.model.restore(self.store.meta(LEARNED))
+        self.graphs.predicted = self.model.with_prediction
         self.paused = False
         self._adopted = False
         self.version = ""

@@ -24,6 +24,7 @@ from headrace.node.domain import Announcer
 from headrace.node.errors import ConfigError
 from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
+from headrace.node.observing import learning
 from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
 from headrace.node.tls import Tls
@@ -182,7 +183,7 @@ async def _reap(node: Node) -> None:
 async def _recover_and_watch(node: Node) -> None:
     """Brings the graphs on record back while the API answers, then look after them."""
     await node.recover()
-    await asyncio.gather(Restarter(node).run(), node.scaler.run())
+    await asyncio.gather(Restarter(node).run(), node.scaler.run(), learning(node))
 
 
 async def _serve(

@@ -94,6 +94,7 @@ TABLE: dict[tuple[str, str], Entry] = {
     ("DELETE", "/NF-FG/{graph_id}"): Entry(Needs.CHANGE, OF_GRAPH),
     ("GET", "/NF-FG/status/{graph_id}"): Entry(Needs.READ, f"/NF-FG/status/{GRAPH}"),
     ("GET", "/NF-FG/{graph_id}/statistics"): Entry(Needs.READ, f"{OF_GRAPH}/statistics"),
+    ("GET", "/NF-FG/{graph_id}/prediction"): Entry(Needs.READ, f"{OF_GRAPH}/prediction?seconds=0"),
     ("DELETE", "/NF-FG/{graph_id}/{rule_id}"): Entry(Needs.CHANGE, f"{OF_GRAPH}/r0"),
     ("GET", "/v2/nf_template"): Entry(Needs.TOKEN),
     ("PUT", "/v2/nf_template"): Entry(Needs.TOKEN, body=WIRE),

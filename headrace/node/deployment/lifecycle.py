@@ -84,6 +84,8 @@ class GraphManager:
         self._working: Counter[str] = Counter()
         self.changed: Callable[[str], None] = lambda graph_id: None
         """Called with the id of a graph that a client creates, updates or deletes."""
+        self.predicted: Callable[[dict[str, Any], Plan], Plan] = lambda document, plan: plan
+        """Gives a plan with what the model predicts of the graph."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
         self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
@@ -259,7 +261,8 @@ class GraphManager:
         node = self._surroundings(self.others(graph_id))
         plan = make_plan(graph, graph_id, number, node, previous, replicas)
         warnings += self._memory.check(plan.vnfs(), previous.vnfs())
-        return plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
+        plan = plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
+        return self.predicted(document, plan)
 
     def is_worked_on(self, graph_id: str) -> bool:
         """Whether a change of the graph is under way."""

@@ -403,6 +403,13 @@ class BigSwitchModel(_Open):
     flow_rules: list[FlowRuleModel] = Field(alias="flow-rules", max_length=MAX_RULES)
 
 
+class DemandModel(_Open):
+    """What a graph is to carry: packets per second through it, bytes of a frame with FCS. Ours."""
+
+    pps: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
+    bytes: Annotated[float, Field(ge=64, le=65_535)] = 64.0
+
+
 class ForwardingGraph(_Open):
     """An NF-FG."""
 
@@ -418,6 +425,7 @@ class ForwardingGraph(_Open):
     )
     node_config: list[Any] = Field([], alias="node-config")
     unify_monitoring: Text | None = Field(None, alias="unify-monitoring")
+    demand: DemandModel | None = None
 
 
 def parse(document: Any) -> tuple[ForwardingGraph, list[str]]:

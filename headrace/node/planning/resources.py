@@ -139,7 +139,7 @@ class Plan(_Frozen):
     """How a graph is deployed. `names` and `links` make the next version keep what it can.
 
     `placement` is what the placement policy says of its choice (policy.py), `replicas` has the VNFs
-    that scale (scaling.py).
+    that scale (scaling.py), `prediction` is the model's (node/prediction.py).
     """
 
     resources: tuple[Resource, ...]
@@ -149,6 +149,7 @@ class Plan(_Frozen):
     claims: tuple[Claim, ...] = ()
     warnings: tuple[str, ...] = ()
     placement: dict[str, Any] = {}
+    prediction: dict[str, Any] | None = None
     replicas: dict[str, Replicas] = {}
 
     def vnfs(self) -> list[VnfSpec]:

@@ -29,6 +29,7 @@ from headrace.node.rest import graphs as graph_routes
 from headrace.node.rest import name_resolver as resolver_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
+from headrace.node.rest import prediction as prediction_routes
 from headrace.node.rest import users as user_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
@@ -74,6 +75,7 @@ def make_app(
     app.state.node = node
     for router in (
         graph_routes.router,
+        prediction_routes.router,
         datastore_routes.router,
         datastore_routes.conf_router,
         resolver_routes.router,

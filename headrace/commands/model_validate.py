@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace model validate`: how far predictions are from trials that the fit has not seen."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headrace.commands import family
+from headrace.commands.model import RESULTS, CampaignOption, JsonOption, ResultsOption
+from headrace.results.store import StoreError
+
+GOALS = {"capacity": (5.0, 15.0), "saturation": (10.0, 20.0)}
+"""Percent: median and 95th percentile."""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `headrace model`."""
+    group = family(app, "model")
+
+    @group.command("validate")
+    def validate_command(
+        results: ResultsOption = RESULTS,
+        campaign: CampaignOption = None,
+        as_json: JsonOption = False,
+        detail: Annotated[bool, typer.Option(help="Also the errors by what was left out.")] = True,
+    ) -> None:
+        """Held-out errors by role: lengths, sizes and loads left out of the fit in turn."""
+        from headrace.bench.rows import Row, emit, row, skipped
+        from headrace.commands.model import open_results
+        from headrace.model.mechanistic.validate import held_out, median, percentile95
+        from headrace.model.mechanistic.windows import stored_windows
+
+        try:
+            with open_results(results) as store:
+                found = store.campaign(campaign)
+                windows = stored_windows(store, found.id)
+        except StoreError as error:
+            Console(stderr=True).print(f"headrace model: {error}", markup=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        if not windows:
+            Console(stderr=True).print(
+                "headrace model: the campaign has no fixed loads with counters; scenarios with "
+                "loads_pps give them",
+                soft_wrap=True,
+            )
+            raise typer.Exit(1)
+        rows: list[Row] = []
+
+        def both(name: str, errors: list[float], kind: str | None, note: str = "") -> None:
+            goals = GOALS.get(kind or "")
+            percent = [100 * error for error in errors]
+            for words, of, place in (("median", median, 0), ("95 %", percentile95, 1)):
+                value = of(percent)
+                goal = None if goals is None else goals[place]
+                if value is None:
+                    rows.append(skipped(f"{name}, {words}", "% error", note, goal=goal))
+                    continue
+                one = row(f"{name}, {words}", [value], "% error", goal=goal, better="lower")
+                told = f"{len(errors)} predictions" + (f"; {note}" if note else "")
+                rows.append(one.model_copy(update={"note": told, "samples": percent}))
+
+        for errors in held_out(windows):
+            note = f"{errors.disturbed} of {errors.points} points disturbed"
+            why = "; ".join(errors.reasons) or "no trials"
+            own = errors.all_capacity()
+            both(f"{errors.key}: capacity used", own, "capacity", note if own else why)
+            theirs = errors.all_power_law()
+            both(f"{errors.key}: Luizelli's form", theirs, None, "" if theirs else why)
+            if errors.at_load or errors.key.role != "kernel":
+                both(
+                    f"{errors.key}: busy share at the load",
+                    errors.at_load,
+                    None,
+                    "" if errors.at_load else why,
+                )
+            saturated = errors.saturation
+            both(f"{errors.key}: saturation", saturated, "saturation", "" if saturated else why)
+            if detail:
+                for name, some in errors.capacity.items():
+                    both(f"{errors.key}: capacity used, {name} left out", some, None)
+        definitions = {
+            "capacity used": "busy cycles by the terms at the trial's rounds and bursts, beside "
+            "those counted, of trials whose length, size or load is in no fit",
+            "busy share at the load": "by the polling model, which is told the rate only",
+            "saturation": "predicted rate beside that under overload, where this role limited it",
+            "Luizelli's form": "log busy = a + b log pps + c log(VNFs + 1) + d log bytes",
+        }
+        manifest = {
+            "campaign": found.id,
+            "results": str(Path(results)),
+            "machine": found.manifest.get("machine", {}),
+            "definitions": definitions,
+        }
+        emit(rows, manifest, as_json=as_json)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fits a role's terms to its windows, all graphs, sizes and loads together.
+
+Weighted least squares (statsmodels) of busy cycles on the terms' amounts, weights 1 / busy^2: the
+noise of a shared machine is a factor; of the repeats of a load the least disturbed one, since what
+disturbs only adds. A term below zero is no cost and is left out, as is one whose amounts are in
+proportion to another's; a term that is left out is named with the reason.
+"""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from headrace.model.errors import FitError
+from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
+
+LEAST_POINTS = 5
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class RoleModel:
+    """A role's fitted terms.
+
+    Attributes:
+        names: the terms.
+        values: TSC cycles of each.
+        covariance: of the values.
+        residual: relative standard deviation of the busy cycles around the fit.
+        points: windows used.
+        idle_round: cycles of a round that finds nothing (0: the role has no rounds).
+        left_out: terms that are no part of it, with the reason.
+        hz: TSC cycles per second.
+        spans: the least and largest size, number of VNFs and rate that were measured.
+        disturbed: disturbed trials are among the points.
+    """
+
+    key: Key
+    names: tuple[str, ...]
+    values: tuple[float, ...]
+    covariance: tuple[tuple[float, ...], ...]
+    residual: float
+    points: int
+    idle_round: float
+    left_out: dict[str, str]
+    hz: float
+    spans: dict[str, tuple[float, float]]
+    disturbed: bool = False
+    extra: dict[str, float] = field(default_factory=dict)
+
+    def term(self, name: str) -> float:
+        """The cycles of a term, 0 if it is left out."""
+        return self.values[self.names.index(name)] if name in self.names else 0.0
+
+    def error(self, name: str) -> float:
+        """The standard error of a term."""
+        if name not in self.names:
+            return 0.0
+        at = self.names.index(name)
+        return math.sqrt(max(0.0, self.covariance[at][at]))
+
+    def cycles(self, amounts: dict[str, float]) -> float:
+        """Cycles of these amounts."""
+        return sum(
+            value * amounts.get(name, 0.0)
+            for name, value in zip(self.names, self.values, strict=True)
+        )
+
+    def deviation(self, amounts: dict[str, float]) -> float:
+        """Standard deviation of the cycles of these amounts in one window of a measurement."""
+        row = np.array([amounts.get(name, 0.0) for name in self.names])
+        fitted = float(row @ np.array(self.covariance) @ row) if self.names else 0.0
+        return math.sqrt(max(0.0, fitted) + (self.residual * self.cycles(amounts)) ** 2)
+
+    @property
+    def student(self) -> float:
+        """The factor of a standard deviation for a 95 % interval."""
+        from scipy import stats  # late: the node loads this module
+
+        freedom = max(1, self.points - len(self.names))
+        return float(stats.t.ppf(0.5 + CONFIDENCE / 2, freedom))
+
+    def described(self) -> list[str]:
+        """The terms as people read them: `vhost-user visit: 240 ± 6 cycles per visit`."""
+        return [
+            f"{name}: {value:.3g} ± {self.error(name):.2g} {UNITS[name]}"
+            for name, value in zip(self.names, self.values, strict=True)
+        ]
+
+
+def least_disturbed(windows: Iterable[Window]) -> list[Window]:
+    """Of the windows of each group the one with the fewest cycles per packet."""
+    best: dict[str, Window] = {}
+    for one in windows:
+        packets = one.terms["packets"]
+        kept = best.get(one.group)
+        if kept is None or one.busy / packets < kept.busy / kept.terms["packets"]:
+            best[one.group] = one
+    return list(best.values())
+
+
+def _usable(windows: Sequence[Window]) -> tuple[list[Window], bool]:
+    """Fixed loads, undisturbed if these suffice; overload only where busy is all of the time."""
+    loads = [one for one in windows if one.load is not None and one.busy > 0]
+    calm = least_disturbed(one for one in loads if not one.disturbed)
+    if len(calm) >= LEAST_POINTS + 2:
+        return calm, False
+    return least_disturbed(loads), any(one.disturbed for one in loads)
+
+
+def fit_role(windows: Sequence[Window]) -> RoleModel:
+    """Fits one role; `windows` are of one key.
+
+    Raises:
+        FitError: too few windows, with how many there are.
+    """
+    import statsmodels.api as sm  # late: the node loads this module, and does not fit
+
+    if not windows:
+        raise FitError("no trials with this role's counters")
+    points, disturbed = _usable(windows)
+    key = points[0].key if points else windows[0].key
+    if len(points) < LEAST_POINTS:
+        raise FitError(
+            f"{key}: {len(points)} loads with counters, the fit needs at least {LEAST_POINTS}: "
+            f"measure more loads, sizes or lengths"
+        )
+    busy = np.array([one.busy for one in points])
+    left_out: dict[str, str] = {}
+    names: list[str] = []
+    for name in TERMS[key.role]:
+        column = np.array([one.terms.get(name, 0.0) for one in points])
+        if not column.any():
+            left_out[name] = "never happened in the trials"
+            continue
+        design = np.array([[one.terms[n] for n in (*names, name)] for one in points])
+        scaled = design / busy[:, None]
+        scaled = scaled / np.linalg.norm(scaled, axis=0)
+        if np.linalg.cond(scaled) > 1e4:
+            left_out[name] = f"in proportion to {', '.join(names)}: vary it in the trials"
+            continue
+        names.append(name)
+    while True:
+        # One freedom for the residual's error at least.
+        while len(names) > len(points) - 2:
+            left_out[names.pop()] = "too few trials to tell it from the others"
+        design = np.array([[one.terms[name] for name in names] for one in points])
+        fitted = sm.WLS(busy, design, weights=busy**-2.0).fit()
+        worst = int(np.argmin(fitted.params * design.mean(axis=0)))
+        if fitted.params[worst] >= 0:
+            break
+        left_out[names.pop(worst)] = "fitted below zero, which is no cost"
+        if not names:
+            raise FitError(f"{key}: no term explains the busy cycles")
+    idle = [one.idle / one.idle_rounds for one in points if one.idle_rounds > 0 and one.idle > 0]
+    spans = {
+        "size": _span(one.size for one in points),
+        "vnfs": _span(float(one.vnfs) for one in points),
+        "pps": _span(one.through for one in windows),
+    }
+    return RoleModel(
+        key=key,
+        names=tuple(names),
+        values=tuple(float(value) for value in fitted.params),
+        covariance=tuple(tuple(map(float, row)) for row in np.asarray(fitted.cov_params())),
+        residual=float(np.sqrt(fitted.scale)),
+        points=len(points),
+        idle_round=float(np.median(idle)) if idle else 0.0,
+        left_out=left_out,
+        hz=points[0].hz,
+        spans=spans,
+        disturbed=disturbed,
+    )
+
+
+def _span(values: Iterable[float]) -> tuple[float, float]:
+    known = list(values)
+    return min(known), max(known)
+
+
+@dataclass
+class Fitted:
+    """All roles that could be fitted, and why others could not."""
+
+    roles: dict[Key, RoleModel] = field(default_factory=dict)
+    failures: dict[str, str] = field(default_factory=dict)
+    manifest: dict[str, Any] = field(default_factory=dict)
+
+    def subjects(self) -> list[str]:
+        """The subjects with a switch or a kernel."""
+        return sorted({key.subject for key in self.roles if key.role in ("switch", "kernel")})
+
+    def switching(self, subject: str) -> RoleModel | None:
+        """The role that switches for a subject."""
+        for role in ("switch", "kernel"):
+            found = self.roles.get(Key(subject, role))
+            if found is not None:
+                return found
+        return None
+
+
+def fit_all(windows: Sequence[Window], manifest: dict[str, Any] | None = None) -> Fitted:
+    """Fits every role that there are windows of."""
+    found = Fitted(manifest=manifest or {})
+    by_key: dict[Key, list[Window]] = {}
+    for one in windows:
+        by_key.setdefault(one.key, []).append(one)
+    for key, some in by_key.items():
+        try:
+            found.roles[key] = fit_role(some)
+        except FitError as error:
+            found.failures[str(key)] = str(error)
+    return found

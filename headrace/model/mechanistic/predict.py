@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A graph's throughput, capacity used, latency and loss, composed of the roles' terms.
+
+Each role has cycles for a packet through the graph; roles on one core share its cycles. The rate
+at which the first core has none left is the saturation, and its roles are the limit. Capacity used
+at a demand is the demand over that rate. Beyond saturation what is over is lost. Intervals are 95 %
+intervals of a measurement: the terms' covariance and the scatter of the windows around the fit.
+
+Nothing is predicted without grounds: a role that has no fit makes the answer partial (`lacking`), a
+demand outside of what was measured is named (`outside`), pollers that share a core have no
+predicted latency, since there the scheduler's time slices decide.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.fitting import Fitted, RoleModel
+from headrace.model.mechanistic.polling import BURST, Poller
+from headrace.model.mechanistic.windows import Key
+
+ROUND_PACKETS = {"headrace": 4 * BURST}
+"""Packets that a round takes from one queue at most, by switch; a burst for others."""
+
+
+class NoGrounds(Exception):
+    """The model has nothing to predict this from; the message says what is missing."""
+
+
+@dataclass(frozen=True)
+class Path:
+    """What packets of one direction pass.
+
+    Attributes:
+        functions: of the VNFs in order.
+        share: part of the graph's packets that take this path.
+        direct: links between VNFs that bypass the switch, as the number of the first VNF.
+    """
+
+    functions: tuple[str, ...]
+    share: float = 1.0
+    direct: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A graph to predict.
+
+    Attributes:
+        subject: switch and ports, as the results name them.
+        paths: whose shares add up to 1.
+        vnfs: by path and place, the VNF's name; equal names are one VNF.
+        cores: by role (`switch` or a VNF's name), its core; empty: each its own.
+        workers: of the switch.
+    """
+
+    subject: str
+    paths: tuple[Path, ...]
+    vnfs: tuple[tuple[str, ...], ...] = ()
+    cores: Mapping[str, object] = field(default_factory=dict)
+    workers: int = 1
+
+    def names(self) -> tuple[tuple[str, ...], ...]:
+        """The VNFs' names, made up where there are none."""
+        return self.vnfs or tuple(
+            tuple(f"vnf{number}" for number in range(len(path.functions))) for path in self.paths
+        )
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A value with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class RolePart:
+    """One role of a prediction: cycles of a packet through the graph, by term."""
+
+    role: str
+    core: object
+    cycles: Estimate
+    parts: dict[str, float]
+    used: float | None
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What is predicted of a graph.
+
+    Attributes:
+        saturation_pps: packets per second at which the first core has no cycle left.
+        limiter: the roles of that core.
+        roles: what each spends.
+        demand_pps: that was asked for.
+        capacity_used: share of the limiting core's cycles, None without demand.
+        busy: by role, the share that polling shows at the demand.
+        latency_us: mean and worst, without disturbance; None if it can't be predicted.
+        loss: share of packets beyond saturation.
+        lacking: roles without a fit, with the reason: the answer is partial.
+        outside: what of the demand is outside the measured range.
+    """
+
+    subject: str
+    size: float
+    saturation_pps: Estimate
+    limiter: list[str]
+    roles: list[RolePart]
+    demand_pps: float | None
+    capacity_used: Estimate | None
+    busy: dict[str, float]
+    latency_us: tuple[float, float] | None
+    latency_note: str
+    loss: Estimate | None
+    lacking: dict[str, str]
+    outside: list[str]
+
+    @property
+    def partial(self) -> bool:
+        """Whether something of the graph has no grounds."""
+        return bool(self.lacking)
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the demand can be met; None without one, or if the interval leaves it open."""
+        if self.demand_pps is None:
+            return None
+        if self.demand_pps <= self.saturation_pps.low:
+            return None if self.lacking else True
+        return False if self.demand_pps > self.saturation_pps.high else None
+
+
+def switch_amounts(path: Path, size: float, round_packets: float) -> dict[str, float]:
+    """Amounts of the switch's terms for a packet of a path, all bursts full."""
+    n = len(path.functions)
+    crossed = n - len(path.direct)
+    amounts = {
+        "packets": 1.0,
+        "octets": size,
+        "visits": float(crossed),
+        "visit_octets": crossed * size,
+        "bursts": (crossed + 1) / BURST,
+        "busy_rounds": 1 / round_packets,
+    }
+    return amounts
+
+
+def vnf_amounts(size: float) -> dict[str, float]:
+    """Amounts of a VNF's terms for a packet that visits it, all bursts full."""
+    return {"packets": 1.0, "octets": size, "bursts": 1 / BURST, "busy_rounds": 1 / BURST}
+
+
+def round_packets_of(subject: str) -> float:
+    """Packets that a round of the subject's switch takes at most."""
+    return float(ROUND_PACKETS.get(subject.partition("/")[0], BURST))
+
+
+def _add(into: dict[str, float], amounts: dict[str, float], times: float) -> None:
+    for name, amount in amounts.items():
+        into[name] = into.get(name, 0.0) + times * amount
+
+
+def _estimate(model: RoleModel, amounts: dict[str, float]) -> Estimate:
+    value = model.cycles(amounts)
+    reach = model.student * model.deviation(amounts)
+    return Estimate(value, max(0.0, value - reach), value + reach)
+
+
+def predict(
+    fitted: Fitted, graph: Graph, size: float, demand_pps: float | None = None
+) -> Prediction:
+    """Composes a graph's prediction.
+
+    Args:
+        fitted: the roles' terms.
+        graph: what packets pass.
+        size: frame size in bytes with FCS.
+        demand_pps: packets per second through the graph, if one is asked about.
+
+    Raises:
+        NoGrounds: the switch has no fit.
+    """
+    model = fitted.switching(graph.subject)
+    if model is None:
+        known = ", ".join(fitted.subjects()) or "none"
+        raise NoGrounds(
+            f"nothing was measured of {graph.subject!r} (known: {known}); `headrace run` or "
+            f"`headrace model fit` on results with it gives the model grounds"
+        )
+    if not math.isfinite(size) or size < 64:
+        raise NoGrounds(f"frames of {size:g} bytes: sizes are 64 bytes or more, with FCS")
+    if demand_pps is not None and not (math.isfinite(demand_pps) and demand_pps > 0):
+        raise NoGrounds(f"a demand of {demand_pps:g} packets per second: it has to be positive")
+    amounts, lacking = _amounts(fitted, graph, size)
+    roles: list[RolePart] = []
+    per_core: dict[object, list[tuple[str, RoleModel, dict[str, float]]]] = {}
+    for role, (of, needs) in amounts.items():
+        core = graph.cores.get(role, role)
+        per_core.setdefault(core, []).append((role, of, needs))
+        roles.append(
+            RolePart(
+                role,
+                core,
+                _estimate(of, needs),
+                {name: of.term(name) * needs.get(name, 0.0) for name in of.names},
+                None,
+            )
+        )
+    saturations = {
+        core: _saturation(some, graph.workers if any(r == "switch" for r, _, _ in some) else 1)
+        for core, some in per_core.items()
+    }
+    first = min(saturations, key=lambda core: saturations[core].value)
+    top = saturations[first]
+    used = loss = None
+    if demand_pps is not None:
+        used = Estimate(demand_pps / top.value, demand_pps / top.high, demand_pps / max(top.low, 1))
+        loss = Estimate(
+            *(max(0.0, 1 - rate / demand_pps) for rate in (top.value, top.high, top.low))
+        )
+        roles = [
+            replace(part, used=demand_pps * part.cycles.value / amounts[part.role][0].hz)
+            for part in roles
+        ]
+    busy, latency, note = _delays(graph, amounts, per_core, demand_pps)
+    return Prediction(
+        subject=graph.subject,
+        size=size,
+        saturation_pps=top,
+        limiter=[role for role, _, _ in per_core[first]],
+        roles=roles,
+        demand_pps=demand_pps,
+        capacity_used=used,
+        busy=busy,
+        latency_us=None if lacking else latency,
+        latency_note=f"{', '.join(lacking)} lack a fit" if lacking else note,
+        loss=loss,
+        lacking=lacking,
+        outside=_outside(model, graph, size, demand_pps),
+    )
+
+
+Amounts = dict[str, tuple[RoleModel, dict[str, float]]]
+
+
+def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[str, str]]:
+    """For each role its model and its amounts for one packet through the graph."""
+    model = fitted.switching(graph.subject)
+    assert model is not None
+    rounds = round_packets_of(graph.subject)
+    switch: dict[str, float] = {}
+    found: Amounts = {}
+    lacking: dict[str, str] = {}
+    for path, names in zip(graph.paths, graph.names(), strict=True):
+        _add(switch, switch_amounts(path, size, rounds), path.share)
+        if model.key.role == "kernel":
+            continue  # a function of the kernel's runs in the same softirq time
+        for function, name in zip(path.functions, names, strict=True):
+            of = fitted.roles.get(Key(graph.subject, "VNF", function))
+            if of is None:
+                lacking[name] = f"no trial with the function {function!r} on {graph.subject}"
+                continue
+            _, needs = found.setdefault(name, (of, {}))
+            _add(needs, vnf_amounts(size), path.share)
+    return {"switch": (model, switch), **found}, lacking
+
+
+def _saturation(some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers: int) -> Estimate:
+    hz = some[0][1].hz * workers
+    cycles = sum(of.cycles(needs) for _, of, needs in some)
+    reach = math.sqrt(sum((of.student * of.deviation(needs)) ** 2 for _, of, needs in some))
+    low = max(cycles - reach, 0.05 * cycles)
+    return Estimate(hz / cycles, hz / (cycles + reach), hz / low)
+
+
+def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float) -> Poller:
+    """A role as a poller with these amounts of its terms for a packet."""
+    per_packet = sum(
+        model.term(name) * amounts.get(name, 0.0)
+        for name in ("packets", "octets", "visits", "visit_octets")
+    )
+    return Poller(
+        hz=model.hz,
+        idle_round=model.idle_round,
+        busy_round=model.term("busy_rounds") or model.idle_round,
+        per_wake=model.term("wakes"),
+        per_burst=model.term("bursts"),
+        per_packet=per_packet,
+        queues=amounts.get("bursts", 0.0) * BURST,
+        round_packets=round_packets,
+    )
+
+
+def _delays(
+    graph: Graph,
+    amounts: Amounts,
+    per_core: dict[object, list[tuple[str, RoleModel, dict[str, float]]]],
+    demand_pps: float | None,
+) -> tuple[dict[str, float], tuple[float, float] | None, str]:
+    if demand_pps is None:
+        return {}, None, "no demand"
+    busy: dict[str, float] = {}
+    delays: dict[str, polling.Polled] = {}
+    for role, (model, needs) in amounts.items():
+        if not model.idle_round:
+            return {}, None, "the kernel is not a poller: its latency is not modelled"
+        packets = round_packets_of(graph.subject) if role == "switch" else float(BURST)
+        workers = graph.workers if role == "switch" else 1
+        poller = poller_of(model, needs, packets)
+        delays[role] = polling.at_load(poller, demand_pps / workers)
+        busy[role] = delays[role].busy_share
+    if any(len(some) > 1 for some in per_core.values()):
+        return busy, None, "pollers share a core: the scheduler's time slices decide"
+    if any(one.saturated for one in delays.values()):
+        return busy, None, "beyond saturation queues are full: their depth decides"
+    mean = worst = 0.0
+    for path, names in zip(graph.paths, graph.names(), strict=True):
+        crossings = len(path.functions) + 1 - len(path.direct)
+        mean += path.share * crossings * delays["switch"].mean_delay_s
+        visited = [delays[name] for name in names if name in delays]
+        mean += path.share * sum(one.mean_delay_s for one in visited)
+        most = crossings * delays["switch"].max_delay_s
+        worst = max(worst, most + sum(one.max_delay_s for one in visited))
+    return busy, (1e6 * mean, 1e6 * worst), "mean and worst without disturbance"
+
+
+def _outside(model: RoleModel, graph: Graph, size: float, demand_pps: float | None) -> list[str]:
+    longest = float(max(len(path.functions) for path in graph.paths))
+    asked = {"size": size, "vnfs": longest}
+    if demand_pps is not None:
+        asked["pps"] = demand_pps
+    words = {"size": "bytes", "vnfs": "VNFs in a chain", "pps": "packets per second"}
+    found = []
+    for name, value in asked.items():
+        low, high = model.spans[name]
+        if not low <= value <= high:
+            found.append(f"{value:g} {words[name]}, measured were {low:g} to {high:g}")
+    return found

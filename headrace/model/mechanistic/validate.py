@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far predictions are from trials that the fit has not seen, by role.
+
+A fold leaves out all trials of one length, one size or one load. Of each trial that is left out:
+
+    capacity used   the busy cycles by the terms at its own rounds and bursts, over those counted
+    at the load     the busy share by the polling model, which is told the load only, over the
+                    counted one
+    saturation      for trials under overload that this role limited: the predicted rate over the
+                    received one (overload is in no fit, so no fold is needed)
+    power law       Luizelli's form (busy share over rate, length and size; logarithms), on the same
+                    folds
+
+A trial whose size, length or load lies beyond all that remain is an extrapolation, and counted as
+the others are.
+"""
+
+import statistics
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headrace.model.errors import FitError
+from headrace.model.least_squares import least_squares
+from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.fitting import RoleModel, fit_role, least_disturbed
+from headrace.model.mechanistic.predict import (
+    Path,
+    poller_of,
+    round_packets_of,
+    switch_amounts,
+    vnf_amounts,
+)
+from headrace.model.mechanistic.windows import Key, Window
+
+FOLDS: dict[str, Callable[[Window], object]] = {
+    "length": lambda one: one.vnfs,
+    "size": lambda one: one.size,
+    "load": lambda one: one.load,
+}
+
+
+@dataclass
+class Errors:
+    """Relative errors of one role, by what was predicted; and why there are none."""
+
+    key: Key
+    points: int = 0
+    disturbed: int = 0
+    capacity: dict[str, list[float]] = field(default_factory=dict)
+    at_load: list[float] = field(default_factory=list)
+    saturation: list[float] = field(default_factory=list)
+    power_law: dict[str, list[float]] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    def all_capacity(self) -> list[float]:
+        """Over all folds."""
+        return [error for errors in self.capacity.values() for error in errors]
+
+    def all_power_law(self) -> list[float]:
+        """Over all folds."""
+        return [error for errors in self.power_law.values() for error in errors]
+
+
+def median(errors: Sequence[float]) -> float | None:
+    """The median, None of nothing."""
+    return statistics.median(errors) if errors else None
+
+
+def percentile95(errors: Sequence[float]) -> float | None:
+    """The 95th percentile, None of nothing."""
+    return float(np.percentile(errors, 95)) if errors else None
+
+
+def amounts_of(key: Key, vnfs: int, size: float) -> dict[str, float]:
+    """The amounts of a role's terms for a packet of a chain, all bursts full."""
+    if key.role == "VNF":
+        return vnf_amounts(size)
+    return switch_amounts(Path(("",) * vnfs), size, round_packets_of(key.subject))
+
+
+def held_out(windows: Iterable[Window]) -> list[Errors]:
+    """The errors of every role."""
+    by_key: dict[Key, list[Window]] = {}
+    for one in windows:
+        by_key.setdefault(one.key, []).append(one)
+    return [_role(key, some) for key, some in by_key.items()]
+
+
+def _role(key: Key, windows: list[Window]) -> Errors:
+    errors = Errors(key)
+    loads = [one for one in windows if one.load is not None and one.busy > 0]
+    calm = least_disturbed(one for one in loads if not one.disturbed)
+    points = calm if len(calm) >= 8 else least_disturbed(loads)
+    errors.points = len(points)
+    errors.disturbed = sum(one.disturbed for one in points)
+    for name, of in FOLDS.items():
+        values = list(dict.fromkeys(of(one) for one in points))
+        if len(values) < 2:
+            errors.reasons.append(f"{name}: only one value, none can be left out")
+            continue
+        for value in values:
+            out = [one for one in points if of(one) == value]
+            rest = [one for one in points if of(one) != value]
+            _fold(errors, name, out, rest)
+    _saturations(errors, windows)
+    return errors
+
+
+def _fold(errors: Errors, name: str, out: list[Window], rest: list[Window]) -> None:
+    try:
+        model = fit_role(rest)
+    except FitError as error:
+        errors.reasons.append(f"{name}: {error}")
+    else:
+        for one in out:
+            guess = model.cycles(one.terms)
+            errors.capacity.setdefault(name, []).append(abs(guess / one.busy - 1))
+            share = _share(model, one)
+            if share is not None:
+                errors.at_load.append(abs(share / one.share - 1))
+    try:
+        guesses = _power_law(rest, out)
+    except FitError as error:
+        errors.reasons.append(f"{name}, power law: {error}")
+    else:
+        found = [abs(guess / one.share - 1) for guess, one in zip(guesses, out, strict=True)]
+        errors.power_law.setdefault(name, []).extend(found)
+
+
+def _share(model: RoleModel, one: Window) -> float | None:
+    """The busy share at the window's rate, by the polling model; None for what does not poll."""
+    if not model.idle_round:
+        return None
+    amounts = amounts_of(one.key, one.vnfs, one.size)
+    rounds = polling.BURST if one.key.role == "VNF" else round_packets_of(one.key.subject)
+    return polling.at_load(poller_of(model, amounts, rounds), one.through).busy_share
+
+
+def _row(one: Window) -> list[float]:
+    return [1.0, np.log(one.through), np.log(one.vnfs + 1), np.log(one.size)]
+
+
+def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
+    """Busy shares by the paper's form, the size being a third power; constant columns left out."""
+    design = np.array([_row(one) for one in rest])
+    varies = [0, *(c for c in range(1, 4) if np.ptp(design[:, c]) > 0)]
+    target = np.log([one.share for one in rest])
+    fitted = least_squares(design[:, varies], target, "vary loads, lengths and sizes")
+    wanted = np.array([_row(one) for one in out])[:, varies]
+    return [float(value) for value in np.exp(wanted @ fitted.coefficients)]
+
+
+def _saturations(errors: Errors, windows: list[Window]) -> None:
+    wanted = {"switch": "switch", "kernel": "switch", "VNF": "VNF"}[errors.key.role]
+    top = [one for one in windows if one.load is None and one.limiter == wanted]
+    if not top:
+        limiters = sorted({one.limiter for one in windows if one.load is None})
+        told = ", ".join(limiters) or "no trial under overload"
+        errors.reasons.append(f"saturation: this role limited none (limiters: {told})")
+        return
+    try:
+        model = fit_role(windows)
+    except FitError as error:
+        errors.reasons.append(f"saturation: {error}")
+        return
+    best: dict[str, Window] = {}
+    for one in top:
+        if one.group not in best or one.through > best[one.group].through:
+            best[one.group] = one
+    for one in best.values():
+        cycles = one.sharing * model.cycles(amounts_of(one.key, one.vnfs, one.size))
+        predicted = one.hz / cycles
+        errors.saturation.append(abs(predicted / one.through - 1))

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What one role counted in one trial, beside the terms that its graph gives.
+
+Terms of the switch, for each packet that came through a graph whose packets visit n VNFs:
+
+    packets 1, octets its bytes             from the network and to it
+    visits n, visit_octets n x bytes        to a VNF and back, by kind of port
+    bursts, busy_rounds, wakes              as counted (headrace/model/marginal.py)
+
+A VNF has packets, octets and the counted ones; the kernel, whose softirq time has neither rounds
+nor bursts, packets, octets, visits and visit_octets.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from headrace.results import Case, Trial
+from headrace.results.store import Store
+
+MAX_LOSS = 0.05
+"""Fixed loads with more are no points: what is lost before a hop costs nothing there."""
+
+UNITS = {
+    "busy_rounds": "cycles per busy round",
+    "wakes": "cycles per busy round after an idle one",
+    "bursts": "cycles per burst",
+    "packets": "cycles per packet",
+    "octets": "cycles per byte",
+    "visits": "cycles per visit to a VNF",
+    "visit_octets": "cycles per byte and visit",
+}
+POLLED = ("busy_rounds", "wakes", "bursts")
+TERMS = {
+    "switch": ("packets", "octets", "visits", "visit_octets", *POLLED),
+    "VNF": ("packets", "octets", *POLLED),
+    "kernel": ("packets", "octets", "visits", "visit_octets"),
+}
+
+
+@dataclass(frozen=True)
+class Key:
+    """Whose cost it is: a role of a subject; `function` and `kind` of a VNF's."""
+
+    subject: str
+    role: str
+    function: str = ""
+
+    def __str__(self) -> str:
+        """For people."""
+        return f"{self.subject} {self.role}" + (f" {self.function}" if self.function else "")
+
+
+@dataclass(frozen=True)
+class Window:
+    """One trial of one role.
+
+    Attributes:
+        group: trials of one group are repeats.
+        offered, through: packets per second.
+        seconds: length of the trial.
+        polls: queues that the role polls.
+        limiter: who limited the rate.
+        terms: amounts by term.
+        sharing: VNFs that have the core together.
+    """
+
+    key: Key
+    group: str
+    vnfs: int
+    size: float
+    load: float | None
+    offered: float
+    through: float
+    seconds: float
+    hz: float
+    busy: float
+    idle: float
+    idle_rounds: float
+    limiter: str
+    disturbed: bool
+    terms: dict[str, float]
+    sharing: int = 1
+
+    @property
+    def share(self) -> float:
+        """Busy share of the role's time."""
+        return self.busy / (self.hz * self.seconds)
+
+
+def _wakes(rounds: float, busy: float) -> float:
+    return busy * (1 - busy / rounds) if rounds > 0 else 0.0
+
+
+def _polled(of: dict[str, Any]) -> dict[str, float] | None:
+    needed = ("busy_cycles", "rounds", "busy_rounds", "bursts")
+    if any(not of.get(name) for name in needed):
+        return None
+    rounds, busy = float(of["rounds"]), float(of["busy_rounds"])
+    return {"busy_rounds": busy, "wakes": _wakes(rounds, busy), "bursts": float(of["bursts"])}
+
+
+def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
+    """What each role of a trial counted; roles without counters are left out."""
+    if not case.size.isdigit() or trial.received <= 0 or trial.duration_s <= 0:
+        return
+    size, through, hz = float(case.size), float(trial.received), trial.tsc_hz or 0.0
+    if hz <= 0:
+        return
+    visits = case.vnfs if case.shape == "chain" else min(1, case.vnfs)
+    load = trial.intended_pps
+    common: dict[str, Any] = {
+        "group": f"{case.scenario} {case.size} B {case.graph} {case.function} {load or 'overload'}",
+        "vnfs": visits,
+        "size": size,
+        "load": load,
+        "offered": trial.tx_pps if load is None else load,
+        "through": trial.rx_pps or through / trial.duration_s,
+        "seconds": trial.duration_s,
+        "hz": hz,
+        "limiter": trial.limiter,
+        "disturbed": trial.disturbed,
+    }
+    graph = {
+        "packets": through,
+        "octets": through * size,
+        "visits": through * visits,
+        "visit_octets": through * visits * size,
+    }
+    if trial.approximate:
+        if trial.busy_cycles:
+            key = Key(case.subject, "kernel")
+            yield Window(
+                key, busy=trial.busy_cycles, idle=0.0, idle_rounds=0.0, terms=graph, **common
+            )
+        return
+    counters = trial.detail.get("counters") or {}
+    vnfs = [of for name, of in counters.items() if name.startswith("vnf")]
+    spent = sum(float(of.get("busy_cycles") or 0) for of in vnfs)
+    # VNFs that together had no more than one core's time were on one core.
+    sharing = len(vnfs) if spent <= 1.1 * hz * trial.duration_s else 1
+    for name, of in counters.items():
+        polled = _polled(of)
+        if polled is None:
+            continue
+        idle = float(of.get("idle_cycles") or 0)
+        rest: dict[str, Any] = {
+            "busy": float(of["busy_cycles"]),
+            "idle": idle,
+            "idle_rounds": float(of["rounds"]) - float(of["busy_rounds"]),
+        }
+        if name == "switch":
+            yield Window(Key(case.subject, "switch"), terms={**graph, **polled}, **rest, **common)
+        elif name.startswith("vnf") and of.get("packets"):
+            seen = float(of["packets"])
+            own = {"packets": seen, "octets": seen * size, **polled}
+            key = Key(case.subject, "VNF", case.function)
+            yield Window(key, terms=own, sharing=max(1, sharing), **rest, **common)
+
+
+def stored_windows(store: Store, campaign: int) -> list[Window]:
+    """All windows of a campaign: fixed loads with little loss, and overload."""
+    found: list[Window] = []
+    for case_id, case in store.cases(campaign).items():
+        for trial in store.trials(case_id):
+            if trial.purpose not in ("cost", "overload"):
+                continue
+            if trial.purpose == "cost" and trial.loss_ratio > MAX_LOSS:
+                continue
+            found += windows_of(case, trial)
+    return [*found, *_without_vnfs(found)]
+
+
+def _without_vnfs(windows: list[Window]) -> list[Window]:
+    """Trials without VNFs, for each subject with these ports outside and others to VNFs, too."""
+    subjects = {one.key.subject for one in windows}
+    return [
+        replace(one, key=replace(one.key, subject=subject))
+        for one in windows
+        if one.vnfs == 0
+        for subject in sorted(subjects)
+        if subject.startswith(f"{one.key.subject}+")
+    ]

@@ -1,0 +1,284 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The terms come back from synthetic counters, and predictions compose them."""
+
+import dataclasses
+import itertools
+import json
+import math
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from typer.testing import CliRunner
+
+from headrace.bench.manifest import machine
+from headrace.cli import app
+from headrace.model.least_squares import FitError
+from headrace.model.mechanistic import polling, stored
+from headrace.model.mechanistic.capacity import capacity
+from headrace.model.mechanistic.explain import explain
+from headrace.model.mechanistic.fitting import Fitted, fit_all, fit_role
+from headrace.model.mechanistic.learning import Learner
+from headrace.model.mechanistic.nffg import NotAGraph, routes
+from headrace.model.mechanistic.predict import Graph, NoGrounds, predict
+from headrace.model.mechanistic.predict import Path as PathOf
+from headrace.model.mechanistic.validate import held_out, median
+from headrace.model.mechanistic.windows import Key, Window
+
+HZ = 2e9
+SUBJECT = "headrace/in-process+vhost-user"
+SWITCH = {
+    "packets": 40.0, "octets": 0.05, "visits": 230.0, "visit_octets": 0.1, "bursts": 150.0,
+    "busy_rounds": 500.0, "wakes": 120.0,
+}  # fmt: skip
+VNF = {"packets": 90.0, "octets": 0.02, "bursts": 100.0, "busy_rounds": 200.0}
+EXAMPLES = Path(__file__).parents[2] / "headrace" / "node" / "examples"
+
+
+def window(
+    role: str, vnfs: int, size: float, pps: float | None, noise: float = 1.0, **changed: Any
+) -> Window:
+    """A second of a role whose cycles are those above; overload has full bursts."""
+    truth = SWITCH if role == "switch" else VNF
+    hops = vnfs + 1 if role == "switch" else 1
+    burst = 32.0 if pps is None else max(1.0, 24 * pps / 1e6)
+    visits, octets = (vnfs, vnfs * size) if role == "switch" else (0, 0.0)
+    per = {"packets": 1.0, "octets": size, "visits": visits, "visit_octets": octets}
+    per |= {"bursts": hops / burst, "busy_rounds": 1 / (128.0 if pps is None else burst)}
+    per |= {"wakes": 0.0 if pps is None else (0.9 - pps / 1e6) / burst}
+    cycles = sum(truth.get(name, 0.0) * amount for name, amount in per.items())
+    rate = HZ / cycles if pps is None else pps
+    one = Window(
+        key=Key(SUBJECT, role, "pass" if role == "VNF" else ""),
+        group=f"{vnfs} {size} {pps}",
+        vnfs=vnfs,
+        size=size,
+        load=pps,
+        offered=rate,
+        through=rate,
+        seconds=1.0,
+        hz=HZ,
+        busy=rate * cycles * noise,
+        idle=max(0.0, HZ - rate * cycles),
+        idle_rounds=max(0.0, HZ - rate * cycles) / 90,
+        limiter=role if pps is None else "generator",
+        disturbed=False,
+        terms={name: rate * amount for name, amount in per.items()},
+    )
+    return dataclasses.replace(one, **changed)
+
+
+def windows(noise: float = 0.0, seed: int = 1) -> list[Window]:
+    chance = random.Random(seed)
+    return [
+        window(role, vnfs, size, pps, 1 + noise * chance.uniform(-1, 1))
+        for role in ("switch", "VNF")
+        for vnfs in ((0, 1, 2, 3) if role == "switch" else (1, 2, 3))
+        for size in (64.0, 512.0, 1518.0)
+        for pps in (20e3, 100e3, 400e3, None)
+    ]
+
+
+def model(noise: float = 0.0) -> Fitted:
+    return fit_all(windows(noise), {"machine": machine()})
+
+
+def test_the_terms_come_back() -> None:
+    found = model()
+    switch = found.roles[Key(SUBJECT, "switch")]
+    for name, value in SWITCH.items():
+        assert switch.term(name) == pytest.approx(value, rel=1e-6), name
+    assert switch.idle_round == pytest.approx(90)
+    assert found.roles[Key(SUBJECT, "VNF", "pass")].term("packets") == pytest.approx(90)
+    assert any("cycles per visit" in line for line in switch.described())
+
+
+@settings(deadline=None, max_examples=10)
+@given(st.integers(0, 1000))
+def test_with_noise_most_terms_are_within_their_errors(seed: int) -> None:
+    switch = fit_role([one for one in windows(0.05, seed) if one.key.role == "switch"])
+    visit = switch.term("visits")
+    assert abs(visit - SWITCH["visits"]) <= 5 * switch.error("visits") + 1
+    assert 0 < switch.residual < 0.1
+
+
+def test_a_saturation_is_the_clock_over_the_cycles_of_the_first_core() -> None:
+    told = predict(model(), Graph(SUBJECT, (PathOf(("pass",) * 2),)), 64)
+    cycles = 40 + 64 * 0.05 + 2 * 230 + 2 * 64 * 0.1 + 3 / 32 * 150 + 500 / 128
+    assert told.saturation_pps.value == pytest.approx(HZ / cycles, rel=1e-6)
+    assert told.limiter == ["switch"]
+    assert told.saturation_pps.low <= told.saturation_pps.value <= told.saturation_pps.high
+    one_core = Graph(SUBJECT, (PathOf(("pass",)),), cores={"switch": 1, "vnf0": 1})
+    both = predict(model(), one_core, 64)
+    assert set(both.limiter) == {"switch", "vnf0"}
+    assert both.latency_us is None
+
+
+def test_paths_share_what_they_share() -> None:
+    """Two VNFs side by side have half of the packets each, the switch has all."""
+    graph = Graph(SUBJECT, (PathOf(("pass",), 0.5), PathOf(("pass",), 0.5)), (("a",), ("b",)))
+    told = predict(model(), graph, 64, 1e6)
+    one = predict(model(), Graph(SUBJECT, (PathOf(("pass",)),)), 64, 1e6)
+    cycles = {part.role: part.cycles.value for part in told.roles}
+    assert cycles["switch"] == pytest.approx(one.roles[0].cycles.value)
+    assert cycles["a"] == pytest.approx(one.roles[1].cycles.value / 2)
+
+
+def test_a_demand_beyond_saturation_is_lost_in_part_and_can_not_be_met() -> None:
+    graph = Graph(SUBJECT, (PathOf(("pass",)),))
+    top = predict(model(), graph, 64).saturation_pps.value
+    told = predict(model(), graph, 64, 2 * top)
+    assert told.loss is not None and told.loss.value == pytest.approx(0.5, abs=0.01)
+    assert told.met is False and told.latency_us is None
+    calm = predict(model(), graph, 64, top / 4)
+    assert calm.met is True and calm.loss is not None and calm.loss.value == 0
+    assert calm.capacity_used is not None
+    assert calm.capacity_used.value == pytest.approx(0.25)
+    assert calm.latency_us is not None and 0 < calm.latency_us[0] < calm.latency_us[1]
+
+
+def test_nothing_is_predicted_without_grounds() -> None:
+    graph = Graph(SUBJECT, (PathOf(("dpi",)),))
+    told = predict(model(), graph, 64, 1e5)
+    assert told.partial and "dpi" in told.lacking["vnf0"] and told.met is None
+    with pytest.raises(NoGrounds, match="nothing was measured of 'vpp/memif'"):
+        predict(model(), dataclasses.replace(graph, subject="vpp/memif"), 64)
+    for size, demand in ((63, 1.0), (math.nan, 1.0), (64, 0.0), (64, math.inf)):
+        with pytest.raises(NoGrounds):
+            predict(model(), graph, size, demand)
+    long = predict(model(), Graph(SUBJECT, (PathOf(("pass",) * 9),)), 9000, 1e5)
+    assert len(long.outside) == 2
+    with pytest.raises(FitError, match="needs at least"):
+        fit_role(windows()[:3])
+
+
+def test_an_explanation_names_the_largest_term_and_what_helps() -> None:
+    told = explain(model(), Graph(SUBJECT, (PathOf(("pass",) * 3),)), 64)
+    assert told.dominant[0][:2] == ("switch", "visits")
+    assert sum(share for *_, share in told.dominant) == pytest.approx(1)
+    factors = {change.what: change.factor for change in told.changes}
+    assert factors["direct links between the VNFs"] > 2
+    assert factors["2 workers of the switch"] == pytest.approx(2)
+
+
+@given(st.floats(1e3, 5e7), st.floats(10, 2000), st.floats(1, 4))
+def test_a_poller_is_busier_at_a_higher_load(pps: float, cycles: float, queues: float) -> None:
+    poller = polling.Poller(HZ, 90, 500, 100, 150, cycles, queues, 128)
+    one, more = polling.at_load(poller, pps), polling.at_load(poller, pps * 1.5)
+    assert one.saturated == (pps >= HZ / polling.full_cycles(poller))
+    assert 0 < one.busy_share <= more.busy_share <= 1
+    assert one.mean_delay_s <= one.max_delay_s
+    assert more.round_s >= one.round_s * (1 - 1e-6)
+
+
+def test_held_out_errors_are_those_of_the_noise() -> None:
+    exact = {errors.key.role: errors for errors in held_out(windows())}
+    assert exact["switch"].capacity.keys() == {"length", "size", "load"}
+    assert max(exact["switch"].all_capacity()) < 0.02
+    assert max(exact["switch"].saturation) < 1e-6
+    worse = {errors.key.role: errors for errors in held_out(windows(0.1))}["switch"]
+    found, theirs = median(worse.all_capacity()), median(worse.all_power_law())
+    assert found is not None and theirs is not None
+    assert 0.01 < found < 0.15 and theirs > found
+
+
+def test_capacity_falls_from_where_the_workers_are_used_up() -> None:
+    told = capacity(model(), SUBJECT, "pass", 64, 6)
+    one = [row for row in told.rows if row.workers == 1]
+    assert one[0].each_pps == pytest.approx(told.alone_pps)
+    assert all(a.each_pps >= b.each_pps for a, b in itertools.pairwise(one))
+    demand = capacity(model(), SUBJECT, "pass", 64, 12, 1e6)
+    top = predict(model(), Graph(SUBJECT, (PathOf(("pass",)),)), 64).roles[0].cycles.value
+    assert demand.fit[1] == int(HZ / top / 1e6)
+    assert demand.best.total_pps == max(row.total_pps for row in demand.rows)
+    with pytest.raises(NoGrounds):
+        capacity(model(), SUBJECT, "dpi", 64, 6)
+
+
+def test_learning_follows_a_machine_that_slows_down_and_ignores_what_is_disturbed() -> None:
+    switch = model(0.03).roles[Key(SUBJECT, "switch")]
+    learner = Learner.of(switch)
+    chance = random.Random(2)
+    for number in range(300):
+        one = window("switch", number % 4, chance.choice([64.0, 1518.0]), chance.uniform(2e4, 4e5))
+        slow = dataclasses.replace(one, busy=1.2 * one.busy)
+        assert learner.update(slow) == "learned"
+        wrong = dataclasses.replace(one, busy=1.6 * one.busy, disturbed=True)
+        assert learner.update(wrong) == "disturbed"
+    last = window("switch", 2, 512.0, 2e5)
+    assert learner.model.cycles(last.terms) == pytest.approx(1.2 * last.busy, rel=0.03)
+    assert learner.update(dataclasses.replace(last, busy=20 * last.busy)) == "outlier"
+    assert learner.update(window("VNF", 1, 64.0, 1e5)) == "other role"
+    assert learner.update(dataclasses.replace(last, busy=0.0)) == "empty"
+
+
+def test_paths_of_graphs() -> None:
+    chain = json.loads((EXAMPLES / "chain.json").read_text())
+    (route,) = [one for one in routes(chain) if one.vnfs[0] == "firewall"]
+    assert route.vnfs == ("firewall", "dpi")
+    assert sum(one.share for one in routes(chain)) == pytest.approx(1)
+    for path in EXAMPLES.glob("*.json"):
+        assert sum(one.share for one in routes(json.loads(path.read_text()))) == pytest.approx(1)
+    with pytest.raises(NotAGraph, match="no rule matches"):
+        routes({"big-switch": {"flow-rules": []}})
+    with pytest.raises(NotAGraph, match="no NF-FG"):
+        routes({"a": 1})
+    loop = {"big-switch": {"flow-rules": [
+        {"match": {"port_in": "endpoint:a"}, "actions": [{"output_to_port": "vnf:x:p:0"}]},
+        {"match": {"port_in": "vnf:x:p:1"}, "actions": [{"output_to_port": "vnf:x:p:0"}]},
+    ]}}  # fmt: skip
+    with pytest.raises(NotAGraph, match="no rules lead"):
+        routes(loop)
+
+
+def run(*words: str) -> Any:
+    return CliRunner().invoke(app, ["model", *words])
+
+
+def test_the_commands(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    stored.write(model(0.02), file)
+    assert stored.dump(stored.read(file)) == stored.dump(model(0.02))
+    use = ["--model", str(file)]
+    assert "cycles per visit" in run("show", *use).stdout
+    told = json.loads(run("predict", "pvvp3", "--pps", "1e5", "--json", *use).stdout)
+    assert told["met"] is True and told["subject"] == SUBJECT
+    assert run("predict", "pvp", "--pps", "5e8", *use).exit_code == 4
+    assert run("predict", "pvp", "--function", "dpi", *use).exit_code == 3
+    ran = run("predict", str(EXAMPLES / "chain.json"), "--function", "pass", *use)
+    assert ran.exit_code == 0, ran.stderr
+    assert "visits" in run("explain", "pvvp2", "--plot", str(tmp_path / "a.svg"), *use).stdout
+    assert (tmp_path / "a.svg").read_text().startswith("<svg")
+    assert run("compare", "p2p", *use).exit_code == 0
+    assert "best split" in run("capacity", "--cores", "4", *use).stdout
+    for words in (["pvvp0"], ["nothing.json"], ["pvp", "--subject", "x"], ["pvp", "--cores", "y"]):
+        ran = run("predict", *words, *use)
+        assert ran.exit_code == 1 and ran.stderr.startswith("headrace model:"), words
+
+
+def test_a_model_of_another_machine_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "model.json"
+    there = {**machine(), "processor": "another"}
+    stored.write(fit_all(windows(), {"machine": there}), file)
+    ran = run("predict", "pvp", "--model", str(file))
+    assert ran.exit_code == 1 and "another machine" in ran.stderr
+    told = json.loads(
+        run("predict", "pvp", "--other-machine", "--json", "--model", str(file)).stdout
+    )
+    assert any("another machine" in note for note in told["notes"])
+
+
+@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"version": 9}'])
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path, damage: str) -> None:
+    file = tmp_path / "model.json"
+    file.write_text(damage)
+    with pytest.raises(stored.ModelFileError):
+        stored.read(file)
+    content = stored.dump(model())
+    content["roles"][0]["values"] = [float("nan")] * len(content["roles"][0]["values"])
+    file.write_text(json.dumps(content))
+    with pytest.raises(stored.ModelFileError):
+        stored.read(file)

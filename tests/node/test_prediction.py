@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node's predictions: stored with a plan, warned by, learned from; and told by the API."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.machine.waiting import processor
+from headrace.model.mechanistic import stored
+from headrace.model.mechanistic.fitting import fit_all
+from headrace.model.mechanistic.windows import Key, Window
+from headrace.node.config import from_dict
+from headrace.node.errors import ConfigError, GraphRefused
+from headrace.node.planning.nffg import parse
+from headrace.node.planning.plan import make_plan
+from headrace.node.planning.resources import Plan
+from headrace.node.prediction import Counted, NodeModel
+from tests.node import graphs
+from tests.node.api import api_of
+from tests.node.surroundings import surroundings
+
+SUBJECT = "fake/memif"
+HZ = 2e9
+
+
+def windows() -> list[Window]:
+    """A switch of 200 cycles and 300 for each visit, VNFs of 100; each busy round brings one."""
+    made = []
+    for role, function in (("switch", ""), ("VNF", "pass")):
+        for vnfs in (0, 1, 2):
+            for size in (64.0, 1518.0):
+                for pps in (2e4, 1e5):
+                    cycles = 200 + 300 * vnfs if role == "switch" else 100
+                    amounts = {"packets": pps, "octets": pps * size, "visits": pps * vnfs}
+                    amounts |= {"visit_octets": pps * vnfs * size, "bursts": pps / 2}
+                    amounts |= {"busy_rounds": pps / 3, "wakes": pps / 3.3}
+                    made.append(
+                        Window(
+                            Key(SUBJECT, role, function), f"{vnfs} {size} {pps}", vnfs, size, pps,
+                            pps, pps, 1.0, HZ, pps * cycles, HZ - pps * cycles, 1e7, "generator",
+                            False, amounts,
+                        )
+                    )  # fmt: skip
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "model.json"
+    stored.write(fit_all(windows(), {"machine": processor()}), path)
+    return path
+
+
+def planned(model: NodeModel, length: int = 1, demand: Any = None) -> tuple[dict[str, Any], Plan]:
+    document = graphs.chain("pass", length)
+    if demand is not None:
+        document["forwarding-graph"]["demand"] = demand
+    graph, _ = parse(document)
+    plan = make_plan(graph, "g", 1, surroundings())
+    return document, model.with_prediction(document, plan)
+
+
+def model_of(path: Path | None, **settings: Any) -> NodeModel:
+    values = {"model": str(path), **settings} if path else settings
+    return NodeModel(from_dict(values), "fake", ["memif"])
+
+
+def test_a_prediction_is_stored_with_the_plan(file: Path) -> None:
+    _, plan = planned(model_of(file), 2, {"pps": 1e5, "bytes": 512})
+    told = plan.prediction
+    assert told is not None
+    switch = next(part for part in told["roles"] if part["role"] == "switch")
+    assert switch["cycles"]["value"] == pytest.approx(800, rel=0.1)
+    assert told["met"] is True and told["demand_pps"] == 1e5
+    assert not [text for text in plan.warnings if "demand" in text]
+    assert Plan.model_validate_json(plan.model_dump_json()).prediction == told
+
+
+def test_a_demand_that_cannot_be_met_is_a_warning(file: Path) -> None:
+    _, plan = planned(model_of(file), 2, {"pps": 1e9})
+    assert any("can't be met" in text and "saturate" in text for text in plan.warnings)
+
+
+def test_without_a_model_plans_are_as_before(file: Path, tmp_path: Path) -> None:
+    _, plan = planned(model_of(None), 1, {"pps": 1e9})
+    assert plan.prediction is None and not plan.warnings
+    with pytest.raises(ConfigError, match="model: "):
+        model_of(tmp_path / "none.json")
+    elsewhere = fit_all(windows(), {"machine": {**processor(), "processor": "another"}})
+    stored.write(elsewhere, file)
+    _, plan = planned(model_of(file), 1, {"pps": 1e9})
+    assert plan.prediction is not None and "another machine" in plan.prediction["reason"]
+
+
+def test_what_was_not_measured_is_not_predicted(file: Path) -> None:
+    other = NodeModel(from_dict({"model": str(file)}), "unmeasured", ["memif"])
+    _, plan = planned(other, 1, {"pps": 1e5})
+    assert plan.prediction is not None and "unmeasured" in plan.prediction["reason"]
+    assert any("not known" in text for text in plan.warnings)
+
+
+@pytest.mark.parametrize("demand", [{"pps": 0}, {"pps": -1}, {"bytes": 10}, {"pps": "many"}])
+def test_a_wrong_demand_is_refused(demand: Any) -> None:
+    document = graphs.chain("pass", 1)
+    document["forwarding-graph"]["demand"] = demand
+    with pytest.raises(GraphRefused, match="demand"):
+        parse(document)
+
+
+def reading(at: float, packets: float, waited_ns: float | None = 0.0, factor: float = 1) -> Counted:
+    """What one graph of one VNF makes of its packets, `factor` times as dear as measured."""
+    workers = {
+        "busy_cycles": factor * 500 * packets,
+        "idle_cycles": HZ * at - factor * 500 * packets,
+        "rounds": 1e6 * at,
+        "busy_rounds": packets / 3,
+        "bursts": packets / 2,
+    }
+    return Counted(at, HZ, workers, {"g": (packets, 64 * packets)}, waited_ns)
+
+
+def test_it_learns_from_undisturbed_windows_only_and_remembers(file: Path) -> None:
+    model = model_of(file)
+    known = {"g": planned(model)}
+    before = planned(model)[1].prediction
+    for number in range(40):
+        first, last = reading(number, 1e6 * number), reading(number + 1, 1e6 * (number + 1))
+        slow = {name: 1.2 * value for name, value in (last.workers or {}).items()}
+        assert last.workers is not None and first.workers is not None
+        grown = {n: first.workers[n] + (slow[n] - 1.2 * first.workers[n]) for n in slow}
+        grown |= {n: last.workers[n] for n in ("rounds", "busy_rounds", "bursts")}
+        assert model.learn(first, replace(last, workers=grown), known) == "learned"
+        waited = replace(last, waited_ns=0.5e9)
+        assert model.learn(first, waited, known) == "disturbed"
+        assert model.learn(first, replace(last, waited_ns=None), known) == "disturbed"
+    after = planned(model)[1].prediction
+    assert before is not None and after is not None
+    ratio = after["saturation_pps"]["value"] / before["saturation_pps"]["value"]
+    assert ratio == pytest.approx(1 / 1.2, rel=0.05)
+    again = model_of(file)
+    again.restore(model.remember())
+    assert planned(again)[1].prediction == after
+    again.restore("{")  # what can't be read is left out
+    counts = model.learned()[f"{SUBJECT} switch"]["windows"]
+    assert counts == {"learned": 40, "disturbed": 80}
+
+
+def test_windows_that_say_nothing_are_left_out(file: Path) -> None:
+    model = model_of(file)
+    known = {"g": planned(model)}
+    assert model.learn(reading(0, 0), reading(1, 10), known) == "too few packets"
+    assert "anew" in model.learn(reading(1, 1e6), reading(2, 0), known)
+    assert "new" in model.learn(replace(reading(0, 0), received={}), reading(1, 1e6), known)
+    blind = replace(reading(1, 1e6), workers=None)
+    assert "does not count" in model.learn(reading(0, 0), blind, known)
+    assert model_of(None).learn(reading(0, 0), reading(1, 1e6), known).startswith("node.yaml")
+
+
+async def test_the_api_tells_the_prediction_beside_what_is_measured(tmp_path: Path) -> None:
+    async for api in api_of(tmp_path / "plain"):
+        assert (await api("PUT", "/NF-FG/g", graphs.chain("pass", 1))).status_code == 201
+        told = (await api("GET", "/NF-FG/g/prediction?seconds=0.01")).json()
+        assert told["predicted"] is None and "names no model" in told["reason"]
+        assert told["measured"]["seconds"] > 0
+        assert (await api("GET", "/NF-FG/none/prediction")).status_code == 404
+        name = api.node.driver.name
+        kinds = [port.kind.value for port in api.node.ports.values()]
+    made = [replace(one, key=replace(one.key, subject=f"{name}/{kinds[0]}")) for one in windows()]
+    file = tmp_path / "model.json"
+    stored.write(fit_all(made, {"machine": processor()}), file)
+    async for api in api_of(tmp_path / "with", model=str(file)):
+        document = graphs.chain("pass", 1)
+        document["forwarding-graph"]["demand"] = {"pps": 1e10}
+        assert (await api("PUT", "/NF-FG/g", document)).status_code == 201
+        told = (await api("GET", "/NF-FG/g/prediction?seconds=0")).json()
+        assert told["predicted"]["met"] is False and told["measured"] is None
+        status = (await api("GET", "/NF-FG/status/g")).json()
+        assert any("can't be met" in text for text in status["warnings"])
