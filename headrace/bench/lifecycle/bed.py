@@ -24,11 +24,18 @@ COMMAND_S = 120.0
 
 
 class Bed:
-    """The node of one run; its ports p0 and p1 are of kind vhost-user."""
+    """The node of one run; its ports p0 and p1 are interfaces, whose far ends are the generator's.
 
-    def __init__(self, memory_mb: int = 9000, sleep_us: int = 1000) -> None:
+    So the generator needs not notice when the switch is another one.
+    `idle` is node.yaml's: with `yield` VNFs have the same share of a core as the generator beside
+    them, where they would else be last.
+    """
+
+    def __init__(self, memory_mb: int = 9000, sleep_us: int = 1000, idle: str = "auto") -> None:
         self.rundir = run_folder()
         self.rest_port = free_port()
+        mark = self.rundir.name[-6:]
+        self.pairs = {name: (f"lc{mark}{name}", f"lc{mark}{name}x") for name in ("p0", "p1")}
         cores = plan_cores()
         self.config: dict[str, Any] = {
             "name": "lifecycle",
@@ -38,7 +45,11 @@ class Bed:
             "switch_memory_mb": 256,
             "oversubscribe": True,
             "sleep_us": sleep_us,
-            "ports": [{"name": name, "kind": "vhost-user"} for name in ("p0", "p1")],
+            "idle": idle,
+            "ports": [
+                {"name": name, "kind": "system", "options": {"iface": near}}
+                for name, (near, _) in self.pairs.items()
+            ],
         }
         self._http = httpx.AsyncClient(
             base_url=f"http://127.0.0.1:{self.rest_port}", timeout=REQUEST_S
@@ -58,7 +69,12 @@ class Bed:
             raise DeviceError(f"headrace {words[0]}: {said.decode(errors='replace')[-600:]}")
 
     async def up(self) -> float:
-        """`headrace up`; the seconds until it has returned, the API answering."""
+        """`headrace up`; the seconds until it has returned, the API answering.
+
+        Raises:
+            DeviceError: it does not start.
+        """
+        await self._make_pairs()
         file = self.rundir.with_name(f"{self.rundir.name}.yaml")
         file.write_text(yaml.safe_dump(self.config))
         begin = time.monotonic()
@@ -79,6 +95,8 @@ class Bed:
         try:
             await self._command("down")
         finally:
+            for near, _ in self.pairs.values():
+                await _ip("link", "del", near)
             await self._http.aclose()
             await end_owned(self.rundir)
             shutil.rmtree(self.rundir, ignore_errors=True)
@@ -144,10 +162,25 @@ class Bed:
                 raise DeviceError(f"node: {left} graphs are not recovered in {patience_s:.0f} s")
             await asyncio.sleep(0.01)
 
-    async def devargs(self) -> dict[str, str]:
-        """How a DPDK program attaches to each port."""
-        ports = (await self.request("GET", "/node/ports")).json()
-        return {
-            port["name"]: port["attach"]["devargs"].replace("{n}", str(number))
-            for number, port in enumerate(ports)
-        }
+    def devargs(self) -> dict[str, str]:
+        """How a DPDK program attaches to the far end of each port."""
+        ends = enumerate(self.pairs.items())
+        return {name: f"net_af_packet{n},iface={far}" for n, (name, (_, far)) in ends}
+
+    async def _make_pairs(self) -> None:
+        for near, far in self.pairs.values():
+            if not (Path("/sys/class/net") / near).exists():
+                await _ip("link", "add", near, "type", "veth", "peer", "name", far)
+            for end in (near, far):
+                settings = Path("/proc/sys/net/ipv6/conf") / end / "disable_ipv6"
+                settings.write_text("1")  # the kernel itself sends nothing
+                await _ip("link", "set", end, "up")
+
+
+async def _ip(*words: str) -> None:
+    child = await asyncio.create_subprocess_exec(
+        "ip", *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, said = await child.communicate()
+    if child.returncode:
+        raise DeviceError(f"ip {' '.join(words)}: {said.decode(errors='replace').strip()}")

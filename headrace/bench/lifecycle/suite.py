@@ -51,7 +51,7 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
     works = {"graphs": graphs, "updates": updates, "faults": faults, "many": many}
     rows: list[Row] = []
     for part in plan.parts:
-        bed = Bed()
+        bed = Bed(idle="yield" if part in ("updates", "faults") else "auto")
         try:
             await bed.up()
             rows += await works[part](bed, plan, say)
@@ -233,6 +233,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
         "graphs": "chains of the template pass (headrace-vnf) between p0 and p1; an update adds "
         "the last VNF",
         "idle graphs": "two VLAN end-points and a rule each way",
-        "traffic back": f"packets lost of a stream of {PPS:g} a second, divided by that rate",
+        "traffic back": f"packets that did not arrive of a stream of {PPS:g} a second, divided by "
+        "that rate; the generator shares the VNF's core where there are two",
         "memory": "growth of the resident memory over all idle graphs, divided by their number",
     }
