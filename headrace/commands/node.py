@@ -5,7 +5,6 @@ import json
 from pathlib import Path
 from typing import Annotated
 
-import click
 import typer
 from rich.table import Table
 
@@ -25,12 +24,19 @@ def register(app: typer.Typer) -> None:
     app.command()(status)
 
 
+def _known_switch(name: str | None) -> str | None:
+    if name is not None and name not in DRIVERS:
+        raise typer.BadParameter(f"{name!r} is none of {', '.join(DRIVERS)}")
+    return name
+
+
 def up(
     config: Annotated[Path | None, typer.Option(help="node.yaml; see docs/node.md.")] = None,
     switch: Annotated[
         str | None,
         typer.Option(
-            click_type=click.Choice(list(DRIVERS)),
+            callback=_known_switch,
+            metavar="|".join(DRIVERS),
             help="Which switch to run; default: node.yaml's, else headrace.",
         ),
     ] = None,
