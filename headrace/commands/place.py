@@ -3,11 +3,14 @@
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from headrace.placement.document import Document
 
 PLACED, PARTLY, WRONG = 0, 3, 1
 MANY = 40
@@ -54,6 +57,82 @@ def _text(told: dict[str, Any], console: Console) -> None:
         console.print(f"not enough room for the failure of: {names}", markup=False, soft_wrap=True)
 
 
+def _parsed(content: Any, file: Path) -> "Document":
+    from headrace.placement.document import DocumentError, parse
+
+    try:
+        return parse(content)
+    except DocumentError as error:
+        raise DocumentError(f"{file}: {error}") from error
+
+
+def with_model(content: Any, model: Path) -> Any:
+    """The document with the cycles of types that name a `subject` taken from a fitted model.
+
+    Raises:
+        DocumentError: the model can't be read or has nothing of it.
+    """
+    from headrace.placement.document import DocumentError
+
+    types = content.get("types") if isinstance(content, dict) else None
+    if not isinstance(types, dict):
+        return content
+    named = {
+        name: kind
+        for name, kind in types.items()
+        if isinstance(kind, dict)
+        and isinstance(kind.get("cycles"), dict)
+        and "subject" in kind["cycles"]
+    }
+    if not named:
+        return content
+    from headrace.model.mechanistic.predict import NoGrounds, switch_terms
+    from headrace.model.mechanistic.stored import ModelFileError
+    from headrace.model.mechanistic.stored import read as read_model
+
+    try:
+        fitted = read_model(model)
+        filled = {
+            name: {**kind, "cycles": switch_terms(fitted, str(kind["cycles"]["subject"]))}
+            for name, kind in named.items()
+        }
+    except (ModelFileError, NoGrounds) as error:
+        raise DocumentError(f"types.{next(iter(named))}.cycles: {error}") from error
+    return {**content, "types": {**types, **filled}}
+
+
+def _one_node(content: Any, file: Path, as_json: bool) -> None:
+    """Plans one node and prints it."""
+    from headrace.placement.document import DocumentError
+    from headrace.placement.one_node import NodeFull, node_document_of, parse_node, plan_node
+
+    try:
+        plan = plan_node(parse_node(content))
+    except DocumentError as error:
+        raise DocumentError(f"{file}: {error}") from error
+    except NodeFull as error:
+        Console(stderr=True).print(f"headrace place: {file}: {error}", markup=False, soft_wrap=True)
+        raise typer.Exit(PARTLY) from error
+    told = node_document_of(plan)
+    if as_json:
+        print(json.dumps(told))
+        return
+    console = Console()
+    how = "optimal" if plan.optimal else f"no assignment takes less than {plan.bound:.3f}"
+    lines = [f"{plan.cost:.3f} cores used; {how}", *plan.reasons]
+    console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)
+    table = Table("core", "role", "used", "ports", "direct link to")
+    for core in plan.workers:
+        table.add_row(str(core), "switch", f"{plan.used[core]:.0%}", "", "")
+    after = dict(plan.direct_links())
+    for vnf in plan.vnfs:
+        core = plan.core_of[vnf.name]
+        share = f"{plan.used[core]:.0%}"
+        name = f"{vnf.name} ({vnf.function})"
+        table.add_row(str(core), name, share, vnf.kind, after.get(vnf.name, ""))
+    console.print(table)
+
+
 def register(app: typer.Typer) -> None:
     """Adds `headrace place`."""
 
@@ -81,10 +160,13 @@ def register(app: typer.Typer) -> None:
             int,
             typer.Option("--max-migrations", help="VNFs that may move to save cost.", min=0),
         ] = 0,
+        model: Annotated[
+            Path, typer.Option(help="Terms for types whose cycles name a `subject`.")
+        ] = Path("results/model.json"),
         as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     ) -> None:
-        """Place the chains of FILE; exit 3 if not everything could be placed."""
-        from headrace.placement.document import DocumentError, load
+        """Place the chains of FILE on servers, or on one node; exit 3 if not all has a place."""
+        from headrace.placement.document import DocumentError, read
         from headrace.placement.plans import (
             CannotPlan,
             Earlier,
@@ -99,7 +181,11 @@ def register(app: typer.Typer) -> None:
         if earlier is None and (failed or migrations):
             raise _fail("--failed and --max-migrations are about a plan in place: give --from")
         try:
-            document = load(file)
+            content = read(file)
+            if isinstance(content, dict) and "node" in content:
+                _one_node(content, file, as_json)
+                return
+            document = _parsed(with_model(content, model), file)
             before = None
             if earlier is not None:
                 try:

@@ -246,18 +246,27 @@ def parse(content: Any) -> Document:
         raise DocumentError(f"{place + ': ' if place else ''}{told}{more}") from error
 
 
+def read(path: Path) -> Any:
+    """A file as parsed YAML.
+
+    Raises:
+        DocumentError: it can't be read.
+    """
+    try:
+        return yaml.safe_load(path.read_text())
+    except OSError as error:
+        raise DocumentError(f"{path}: {error.strerror}") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise DocumentError(f"{path}: not YAML: {error}") from error
+
+
 def load(path: Path) -> Document:
     """Reads a document.
 
     Raises:
         DocumentError: it can't be read.
     """
-    try:
-        content = yaml.safe_load(path.read_text())
-    except OSError as error:
-        raise DocumentError(f"{path}: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise DocumentError(f"{path}: not YAML: {error}") from error
+    content = read(path)
     try:
         return parse(content)
     except DocumentError as error:

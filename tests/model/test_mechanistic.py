@@ -282,3 +282,22 @@ def test_a_file_that_is_no_model_is_refused(tmp_path: Path, damage: str) -> None
     file.write_text(json.dumps(content))
     with pytest.raises(stored.ModelFileError):
         stored.read(file)
+
+
+def test_placement_takes_cycles_from_the_model(tmp_path: Path) -> None:
+    file, place = tmp_path / "model.json", tmp_path / "place.yaml"
+    stored.write(model(), file)
+    kind = f"{{cores: 4, ghz: 2, memory_mb: 4096, link_gbps: 10, cycles: {{subject: {SUBJECT}}}}}"
+    place.write_text(
+        f"types: {{a: {kind}}}\nservers: [{{name: s, type: a}}]\n"
+        "functions: {f: {cores: 1}}\nchains: [{name: c, vnfs: [f, f], kpps: 1000, bytes: 64}]\n"
+    )
+    ran = CliRunner().invoke(app, ["place", str(place), "--model", str(file), "--json"])
+    assert ran.exit_code == 0, ran.stderr
+    told = json.loads(ran.stdout)["servers"]["s"]
+    entry, visit = 40 + 150 / 32 + 500 / 128, 230 + 150 / 32
+    cycles = entry + 2 * visit + 3 * 64 * 0.1
+    assert told["switch"] == pytest.approx(1e6 * cycles / (2e9 * 0.9), rel=1e-3)
+    place.write_text(place.read_text().replace(SUBJECT, "vpp/memif"))
+    ran = CliRunner().invoke(app, ["place", str(place), "--model", str(file)])
+    assert ran.exit_code == 1 and "no visits" in ran.stderr

@@ -149,6 +149,28 @@ def switch_amounts(path: Path, size: float, round_packets: float) -> dict[str, f
     return amounts
 
 
+def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
+    """A subject's switch as placement counts it: entry, visit by kind of port, per byte of each.
+
+    Bursts are full. Bytes cost the same in both there, so the larger of the two counts.
+
+    Raises:
+        NoGrounds: nothing was measured of it, or no graph with a VNF.
+    """
+    model = fitted.switching(subject)
+    if model is None or not (model.term("visits") or model.term("visit_octets")):
+        known = ", ".join(fitted.subjects()) or "none"
+        raise NoGrounds(f"no visits to VNFs were measured of {subject!r} (known: {known})")
+    bursts = model.term("bursts") / BURST
+    rounds = model.term("busy_rounds") / round_packets_of(subject)
+    kind = subject.partition("/")[2].rpartition("+")[2]
+    return {
+        "entry": model.term("packets") + bursts + rounds,
+        "visit": {kind: model.term("visits") + bursts},
+        "per_byte": max(model.term("octets"), model.term("visit_octets")),
+    }
+
+
 def vnf_amounts(size: float) -> dict[str, float]:
     """Amounts of a VNF's terms for a packet that visits it, all bursts full."""
     return {"packets": 1.0, "octets": size, "bursts": 1 / BURST, "busy_rounds": 1 / BURST}
