@@ -223,8 +223,9 @@ class NodeConfig(_Strict):
     with another poller. A template's own `idle` and `burst` win. `placement` is the policy that
     chooses templates, kinds of ports and cores (planning/policy.py). `dpdk_plugins` are shared
     objects of DPDK drivers that the switch loads besides DPDK's own. `switch_options` are the
-    driver's own (docs/switches.md). `model` is a file of `headrace model fit`, by which graphs are
-    predicted (prediction.py).
+    driver's own (docs/switches.md). Graphs may have OpenFlow controllers in the networks
+    `controllers`. `model` is a file of `headrace model fit`, by which graphs are predicted
+    (prediction.py).
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
@@ -248,6 +249,7 @@ class NodeConfig(_Strict):
     datastore: DatastoreConfig = DatastoreConfig()
     host_stack: HostStackConfig = HostStackConfig()
     forwards: ForwardsConfig = ForwardsConfig()
+    controllers: list[str] = []
     orchestrator: OrchestratorConfig = OrchestratorConfig()
     log_level: str = "info"
     log_mb: Annotated[int, Field(ge=1, le=10_000)] = 8
@@ -260,6 +262,11 @@ class NodeConfig(_Strict):
             shared |= set(self.cores.vnf)
         rests = self.idle in ("auto", "sleep") and shared & set(self.cores.switch)
         return self.sleep_us if rests else 0
+
+    @field_validator("controllers")
+    @classmethod
+    def _are_networks(cls, networks: list[str]) -> list[str]:
+        return [str(ipaddress.ip_network(text)) for text in networks]
 
     @field_validator("dpdk_plugins")
     @classmethod

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
-from headrace.node.planning.lowering import is_balanced, on_lsi0, outputs_of
+from headrace.node.planning.lowering import base_of, is_balanced, on_lsi0, outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
 from headrace.switches.rules import Rule
@@ -146,7 +146,7 @@ def _sent(
     links = [
         by_label.get(f"{record.id}/link {use.number} {direction}")
         for use in record.plan.links
-        if getattr(use, direction) == reference
+        if base_of(getattr(use, direction) or "") == reference
     ]
     direct = [
         # Which of several ports a packet went to is not counted by the rule.

@@ -76,6 +76,18 @@ class LinkSpec(_Frozen):
     second_port: str
 
 
+class QueueSpec(_Frozen):
+    """A queue of a port, by its `number` there; rates are in bit/s, 0 is without a bound.
+
+    A packet that asks for no queue is not held to any of them.
+    """
+
+    port: str
+    number: int
+    min_rate: int = 0
+    max_rate: int = 0
+
+
 class Attach(_Frozen):
     """How a peer attaches to a port: vdev arguments of a DPDK program, or a kernel interface."""
 
@@ -144,7 +156,17 @@ class SwitchCycles(_Frozen):
     resolution_cycles: float | None = None
 
 
-ActionKind = Literal["output", "copy", "normal", "select", "push_vlan", "pop_vlan", "set_field"]
+ActionKind = Literal[
+    "output",
+    "copy",
+    "controller",
+    "normal",
+    "select",
+    "push_vlan",
+    "pop_vlan",
+    "set_field",
+    "set_queue",
+]
 """What a rule may do: `output` to one port, `copy` to several, and the kinds of rules.py."""
 
 OPENFLOW_ACTIONS: tuple[ActionKind, ...] = (
@@ -306,6 +328,26 @@ class SwitchDriver(Protocol):
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """Removes rules by identity; returns when they are no longer in effect."""
+        ...
+
+    async def set_controller(self, lsi: str, address: str | None) -> None:
+        """Makes an LSI connect to an OpenFlow controller at `tcp:IP:PORT`, or to none.
+
+        Raises:
+            SwitchError: the switch has no such thing (see Capabilities: action `controller`).
+        """
+        ...
+
+    async def add_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """Gives a port a queue, in place of that of the same number.
+
+        Raises:
+            SwitchError: the switch has none (see Capabilities: action `set_queue`).
+        """
+        ...
+
+    async def remove_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """Removes a queue of a port; what asks for it goes on without one."""
         ...
 
     async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from headrace.switches.base import ActionKind, Capabilities
 from headrace.switches.fields import FIELDS
 from headrace.switches.rules import (
+    CONTROLLER,
     Action,
     Normal,
     Output,
@@ -18,6 +19,7 @@ from headrace.switches.rules import (
     Rule,
     Select,
     SetField,
+    SetQueue,
     overlap,
 )
 
@@ -48,11 +50,13 @@ def lacks(switch: Capabilities, rule: Rule) -> str | None:
 _WORDS: dict[ActionKind, str] = {
     "output": "send to a port",
     "copy": "send a packet to several ports",
+    "controller": "send to a controller of a graph's",
     "normal": "learn addresses",
     "select": "distribute flows over several ports",
     "push_vlan": "push VLAN tags",
     "pop_vlan": "pop VLAN tags",
     "set_field": "change headers",
+    "set_queue": "use queues",
 }
 
 
@@ -61,6 +65,8 @@ def kinds_of(actions: Sequence[Action]) -> Iterable[ActionKind]:
     outputs = 0
     for action in actions:
         match action:
+            case Output(port=port) if port == CONTROLLER:
+                yield "controller"
             case Output():
                 outputs += 1
                 yield "output" if outputs == 1 else "copy"
@@ -76,6 +82,8 @@ def kinds_of(actions: Sequence[Action]) -> Iterable[ActionKind]:
                 yield "pop_vlan"
             case SetField():
                 yield "set_field"
+            case SetQueue():
+                yield "set_queue"
 
 
 def undecided(switch: Capabilities, rules: Sequence[Rule]) -> tuple[Rule, Rule] | None:

@@ -16,7 +16,14 @@ from collections.abc import Collection, Mapping, Sequence
 from pydantic import BaseModel, ValidationError
 
 from headrace.machine.processes import Supervisor, make_private, write_atomically
-from headrace.switches.base import Capabilities, LinkSpec, PortSpec, SwitchError, SwitchSettings
+from headrace.switches.base import (
+    Capabilities,
+    LinkSpec,
+    PortSpec,
+    QueueSpec,
+    SwitchError,
+    SwitchSettings,
+)
 from headrace.switches.carrying import lacks, undecided
 from headrace.switches.rules import Action, Bucket, Output, PopVlan, PushVlan, Rule, Select
 
@@ -275,6 +282,18 @@ class FlatDriver:
             for rule in rules:
                 self._state.rules.pop(rule.identity, None)
             await self._change()
+
+    async def set_controller(self, lsi: str, address: str | None) -> None:
+        """See SwitchDriver: without LSIs, no graph has the switch for itself."""
+        if address is not None:
+            raise SwitchError(f"LSI {lsi}: {self.name} has no controllers of graphs")
+
+    async def add_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """See SwitchDriver: there are none."""
+        raise SwitchError(f"port {queue.port}: {self.name} has no queues")
+
+    async def remove_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """See SwitchDriver: there are none."""
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: those that are not noted, or not in service."""

@@ -11,6 +11,7 @@ from headrace.machine.processes import Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
 from headrace.switches.base import (
+    OPENFLOW_ACTIONS,
     TUNNELS,
     Capabilities,
     PortKind,
@@ -39,6 +40,7 @@ class HeadraceDriver(OvsFamilyDriver):
         ),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.SHM, PortKind.VETH),
         end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
+        actions=(*OPENFLOW_ACTIONS, "controller", "set_queue"),
         control_socket=True,
         keeps_flows=True,
     )

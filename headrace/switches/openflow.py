@@ -22,7 +22,17 @@ from os_ken.ofproto import ofproto_v1_3_parser as parser
 from headrace.protocols.tunnel_actions import EXPERIMENTER, Remember
 from headrace.switches.base import RuleStatistics, SwitchError
 from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
-from headrace.switches.rules import Normal, Output, PopVlan, PushVlan, Rule, Select, SetField
+from headrace.switches.rules import (
+    CONTROLLER,
+    Normal,
+    Output,
+    PopVlan,
+    PushVlan,
+    Rule,
+    Select,
+    SetField,
+    SetQueue,
+)
 
 _HEADER_BYTES = 8
 _MULTIPART = struct.Struct("!HH4x")
@@ -91,6 +101,11 @@ def _encode(actions: Iterable[Any], rule: Rule, ofports: dict[str, int]) -> list
         match action:
             case Select():
                 encoded.append(parser.OFPActionGroup(group_of(rule)))
+            case Output(port=port) if port == CONTROLLER:
+                # Whole packets: a graph's controller may be far, and no buffer outlives a burst.
+                encoded.append(parser.OFPActionOutput(of.OFPP_CONTROLLER, of.OFPCML_NO_BUFFER))
+            case SetQueue():
+                encoded.append(parser.OFPActionSetQueue(action.queue))
             case Output():
                 back = action.port == rule.in_port
                 number = of.OFPP_IN_PORT if back else ofports[action.port]

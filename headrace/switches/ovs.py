@@ -17,6 +17,7 @@ from pyroute2.netlink.generic import GenericNetlinkSocket
 from headrace.machine.processes import Supervisor
 from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
+    OPENFLOW_ACTIONS,
     TUNNELS,
     Capabilities,
     PortKind,
@@ -54,7 +55,9 @@ class OvsDriver(VswitchdDriver):
         self.datapath_type = "system" if self._in_kernel else "netdev"
         if self._in_kernel:
             plain = [kind for kind in self.capabilities.end_points if kind != "gtpu"]
-            self.capabilities = self.capabilities.model_copy(update={"end_points": tuple(plain)})
+            # The daemon's own datapath sends by packet sockets, which know no queues.
+            update = {"end_points": tuple(plain), "actions": (*OPENFLOW_ACTIONS, "set_queue")}
+            self.capabilities = self.capabilities.model_copy(update=update)
 
     async def start(self) -> bool:
         """See SwitchDriver.

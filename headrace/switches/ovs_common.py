@@ -14,7 +14,7 @@ import shutil
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
-from os_ken.ofproto.ofproto_v1_3 import OFPP_LOCAL
+from os_ken.ofproto.ofproto_v1_3 import OFPP_CONTROLLER, OFPP_LOCAL
 from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.switches.base import (
@@ -24,6 +24,7 @@ from headrace.switches.base import (
     PortKind,
     PortSpec,
     PortStatistics,
+    QueueSpec,
     RuleStatistics,
     SwitchError,
     vdev_devargs,
@@ -31,7 +32,7 @@ from headrace.switches.base import (
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Copy, Row, as_map, from_set, named
-from headrace.switches.rules import LOCAL, Rule
+from headrace.switches.rules import CONTROLLER, LOCAL, Rule
 from headrace.switches.veth import (
     FAR_END,
     LINK_PATIENCE_S,
@@ -42,6 +43,7 @@ from headrace.switches.veth import (
 )
 
 _ASKED_AT_ONCE = 64
+_LINE_RATE = 10_000_000_000  # bit/s of a port with queues, which have to have one to share
 _LOCAL_PORT = 65534  # OVS's number of OpenFlow's LOCAL
 
 
@@ -197,6 +199,76 @@ class OvsFamilyDriver(OvsProcesses):
         await self._remove_port_row(link.first, link.first_port)
         await self._remove_port_row(link.second, link.second_port)
 
+    # Controllers and queues.
+
+    async def set_controller(self, lsi: str, address: str | None) -> None:
+        """See SwitchDriver: out of band, so that it adds no rules of its own."""
+        operations: list[Row] = []
+        members: list[object] = []
+        if address is not None:
+            row = {"target": address, "connection_mode": "out-of-band", "max_backoff": 1000}
+            operations.append(
+                {"op": "insert", "table": "Controller", "uuid-name": "controller", "row": row}
+            )
+            members.append(named("controller"))
+        operations.append(_update("Bridge", lsi, {"controller": ["set", members]}))
+        await self._configure(f"controller of LSI {lsi}", *operations)
+
+    async def add_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """See SwitchDriver: a row of Queue; the first of a port makes its row of QoS."""
+        rates = {"min-rate": queue.min_rate, "max-rate": queue.max_rate}
+        config = as_map({key: str(rate) for key, rate in rates.items() if rate})
+        insert: Row = {
+            "op": "insert",
+            "table": "Queue",
+            "uuid-name": "queue",
+            "row": {"other_config": config},
+        }
+        entry: list[object] = ["map", [[queue.number, named("queue")]]]
+        async with self._queueing:
+            await self._remove_queue(queue)
+            qos, _ = await self._queues(queue.port)
+            more: list[Row]
+            if qos is None:
+                row: Row = {
+                    "type": "linux-htb",
+                    "other_config": as_map({"max-rate": str(_LINE_RATE)}),
+                    "queues": entry,
+                }
+                more = [
+                    {"op": "insert", "table": "QoS", "uuid-name": "qos", "row": row},
+                    _update("Port", queue.port, {"qos": ["set", [named("qos")]]}),
+                ]
+            else:
+                more = [_change_queues(qos, "insert", entry)]
+            await self._configure(f"queue {queue.number} of port {queue.port}", insert, *more)
+
+    async def remove_queue(self, lsi: str, queue: QueueSpec) -> None:
+        """See SwitchDriver."""
+        async with self._queueing:
+            await self._remove_queue(queue)
+
+    async def _remove_queue(self, queue: QueueSpec) -> None:
+        """Removes the queue's row; with a port's last one its row of QoS goes, too."""
+        qos, queues = await self._queues(queue.port)
+        if qos is None or queue.number not in queues:
+            return
+        if set(queues) == {queue.number}:
+            changes = [_update("Port", queue.port, {"qos": ["set", []]}), _delete("QoS", qos)]
+        else:
+            changes = [_change_queues(qos, "delete", ["set", [queue.number]])]
+        what = f"queue {queue.number} of port {queue.port}"
+        await self._configure(what, *changes, _delete("Queue", queues[queue.number]))
+
+    async def _queues(self, port: str) -> tuple[object | None, dict[int, object]]:
+        """The row of QoS of a port, and its queues by their numbers."""
+        rows = await self._select("Port", ["qos"], [["name", "==", port]])
+        members = from_set(rows[0]["qos"]) if rows else []
+        if not members:
+            return None, {}
+        (row,) = await self._select("QoS", ["queues"], [["_uuid", "==", members[0]]])
+        return members[0], dict(row["queues"][1])
+
     # Rules and statistics.
 
     async def _session(self, lsi: str) -> OpenFlowSession:
@@ -247,7 +319,7 @@ class OvsFamilyDriver(OvsProcesses):
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
         interfaces = (await self._copy()).interfaces
-        ofports = {LOCAL: OFPP_LOCAL}
+        ofports = {LOCAL: OFPP_LOCAL, CONTROLLER: OFPP_CONTROLLER}
         for rule in rules:
             for port in (rule.in_port, *rule.outputs):
                 row = interfaces.get(port)
@@ -330,6 +402,23 @@ def dpdk_options(port: PortSpec) -> dict[str, str]:
     """Options of a `dpdk` interface: `devargs` under OVS's name, all others unchanged."""
     others = {key: value for key, value in port.options.items() if key != "devargs"}
     return {"dpdk-devargs": port.options["devargs"], **others}
+
+
+def _update(table: str, name: str, row: Row) -> Row:
+    return {"op": "update", "table": table, "where": [["name", "==", name]], "row": row}
+
+
+def _delete(table: str, row: object) -> Row:
+    return {"op": "delete", "table": table, "where": [["_uuid", "==", row]]}
+
+
+def _change_queues(qos: object, mutator: str, value: list[object]) -> Row:
+    return {
+        "op": "mutate",
+        "table": "QoS",
+        "where": [["_uuid", "==", qos]],
+        "mutations": [["queues", mutator, value]],
+    }
 
 
 def _mutate(table: str, where: list[list[object]], column: str, mutator: str, value: object) -> Row:

@@ -16,6 +16,9 @@ from headrace.switches.fields import FIELDS, VLAN_PRESENT
 LOCAL = "(local)"
 """The port of the switch itself on each LSI, as a rule names it (OpenFlow's LOCAL)."""
 
+CONTROLLER = "(controller)"
+"""The controller of an LSI, as a rule names it where it sends to it (OpenFlow's CONTROLLER)."""
+
 
 class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -54,6 +57,13 @@ class PopVlan(_Frozen):
     kind: Literal["pop_vlan"] = "pop_vlan"
 
 
+class SetQueue(_Frozen):
+    """Makes the outputs behind it use a queue of their ports, by its number there."""
+
+    kind: Literal["set_queue"] = "set_queue"
+    queue: int
+
+
 class SetField(_Frozen):
     """Overwrites a whole header field; `field` is a name of `fields.FIELDS`."""
 
@@ -77,7 +87,8 @@ class Select(_Frozen):
 
 
 Action = Annotated[
-    Output | Normal | Select | PushVlan | PopVlan | SetField, Field(discriminator="kind")
+    Output | Normal | Select | PushVlan | PopVlan | SetField | SetQueue,
+    Field(discriminator="kind"),
 ]
 
 
@@ -168,6 +179,8 @@ class Rule(_Frozen):
                 actions.append(f"push_vlan:{action.vlan_id}")
             elif isinstance(action, PopVlan):
                 actions.append("pop_vlan")
+            elif isinstance(action, SetQueue):
+                actions.append(f"set_queue:{action.queue}")
             else:
                 actions.append(f"set {action.field}={FIELDS[action.field].text(action.value)}")
         for name in ("idle_timeout", "hard_timeout"):

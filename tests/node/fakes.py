@@ -22,13 +22,14 @@ from headrace.switches.base import (
     PortKind,
     PortSpec,
     PortStatistics,
+    QueueSpec,
     RuleStatistics,
     SwitchCycles,
     SwitchError,
     WorkerCycles,
 )
 from headrace.switches.headrace_switch import HeadraceDriver
-from headrace.switches.rules import LOCAL, Rule
+from headrace.switches.rules import CONTROLLER, LOCAL, Rule
 
 Hook = Callable[[str, int], None]
 
@@ -133,7 +134,7 @@ class FakeDriver:
         def work(held: dict[str, Any]) -> None:
             for rule in rules:
                 for port in (rule.in_port, *rule.outputs):
-                    if port != LOCAL and held["ports"].get(port) != lsi:
+                    if port not in (LOCAL, CONTROLLER) and held["ports"].get(port) != lsi:
                         raise SwitchError(f"{rule.label}: no port {port} on {lsi}")
                 held["rules"][rule.identity] = rule.model_dump(mode="json")
 
@@ -145,6 +146,18 @@ class FakeDriver:
                 held["rules"].pop(rule.identity, None)
 
         self.world.change(f"uninstall {lsi} {','.join(r.label for r in rules)}", work)
+
+    async def set_controller(self, lsi: str, address: str | None) -> None:
+        def work(held: dict[str, Any]) -> None:
+            held.setdefault("controllers", {})[lsi] = address
+
+        self.world.change(f"controller of {lsi} is {address}", work)
+
+    async def add_queue(self, lsi: str, queue: QueueSpec) -> None:
+        self.world.change(f"queue {queue.number} of {queue.port}", lambda held: None)
+
+    async def remove_queue(self, lsi: str, queue: QueueSpec) -> None:
+        self.world.change(f"no queue {queue.number} of {queue.port}", lambda held: None)
 
     async def port_statistics(self, lsi: str | None = None) -> list[PortStatistics]:
         zero = dict.fromkeys(

@@ -7,20 +7,26 @@ tests of a switch share one that runs; each leaves it without rules.
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from os_ken.ofproto.ofproto_v1_3 import OFPT_PACKET_IN
 
 from headrace.machine.processes import Supervisor
-from headrace.switches.base import LinkSpec, SwitchError
+from headrace.switches.base import LinkSpec, QueueSpec, SwitchError
 from headrace.switches.carrying import lacks
 from headrace.switches.fields import ETH_IPV4, FIELDS, PROTO_UDP, VLAN_PRESENT
 from headrace.switches.flat import FlatDriver
+from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.rules import (
+    CONTROLLER,
     Bucket,
     FieldMatch,
     Normal,
@@ -30,6 +36,7 @@ from headrace.switches.rules import (
     Rule,
     Select,
     SetField,
+    SetQueue,
 )
 from tests.support.janitor import removed_at_the_latest
 from tests.switches.beds import BEDS, Bed, eventually
@@ -281,6 +288,87 @@ def test_a_rule_goes_by_its_timeout(bed: Bed) -> None:
         eventually(gone, "the rule is still there")
         bed.send(A, frame({}))
         assert bed.silent(B)
+
+
+def test_a_queue_holds_what_asks_for_it_to_its_rate(bed: Bed) -> None:
+    queue = QueueSpec(port=bed.ports[B].name, number=17, max_rate=400_000)
+    slow = bed.rule(A, SetQueue(queue=17), B)
+    if "set_queue" not in bed.driver.capabilities.actions:
+        refused(bed, slow, "queues")
+        return
+    frames = [frame({}, b"%3d" % n + bytes(958)) for n in range(40)]
+
+    async def change(*queues: QueueSpec) -> None:
+        for _ in range(2):
+            for one in queues:
+                await bed.driver.add_queue(bed.lsi, one)
+
+    async def remove(*queues: QueueSpec) -> None:
+        for _ in range(2):
+            for one in queues:
+                await bed.driver.remove_queue(bed.lsi, one)
+
+    other = queue.model_copy(update={"number": 18, "max_rate": 900_000_000})
+    bed.run(change(queue, other))
+    try:
+        with bed.rules(slow, bed.rule(C, B)):
+            began = time.monotonic()
+            bed.send(A, *frames)
+            bed.send(C, frame({}))  # asks for no queue, and waits for none
+            assert sorted(bed.receive(B, 41)) == sorted([*frames, frame({})])
+            # 40 frames of 1000 octets are 0.8 s at 400 kbit/s; a burst goes at once.
+            assert time.monotonic() - began > 0.3
+    finally:
+        bed.run(remove(queue, other))
+    with bed.rules(slow):
+        began = time.monotonic()
+        bed.send(A, *frames)
+        assert bed.receive(B, 40) == frames
+
+
+def test_a_controller_gets_what_rules_send_to_it(bed: Bed) -> None:
+    rule = bed.rule(A, Output(port=CONTROLLER), B)
+    if "controller" not in bed.driver.capabilities.actions:
+        refused(bed, rule, "controller")
+        return
+    found: asyncio.Queue[bytes] = asyncio.Queue()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        session = await OpenFlowSession.over(reader, writer, "the switch")
+        with contextlib.suppress(asyncio.IncompleteReadError, OSError):
+            while True:
+                message = await session._receive()
+                if message.msg_type == OFPT_PACKET_IN:
+                    found.put_nowait(bytes(message.data))
+        await session.close()
+
+    async def begin() -> asyncio.Server:
+        server = await asyncio.start_server(serve, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        await bed.driver.set_controller(bed.lsi, f"tcp:127.0.0.1:{port}")
+        return server
+
+    async def received() -> list[bytes]:
+        """Sends until the switch has connected; then all that the controller gets of a burst."""
+        for _ in range(100):
+            bed.send(A, frame({}, b"first"))
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(found.get(), 0.1)
+                break
+        await asyncio.sleep(0.3)
+        while not found.empty():
+            found.get_nowait()
+        bed.send(A, *several())
+        return [await asyncio.wait_for(found.get(), 10) for _ in range(20)]
+
+    server = bed.run(begin())
+    try:
+        with bed.rules(rule):
+            assert bed.run(received()) == several()
+    finally:
+        server.close()
+        bed.run(bed.driver.set_controller(bed.lsi, None))
+        bed.run(bed.driver.set_controller(bed.lsi, None))
 
 
 # LSIs and links.

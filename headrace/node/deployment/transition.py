@@ -23,11 +23,13 @@ from headrace.engines.base import Engine, VnfSpec, engine_of
 from headrace.node.deployment.store import StepRow, Store
 from headrace.node.host_stack import HostStack
 from headrace.node.planning.resources import (
+    ControllerResource,
     HostInterfaceResource,
     LinkResource,
     LsiResource,
     Plan,
     PortResource,
+    QueueResource,
     Resource,
     RuleResource,
     VnfResource,
@@ -44,7 +46,16 @@ from headrace.switches.rules import Rule
 Progress = Callable[[int, int], None]
 RuleCount = tuple[Rule, RuleStatistics]
 
-_RANK = {"lsi": 0, "link": 1, "port": 2, "vnf": 3, "rule": 4, "host": 5}
+_RANK = {
+    "lsi": 0,
+    "link": 1,
+    "port": 2,
+    "queue": 3,
+    "controller": 4,
+    "vnf": 5,
+    "rule": 6,
+    "host": 7,
+}
 
 
 class Transition:
@@ -268,6 +279,10 @@ class Transition:
                 await self._driver.connect_lsis(resource.link)
             case PortResource():
                 await self._driver.add_port(resource.lsi, resource.port)
+            case QueueResource():
+                await self._driver.add_queue(resource.lsi, resource.queue)
+            case ControllerResource():
+                await self._driver.set_controller(resource.lsi, resource.address)
             case HostInterfaceResource():
                 iface = self._driver.attach(resource.port).iface
                 if iface is None:
@@ -294,6 +309,10 @@ class Transition:
                 await self._driver.disconnect_lsis(resource.link)
             case PortResource():
                 await self._driver.remove_port(resource.lsi, resource.port)
+            case QueueResource():
+                await self._driver.remove_queue(resource.lsi, resource.queue)
+            case ControllerResource():
+                await self._driver.set_controller(resource.lsi, None)
             case HostInterfaceResource():
                 await self._host.remove(resource)
 

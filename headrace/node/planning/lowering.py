@@ -28,6 +28,7 @@ from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph, Weighted
 from headrace.node.planning.resources import LinkUse
 from headrace.switches.base import LinkSpec
 from headrace.switches.rules import (
+    CONTROLLER,
     Action,
     Bucket,
     Output,
@@ -36,6 +37,7 @@ from headrace.switches.rules import (
     Rule,
     Select,
     SetField,
+    SetQueue,
 )
 
 _REFERENCE = re.compile(r"(?:endpoint:(?P<endpoint>[^:]+)|vnf:(?P<vnf>[^:]+):(?P<port>[^:]+:\d+))")
@@ -56,7 +58,7 @@ class Wiring:
 
     `end_points` are those on LSI-0, by id; `own_ports` maps `vnf:<id>:<label>:<n>` and the
     `endpoint:<id>` of all others to port names on `lsi`. `trusted` gives the address that a VNF's
-    port is held to.
+    port is held to, `queues` the number in the switch of each queue of the graph.
     """
 
     lsi0: str
@@ -66,12 +68,26 @@ class Wiring:
     links: tuple[LinkUse, ...]
     link_specs: Mapping[int, LinkSpec]
     trusted: Mapping[str, int]
+    queues: Mapping[str, int]
 
     def is_outer(self, reference: str) -> bool:
         """Whether a checked reference names an end-point on LSI-0."""
         return reference.startswith("endpoint:") and (
-            reference.removeprefix("endpoint:") in self.end_points
+            base_of(reference).removeprefix("endpoint:") in self.end_points
         )
+
+    def physical(self, target: str) -> PhysicalPort:
+        """The port of LSI-0 that a target is."""
+        return self.end_points[base_of(target).removeprefix("endpoint:")]
+
+    def own(self, target: str) -> str:
+        """The port of the graph's LSI that a target is."""
+        return CONTROLLER if target == TO_CONTROLLER else self.own_ports[base_of(target)]
+
+    def queue(self, target: str) -> list[SetQueue]:
+        """The choice of the target's queue, if it has one."""
+        queue = queue_of(target)
+        return [] if queue is None else [SetQueue(queue=self.queues[queue])]
 
     def up(self, reference: str) -> LinkSpec:
         """The link that leads from LSI-0 to a port of the graph's LSI."""
@@ -96,6 +112,36 @@ def outputs_of(rule: FlowRuleModel) -> list[tuple[int, str]]:
             found.append((position, str(value)))
         found += [(position, member.port) for member in _members(action)]
     return found
+
+
+TO_CONTROLLER = "controller"
+"""The graph's controller as a target of rules: it is the graph's LSI that is connected to it."""
+
+_QUEUE = " queue "
+
+
+def targets_of(rule: FlowRuleModel) -> list[str]:
+    """Where a rule leads: references, with the queue that it asks for, and the controller.
+
+    Each is a destination of its own, for which there is a link between the LSIs if need be.
+    """
+    queue = next((str(a["output_to_queue"]) for a in rule.actions if "output_to_queue" in a), None)
+    found = [
+        target if queue is None else f"{target}{_QUEUE}{queue}" for _, target in outputs_of(rule)
+    ]
+    if any(action.get("output_to_controller") in (True, "true") for action in rule.actions):
+        found.append(TO_CONTROLLER)
+    return found
+
+
+def base_of(target: str) -> str:
+    """The reference of a target, without its queue."""
+    return target.partition(_QUEUE)[0]
+
+
+def queue_of(target: str) -> str | None:
+    """The queue of a target."""
+    return target.partition(_QUEUE)[2] or None
 
 
 def is_balanced(rule: FlowRuleModel) -> bool:
@@ -156,7 +202,15 @@ def check_references(graph: ForwardingGraph) -> None:
         drops = [action["drop"] in (True, "true") for action in rule.actions if "drop" in action]
         if any(drops) and outputs:
             raise GraphRefused("flow-rules", f"{place}: drop and output_to_port exclude each other")
-        if not outputs and not any(drops):
+        if any(drops) and TO_CONTROLLER in targets_of(rule):
+            text = f"{place}: drop and output_to_controller exclude each other"
+            raise GraphRefused("flow-rules", text)
+        if is_balanced(rule) and (
+            TO_CONTROLLER in targets_of(rule) or any(queue_of(t) for t in targets_of(rule))
+        ):
+            text = f"{place}: output_to_one_of goes with no controller and no queue"
+            raise GraphRefused("flow-rules", text)
+        if not targets_of(rule) and not any(drops):
             text = f'{place}: the rule goes nowhere; add output_to_port, or "drop": true'
             raise GraphRefused("flow-rules", text)
 
@@ -167,10 +221,11 @@ def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple
     outer = on_lsi0(graph)
     for rule in graph.big_switch.flow_rules:
         source = rule.match["port_in"]
-        for _, target in outputs_of(rule):
-            if source in outer and target not in outer:
+        for target in targets_of(rule):
+            inside = base_of(target) not in outer
+            if source in outer and inside:
                 up.append(target)
-            elif source not in outer and target in outer:
+            elif source not in outer and not inside:
                 down.append(target)
     up, down = list(dict.fromkeys(up)), list(dict.fromkeys(down))
     kept = {use.number: use for use in previous}
@@ -235,14 +290,21 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
             headers.append(SetField(field="eth_src", value=wiring.trusted[source]))
     match = match_fields(model, place, tag)
     headers += header_actions(model, place, match, tag)
-    targets = [target for _, target in outputs_of(model)]
+    targets = targets_of(model)
     if len(set(targets)) != len(targets):
         raise GraphRefused("flow-rules", f"{place}: two outputs to the same port")
     actions: list[Action] = [*_outputs(source, targets, wiring)]
     if is_balanced(model):
         members = [member for action in model.actions for member in _members(action)]
         buckets = [
-            Bucket(weight=member.weight, actions=tuple(_outputs(source, [member.port], wiring)))
+            Bucket(
+                weight=member.weight,
+                actions=tuple(
+                    step
+                    for step in _outputs(source, [member.port], wiring)
+                    if not isinstance(step, SetQueue)
+                ),
+            )
             for member in members
         ]
         actions = [Select(buckets=tuple(buckets))]
@@ -257,21 +319,26 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
     )
 
 
-def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[Output | PushVlan | PopVlan]:
+_Step = Output | PushVlan | PopVlan | SetQueue
+
+
+def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[_Step]:
     """The outputs of a rule. Untagged ones come first: the tag of another must not reach them."""
-    plain: list[Output | PushVlan | PopVlan] = []
-    tagged: list[Output | PushVlan | PopVlan] = []
+    plain: list[_Step] = []
+    tagged: list[_Step] = []
     for target in targets:
         if wiring.is_outer(source) == wiring.is_outer(target):
+            if not (plain or tagged):  # a rule asks for one queue
+                plain += wiring.queue(target)
             if wiring.is_outer(target):
-                physical = wiring.end_points[target.removeprefix("endpoint:")]
+                physical = wiring.physical(target)
                 if physical.tag is None:
                     plain.append(Output(port=physical.port))
                 else:
                     push = PushVlan(vlan_id=physical.tag)
                     tagged += [push, Output(port=physical.port), PopVlan()]
             else:
-                plain.append(Output(port=wiring.own_ports[target]))
+                plain.append(Output(port=wiring.own(target)))
         elif wiring.is_outer(source):
             plain.append(Output(port=wiring.up(target).first_port))
         else:
@@ -290,11 +357,11 @@ def _link_rules(wiring: Wiring, name: str) -> list[Rule]:
                     label=f"{name}/link {use.number} up",
                     priority=_LINK_PRIORITY,
                     in_port=link.second_port,
-                    actions=(Output(port=wiring.own_ports[use.up]),),
+                    actions=(*wiring.queue(use.up), Output(port=wiring.own(use.up))),
                 )
             )
         if use.down is not None:
-            physical = wiring.end_points[use.down.removeprefix("endpoint:")]
+            physical = wiring.physical(use.down)
             push = () if physical.tag is None else (PushVlan(vlan_id=physical.tag),)
             rules.append(
                 Rule(
@@ -302,7 +369,7 @@ def _link_rules(wiring: Wiring, name: str) -> list[Rule]:
                     label=f"{name}/link {use.number} down",
                     priority=_LINK_PRIORITY,
                     in_port=link.first_port,
-                    actions=(*push, Output(port=physical.port)),
+                    actions=(*wiring.queue(use.down), *push, Output(port=physical.port)),
                 )
             )
     return rules

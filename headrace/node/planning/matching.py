@@ -323,8 +323,6 @@ def header_actions(rule: FlowRuleModel, place: str, match: Match, tag: int | Non
             field = _SET[key].format(v=6 if ":" in text else 4, l4=transport)
             _needs_ip(match, (field,), where)
             steps.append(SetField(field=field, value=value_of(field, text, where)))
-        elif key in ("output_to_controller", "output_to_queue"):
-            raise refuse(where, "not supported yet: the node runs no controller and no queues")
     return steps
 
 

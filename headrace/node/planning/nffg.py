@@ -53,6 +53,7 @@ Identifier = Annotated[
 ]
 MAX_VNFS, MAX_PORTS, MAX_END_POINTS, MAX_RULES = 128, 64, 1024, 20_000
 MAX_FORWARDS = 16
+MAX_QUEUES = 15
 """What one graph may have."""
 
 
@@ -397,10 +398,23 @@ class FlowRuleModel(BaseModel):
         return self
 
 
+class QueueModel(BaseModel):
+    """A queue of the ports to which rules send by `output_to_queue`; rates in bit/s. Ours."""
+
+    model_config = ConfigDict(extra="forbid", populate_by_name=True)
+
+    id: Identifier
+    min_rate: Annotated[int, Field(ge=0, le=1 << 40)] = Field(0, alias="min-rate")
+    max_rate: Annotated[int, Field(ge=0, le=1 << 40)] = Field(0, alias="max-rate")
+
+
 class BigSwitchModel(_Open):
     """The rules between the ports of a graph."""
 
     flow_rules: list[FlowRuleModel] = Field(alias="flow-rules", max_length=MAX_RULES)
+    # Ours: queues that rules may name, and who gets what rules send to the controller.
+    queues: Annotated[list[QueueModel], Field(max_length=MAX_QUEUES)] = []
+    controller: Annotated[Text, Field(pattern=r"^tcp:[0-9A-Fa-f.:\[\]]+:\d{1,5}$")] | None = None
 
 
 class DemandModel(_Open):

@@ -20,6 +20,7 @@ from headrace.node.planning.lowering import Wiring, assign_links, check_referenc
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.placement import place_vnfs
 from headrace.node.planning.ports import PortNames
+from headrace.node.planning.queues import controller_of, queue_numbers, queues_of
 from headrace.node.planning.replicas import Replicas
 from headrace.node.planning.resources import (
     EMPTY_PLAN,
@@ -82,6 +83,7 @@ def make_plan(
         own_ports=names.references,
         links=links,
         link_specs=specs,
+        queues=queue_numbers(graph, number),
         trusted={
             f"vnf:{vnf.id}:{port.id}": int(port.mac.replace(":", ""), 16)
             for vnf in graph.vnfs
@@ -96,6 +98,8 @@ def make_plan(
     resources += [LinkResource(link=specs[use.number]) for use in links]
     resources += end_points.resources
     resources += [PortResource(lsi=lsi, port=p.switch_port) for vnf in vnfs for p in vnf.ports]
+    resources += queues_of(graph, wiring)
+    resources += controller_of(graph, lsi, node)
     resources += [VnfResource(vnf=vnf) for vnf in vnfs]
     resources += [RuleResource(rule=rule) for rule in rules]
     resources += end_points.hosts

@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from headrace.engines.base import VnfSpec
 from headrace.node.planning.replicas import Replicas
-from headrace.switches.base import LinkSpec, PortSpec
+from headrace.switches.base import LinkSpec, PortSpec, QueueSpec
 from headrace.switches.rules import Rule
 
 
@@ -56,6 +56,32 @@ class PortResource(_Frozen):
     def key(self) -> str:
         """Names this resource in its graph."""
         return f"port {self.port.name}"
+
+
+class QueueResource(_Frozen):
+    """A queue of a port."""
+
+    kind: Literal["queue"] = "queue"
+    lsi: str
+    queue: QueueSpec
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"queue {self.queue.port} {self.queue.number}"
+
+
+class ControllerResource(_Frozen):
+    """The OpenFlow controller of an LSI."""
+
+    kind: Literal["controller"] = "controller"
+    lsi: str
+    address: str
+
+    @property
+    def key(self) -> str:
+        """Names this resource in its graph."""
+        return f"controller {self.lsi}"
 
 
 class VnfResource(_Frozen):
@@ -103,7 +129,14 @@ class RuleResource(_Frozen):
 
 
 Resource = Annotated[
-    LsiResource | LinkResource | PortResource | VnfResource | HostInterfaceResource | RuleResource,
+    LsiResource
+    | LinkResource
+    | PortResource
+    | QueueResource
+    | ControllerResource
+    | VnfResource
+    | HostInterfaceResource
+    | RuleResource,
     Field(discriminator="kind"),
 ]
 _ADAPTER: TypeAdapter[Resource] = TypeAdapter(Resource)
