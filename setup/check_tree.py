@@ -44,7 +44,7 @@ CPP_MODULES: dict[str, set[str]] = {
         "port",
         "ovsdb",
     },
-    "traffic": {"base", "eal", "packet", "port"},
+    "traffic": {"base", "eal", "shm", "packet", "port"},
     "vnf": {"base", "eal", "shm", "packet", "match", "port"},
     "channel": {"base", "eal", "shm"},
 }

@@ -6,12 +6,14 @@ it reach: a vhost-user or memif port costs it a copy and the peer's cache lines,
 system call. So each kind is calibrated over a port of that kind, with the same devices and sizes of
 rings as at a switch, and the cheapest peer there is: headrace-vnf's `pass` on the switch's core,
 which looks at no packet. A veth pair has both ends at the generator, so the kernel carries packets
-on the generator's core, as it does with a bridge between.
+on the generator's core, as it does with a bridge between. So has a direct link, which a switch has
+joined and then needs no more: a switch between would cost the generator no less.
 
     kind        generator                         peer
     vhost-user  virtio-user (packed, 1024)        net_vhost
     memif       memif client                      memif server
     veth        AF_PACKET at both ends of a pair  none
+    shm         two ports of headrace-switch      none: by a direct link, with the switch stopped
 
 The best of a few short trials counts: whatever disturbs one makes it slower. If the generator had
 time left or its packets were refused then, the peer was the limit: the ceiling is what the
@@ -31,12 +33,14 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from headrace.bench.chains.vnf import ChainError, Vnf
+from headrace.bench.direct_link import DirectLink
 from headrace.bench.errors import DeviceError
+from headrace.bench.peers.systems import PeerError
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.results.limiter import IDLE, REFUSED
 from headrace.traffic import StreamSpec, TrafficClient, TrafficError, TrialResult
 
-Kind = Literal["vhost-user", "memif", "veth"]
+Kind = Literal["vhost-user", "memif", "veth", "shm"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 SIZES = (64, 512, 1518)
 FLOWS = 1000
@@ -44,6 +48,8 @@ TRIES = 3
 WARMUP_S = 0.02
 LINK_S = 20.0
 PEER_MEMORY_MB = 128
+JOIN_S = 0.3
+"""Seconds of packets in which the generator answers the switch's request for a direct link."""
 _VIRTIO = "server=1,packed_vq=1,in_order=1,mrg_rxbuf=0,vectorized=1,queue_size=1024"
 
 
@@ -122,6 +128,7 @@ class _Joined:
         self._core = core
         self._peer: Vnf | None = None
         self._pair: str = ""
+        self._switch: DirectLink | None = None
         self.names = tuple(f"calibration.{kind}.{end}" for end in "ab")
 
     def _devices(self) -> tuple[list[str], list[str]]:
@@ -142,6 +149,9 @@ class _Joined:
         """Starts the peer and waits for both links."""
         if self._kind == "veth":
             devices = await self._make_pair()
+        elif self._kind == "shm":
+            self._switch = DirectLink(self._core)
+            devices = self._switch.start()
         else:
             devices, theirs = self._devices()
             ports = [{"name": f"p{n}", "devargs": text} for n, text in enumerate(theirs)]
@@ -160,6 +170,15 @@ class _Joined:
         await self._traffic.wait_links(self.names, LINK_S)
         if self._peer is not None:
             await self._peer.ready()
+        if self._switch is not None:
+            await self._traffic.configure([self.stream(SIZES[0])])
+            await self._traffic.trial(JOIN_S, None, drain_s=0.02)
+            self._switch.park()
+
+    def stream(self, size: int) -> StreamSpec:
+        """From one end to the other."""
+        tx, rx = self.names
+        return StreamSpec(name="loop", tx_port=tx, rx_port=rx, size=size, flows=FLOWS)
 
     async def _make_pair(self) -> list[str]:
         near, far = (f"hrc{os.getpid()}{end}" for end in "ab")
@@ -180,6 +199,8 @@ class _Joined:
                 await self._traffic.remove_port(name)
         if self._peer is not None:
             await self._peer.stop()
+        if self._switch is not None:
+            self._switch.stop()
         if self._pair:
             await _tool("ip", "link", "del", self._pair)
 
@@ -222,19 +243,12 @@ async def calibrate(
         async with _joined(traffic, kind, core) as joined:
             points = []
             for size in sizes:
-                stream = StreamSpec(
-                    name="loop",
-                    tx_port=joined.names[0],
-                    rx_port=joined.names[1],
-                    size=size,
-                    flows=FLOWS,
-                )
-                await traffic.configure([stream])
+                await traffic.configure([joined.stream(size)])
                 results = [
                     await traffic.trial(seconds, None, warmup_s=WARMUP_S, drain_s=0.02, bare=bare)
                     for _ in range(TRIES)
                 ]
                 points.append(point_of(size, results))
             return PortCeiling(kind, bare, tuple(points))
-    except (TrafficError, ChainError, ProgramMissing, OSError) as error:
+    except (TrafficError, ChainError, ProgramMissing, PeerError, OSError) as error:
         raise DeviceError(f"calibration over {kind}: {error}") from error

@@ -27,7 +27,7 @@ from headrace.bench.settings import SCENARIOS
 from headrace.results import Case, Placement, Shape
 
 Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
-PortKind = Literal["memif", "vhost-user", "veth"]
+PortKind = Literal["memif", "vhost-user", "veth", "shm"]
 IN_PROCESS = "in-process"
 OF_DPDK: tuple[Switch, ...] = ("headrace", "ovs-dpdk")
 """Switches that can load the in-process source, which is a DPDK plugin."""
@@ -83,6 +83,8 @@ class Subject(_Strict):
     @model_validator(mode="after")
     def _possible(self) -> Self:
         inside = IN_PROCESS in (self.ports, self.sink)
+        if "shm" in (self.ports, self.vnf_ports) and self.switch != "headrace":
+            raise ValueError(f"{self.switch} has no ports by shared memory: they are headrace's")
         if inside and self.switch not in OF_DPDK:
             raise ValueError(f"{self.switch} has no in-process source and sink: they are DPDK's")
         return self

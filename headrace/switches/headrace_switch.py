@@ -13,6 +13,7 @@ from headrace.protocols.control import ControlError, call
 from headrace.switches.base import (
     OPENFLOW_ACTIONS,
     TUNNELS,
+    Attach,
     Capabilities,
     PortKind,
     PortSpec,
@@ -104,6 +105,12 @@ class HeadraceDriver(OvsFamilyDriver):
                 }
             case _:
                 return "system", {}
+
+    def attach(self, port: PortSpec) -> Attach:
+        """See SwitchDriver; of a port by shared memory, the arguments of headrace-traffic."""
+        if port.kind is PortKind.SHM:
+            return Attach(devargs=f"shm,socket={port.options['socket']},port={port.name}")
+        return super().attach(port)
 
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver."""

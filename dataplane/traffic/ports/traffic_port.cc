@@ -93,6 +93,21 @@ Result<std::unique_ptr<TrafficPort>> TrafficPort::open_memif(const PortOptions& 
   return port;
 }
 
+Result<std::unique_ptr<TrafficPort>> TrafficPort::open_shm(const PortOptions& options,
+                                                           const ShmPortName& shm) {
+  if (!options.mac.empty() && !packet::parse_mac(options.mac)) {
+    return fail_as("bad_params", "/mac: '{}' is not a MAC address", options.mac);
+  }
+  std::unique_ptr<TrafficPort> port(new TrafficPort(options));
+  if (auto made = port->make_pool(options.descriptors); !made) {
+    return tl::unexpected(made.error());
+  }
+  auto opened = ShmPort::open(shm, options.max_frame);
+  if (!opened) return fail_as("bad_devargs", "/devargs: {}", opened.error().message);
+  port->shm_ = std::move(*opened);
+  return port;
+}
+
 Result<> TrafficPort::make_pool(uint32_t descriptors) {
   auto pool = eal::make_mempool({.name = "traffic-" + std::to_string(number_),
                                  .buffers = buffers_for(descriptors),
@@ -153,13 +168,14 @@ TrafficPort::~TrafficPort() = default;
 
 bool TrafficPort::link_up() const {
   if (memif_) return memif_->endpoint().is_up();
+  if (shm_) return shm_->is_up();
   return device_->link().up;
 }
 
 json TrafficPort::to_json() const {
   packet::MacAddress mac{};
-  if (memif_) {
-    // A memif device has no address: use the option's, or one derived from the arguments, the same
+  if (memif_ || shm_) {
+    // These have no address: use the option's, or one derived from the arguments, the same
     // at every start.
     mac = packet::parse_mac(options_.mac).value_or(packet::mac_from_name(options_.devargs));
   } else {
@@ -185,6 +201,17 @@ json TrafficPort::counters() const {
             {"rx_errors", in.too_long.read() + in.bad_buffer.read() + in.bad_index.read()},
             {"tx_errors", out.bad_buffer.read() + out.bad_index.read()},
             {"rx_no_buffer", in.no_buffer.read()}};
+  }
+  if (shm_) {
+    const ShmPort::Counts& seen = shm_->counts();
+    return {{"rx_packets", seen.rx_packets.read()},
+            {"tx_packets", seen.tx_packets.read()},
+            {"rx_bytes", seen.rx_bytes.read()},
+            {"tx_bytes", seen.tx_bytes.read()},
+            {"rx_missed", 0},
+            {"rx_errors", shm_->malformed()},
+            {"tx_errors", 0},
+            {"rx_no_buffer", seen.no_buffer.read()}};
   }
   const rte_eth_stats stats = device_->statistics();
   return {{"rx_packets", stats.ipackets}, {"tx_packets", stats.opackets},

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A port of the generator, with one receive and one transmit queue, made from DPDK vdev arguments:
-// an ethdev, or a memif of port/memif, which reconnects to its peer. The destructor removes it.
+// an ethdev, or a memif of port/memif, which reconnects to its peer; or a port of a Headrace switch
+// by shared memory. The destructor removes it.
 //
 // Thread safety: made, queried and destroyed by the control thread while no trial uses it; during a
 // trial one worker calls receive(), and one, possibly another, send().
@@ -20,6 +21,7 @@
 #include "eal/ethdev.h"
 #include "eal/mempool.h"
 #include "port/memif/standalone.h"
+#include "traffic/ports/shm_port.h"
 
 namespace headrace::traffic {
 
@@ -42,6 +44,9 @@ class TrafficPort {
   static Result<std::unique_ptr<TrafficPort>> open_memif(const PortOptions& options,
                                                          port::memif::EndpointConfig memif,
                                                          asio::io_context& io);
+  /// The same for a port of a Headrace switch by shared memory.
+  static Result<std::unique_ptr<TrafficPort>> open_shm(const PortOptions& options,
+                                                       const ShmPortName& shm);
   /// Stops and removes the device, then its buffers.
   ~TrafficPort();
   TrafficPort(const TrafficPort&) = delete;
@@ -56,12 +61,14 @@ class TrafficPort {
   /// Receives a burst; returns the number of packets.
   uint16_t receive(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->receive(pool_.get(), packets);
+    if (shm_) return shm_->receive(pool_.get(), packets);
     return rte_eth_rx_burst(device_->id(), 0, packets.data(),
                             static_cast<uint16_t>(packets.size()));
   }
   /// Sends as many packets as fit; returns their number. The caller keeps the rest.
   uint16_t send(std::span<rte_mbuf*> packets) const noexcept {
     if (memif_) return memif_->send(packets);
+    if (shm_) return shm_->send(packets);
     return rte_eth_tx_burst(device_->id(), 0, packets.data(),
                             static_cast<uint16_t>(packets.size()));
   }
@@ -80,6 +87,7 @@ class TrafficPort {
   eal::Mempool pool_;  ///< outlives the device
   std::unique_ptr<eal::Ethdev> device_;
   std::unique_ptr<port::memif::Standalone> memif_;  ///< instead of an ethdev
+  std::unique_ptr<ShmPort> shm_;                    ///< the same
 };
 
 }  // namespace headrace::traffic

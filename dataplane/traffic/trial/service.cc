@@ -76,6 +76,8 @@ void Service::add_port(const json& params, const Reply& reply) {
   }
   auto memif = port::memif::read_net_memif(options.devargs);
   if (!memif) return reply(fail_as("bad_devargs", "/devargs: {}", memif.error().message));
+  auto shm = ShmPort::read(options.devargs);
+  if (!shm) return reply(fail_as("bad_devargs", "/devargs: {}", shm.error().message));
   const auto added = [this, reply](Result<std::unique_ptr<TrafficPort>> port) {
     if (!port) return reply(tl::unexpected(port.error()));
     json answer = (*port)->to_json();
@@ -84,6 +86,7 @@ void Service::add_port(const json& params, const Reply& reply) {
     reply(std::move(answer));
   };
   if (*memif) return added(TrafficPort::open_memif(options, std::move(**memif), io_));
+  if (*shm) return added(TrafficPort::open_shm(options, **shm));
   const auto wait = std::chrono::milliseconds(static_cast<int64_t>(wait_s * 1000));
   opener_.open(options, wait, added);
 }
