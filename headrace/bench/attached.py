@@ -133,8 +133,10 @@ async def read_node(client: NodeClient, case: Case) -> Reading:
     """All counters of the switch and its VNFs."""
     polling = case.vnfs if case.engine != "native" else 0
     vnfs = [await client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(polling)]
+    begun = time.monotonic()
     ports = await client.port_counters()
-    return Reading(await client.switch_cycles(), tuple(ports), tuple(vnfs))
+    at = (begun + time.monotonic()) / 2
+    return Reading(await client.switch_cycles(), tuple(ports), tuple(vnfs), at)
 
 
 def path_of(

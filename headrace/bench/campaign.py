@@ -66,6 +66,9 @@ class Progress(Protocol):
     def sampled(self, case: Case, samples: list[Sample]) -> None:
         """New samples of a case."""
 
+    def narrowing(self, answers: Sequence[Answer], rounds: int) -> None:
+        """The headline rows have had so many rounds, and may get more."""
+
     def answered(self, answers: Sequence[Answer], rounds: int) -> None:
         """The headline rows have had their rounds."""
 
@@ -86,6 +89,9 @@ class Silent:
         """Ignored."""
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
+        """Ignored."""
+
+    def narrowing(self, answers: Sequence[Answer], rounds: int) -> None:
         """Ignored."""
 
     def answered(self, answers: Sequence[Answer], rounds: int) -> None:
@@ -186,9 +192,12 @@ class Campaign:
             known = number > first  # the first round shows how long one takes
             if not wanted or (known and not clock.has_time_for(clock.round_s(wanted), share)):
                 break
-            random.Random(f"{self._seed} {number}").shuffle(wanted)  # noqa: S311
+            if number % 2 == 1:
+                # Graphs that are compared with each other stay neighbors: another way round.
+                wanted.reverse()
             await self.round(wanted, clock, number)
             number += 1
+            self._progress.narrowing(self.precision.answers(), number - first)
         answers = self.precision.answers()
         if answers:
             self._progress.answered(answers, number - first)
@@ -294,7 +303,9 @@ class Campaign:
             self._done.add((case, turn.step.kind))
             if samples:
                 self._store.add_samples(case_id, samples)
-                self._progress.sampled(case, samples)
+                # Of the many short trials of a headline row, each round is told (`narrowing`).
+                if not turn.step.interleaved:
+                    self._progress.sampled(case, samples)
 
     def _lose(self, jobs: Sequence[Job], error: Exception, number: int) -> None:
         for job in jobs:

@@ -62,7 +62,7 @@ class ConsoleProgress:
             f"{cases} cases on {len(blocks)} graphs; one round takes about {seconds(round_s)}, "
             f"the budget is {seconds(budget_s)} (headline rows first, then rounds of all)"
         )
-        self.say(f"{'left':>6}  {'scenario':<13} {'case':<44} result")
+        self.say(f"{'left':>6}  {'scenario':<17} {'case':<44} result")
         self._task = self._bar.add_task("", total=1.0, left=seconds(budget_s))
 
     def working(self, what: str, clock: Clock) -> None:
@@ -76,7 +76,18 @@ class ConsoleProgress:
     def sampled(self, case: Case, samples: list[Sample]) -> None:
         """Prints one row of the table."""
         left = seconds(self._clock.left_s) if self._clock else ""
-        self.say(f"{left:>6}  {case.scenario:<13} {case.name:<44} {describe(samples)}")
+        self.say(f"{left:>6}  {case.scenario:<17} {case.name:<44} {describe(samples)}")
+
+    def narrowing(self, answers: Sequence[Answer], rounds: int) -> None:
+        """Prints how far one round of headline rows has come."""
+        widths = [answer.width for answer in answers if answer.width is not None]
+        widest = f", the widest ±{100 * max(widths):.0f} %" if widths else ""
+        narrow = sum(answer.narrow for answer in answers)
+        left = seconds(self._clock.left_s) if self._clock else ""
+        self.say(
+            f"{left:>6}  headline rows, round {rounds}: {narrow} of {len(answers)} as narrow as "
+            f"wanted{widest}"
+        )
 
     def answered(self, answers: Sequence[Answer], rounds: int) -> None:
         """Prints how wide the intervals of the headline rows are."""
@@ -95,7 +106,7 @@ class ConsoleProgress:
 
     def skipped(self, skip: Skip) -> None:
         """Prints a row that could not be measured."""
-        self.say(f"{'skip':>6}  {skip.scenario:<13} {skip.what:<44} {skip.reason}")
+        self.say(f"{'skip':>6}  {skip.scenario:<17} {skip.what:<44} {skip.reason}")
 
 
 def describe(samples: Sequence[Sample]) -> str:

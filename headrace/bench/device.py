@@ -30,6 +30,9 @@ class TrialRequest:
         late_bound_us: a packet that the port refuses for longer is unsent; None: the default.
         drain_s: how long to wait for the last packets; None: the device's default.
         event: what happens to the switch while it forwards.
+        interleaved: it is one of many short trials in turn with those of other cases, so it is
+            neither waited for nor repeated: a pause between two trials of a pair costs more than
+            it saves, and the median of the pairs leaves disturbed ones out.
     """
 
     round: int
@@ -39,6 +42,7 @@ class TrialRequest:
     late_bound_us: float | None = None
     drain_s: float | None = None
     event: Event | None = None
+    interleaved: bool = False
 
 
 class Device(Protocol):

@@ -21,11 +21,13 @@ class Reading:
         switch: the switch's workers.
         ports: all ports of the switch.
         vnfs: each VNF's; empty if they have no counters (native ones).
+        at: when the ports were read, seconds of the monotonic clock.
     """
 
     switch: Cycles
     ports: tuple[PortCounters, ...] = ()
     vnfs: tuple[VnfCycles, ...] = field(default=())
+    at: float = 0.0
 
 
 def share(part: float | None, whole: float | None) -> float | None:

@@ -8,6 +8,11 @@ Cases of different scenarios that need the same graph share its deployment.
 
 The points of a block come in another order in each round, so that none is always measured first.
 
+Headline rows are measured by many short trials rather than by few long ones: all cases of a
+scenario in a block take turns, those of one subject next to each other (each change of subject
+stops one switch and continues another), forwards, then backwards. The n-th trials of two cases are
+then at most seconds apart, and their ratio is one pair of the round (results/statistics.py).
+
 The plan is an *anytime* one: rounds repeat until the time is used. The remaining time is estimated
 from the steps timed so far, so the first round corrects the initial guesses.
 """
@@ -46,10 +51,19 @@ class Job:
         return self.answer is not None
 
     @property
+    def interleaved(self) -> bool:
+        """Whether only its answer is wanted in this round: by short trials in turn with others."""
+        return self.measure is self.answer
+
+    @property
     def steps(self) -> list[Step]:
         """The job's steps in this round."""
         found = steps_of(self.measure)
-        return [step for step in found if self.kinds is None or step.kind in self.kinds]
+        return [
+            replace(step, interleaved=self.interleaved)
+            for step in found
+            if self.kinds is None or step.kind in self.kinds
+        ]
 
 
 @dataclass(frozen=True)
@@ -76,12 +90,19 @@ class Block:
 
     @property
     def points(self) -> list[list[Job]]:
-        """The jobs by point of traffic: those of one point are compared, and stay together."""
+        """The jobs by point of traffic: those of one point are compared, and stay together.
+
+        Headline rows of one scenario are one point, by subject: their points are compared, too.
+        """
         points: dict[tuple[str, str, int], list[Job]] = {}
         for job in self.jobs:
-            key = (job.case.scenario, job.case.size, job.case.flows)
-            points.setdefault(key, []).append(job)
-        return list(points.values())
+            case = job.case
+            point = ("", -1) if job.interleaved else (case.size, case.flows)
+            points.setdefault((case.scenario, *point), []).append(job)
+        return [sorted(jobs, key=self._subject_order) for jobs in points.values()]
+
+    def _subject_order(self, job: Job) -> int:
+        return self.subjects.index(job.case.subject) if job.interleaved else 0
 
     def turns(self, round_number: int, shuffled: random.Random | None = None) -> Iterator[Turn]:
         """The block's turns in one round: subjects alternate within each point of traffic.

@@ -19,7 +19,7 @@ that of the ratio to the same case of the other switch where there is one, else 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -27,8 +27,13 @@ from headrace.bench.plan import Block, Job
 from headrace.bench.scenario import Measure
 from headrace.bench.steps import StepKind, steps_of
 from headrace.results import Case, Sample
-from headrace.results.contrasts import OURS, PEER, Contrast, contrasts_of, ratio_by_round
-from headrace.results.statistics import PAIRS_FROM, geometric_mean, student_interval
+from headrace.results.contrasts import OURS, PEER, Contrast, contrasts_of
+from headrace.results.statistics import (
+    PAIRS_FROM,
+    geometric_mean,
+    ratio_of_rounds,
+    student_interval,
+)
 
 ROUNDS_FROM = 3
 GIVE_UP = 15
@@ -168,16 +173,15 @@ class Precision:
         found = [self._compared(contrast) for contrast in self._contrasts]
         return found + [self._measured(case) for case in self._alone]
 
-    def _values_of(self, case: Case) -> dict[int, float]:
+    def _values_of(self, case: Case) -> dict[int, list[float]]:
         answer = self._jobs[case].answer
         assert answer is not None
-        rounds = self._values[case].get(_key_of(answer), {})
-        return {at: geometric_mean(values) for at, values in rounds.items()}
+        return self._values[case].get(_key_of(answer), {})
 
     def _compared(self, contrast: Contrast) -> Answer:
         over, under = self._values_of(contrast.over), self._values_of(contrast.under)
         tried = self._tried[contrast.over] & self._tried[contrast.under]
-        ratio = ratio_by_round(over, under)
+        ratio = ratio_of_rounds(over, under)
         return Answer(
             contrast.name,
             (contrast.over, contrast.under),
@@ -192,7 +196,7 @@ class Precision:
         return Answer(
             f"{case.scenario} {case.name}",
             (case,),
-            _width_of_mean(list(values.values())),
+            _width_of_mean(values),
             self._jobs[case].measure.width,
             tried,
             tried >= ROUNDS_FROM and not values,
@@ -215,11 +219,9 @@ class Precision:
 
     @staticmethod
     def _width(ours: dict[int, list[float]], theirs: dict[int, list[float]] | None) -> float | None:
-        over = {at: geometric_mean(values) for at, values in ours.items()}
         if not theirs:
-            return _width_of_mean(list(over.values()))
-        under = {at: geometric_mean(values) for at, values in theirs.items()}
-        ratio = ratio_by_round(over, under)
+            return _width_of_mean(ours)
+        ratio = ratio_of_rounds(ours, theirs)
         return None if ratio is None else ratio.width
 
     def _lacking(self, job: Job) -> frozenset[StepKind]:
@@ -255,7 +257,8 @@ class Precision:
         )
 
 
-def _width_of_mean(values: Sequence[float]) -> float | None:
+def _width_of_mean(rounds: Mapping[int, Sequence[float]]) -> float | None:
+    values = [geometric_mean(drawn) for drawn in rounds.values()]
     if len(values) < PAIRS_FROM:
         return None
     low, high = student_interval([math.log(value) for value in values])

@@ -32,19 +32,21 @@ CSIT_MRR = (10, 1.0)
 
 @dataclass(frozen=True)
 class Timing:
-    """Durations of the trials of a campaign, in seconds."""
+    """Durations of the trials of a campaign, in seconds; `turn_s` of interleaved ones."""
 
     trial_s: float = 0.15
     cost_s: float = 0.4
+    turn_s: float = 0.1
     overhead_s: float = 0.15
 
 
 @dataclass(frozen=True)
 class Step:
-    """One kind of work on a case."""
+    """One kind of work on a case; `interleaved`: one of many short trials in turn with others'."""
 
     kind: StepKind
     measure: Measure
+    interleaved: bool = False
 
     @property
     def repeats(self) -> int:
@@ -54,14 +56,15 @@ class Step:
 
     def expected_s(self, timing: Timing) -> float:
         """Seconds that the step is expected to take before any has been timed."""
-        trial = timing.trial_s + timing.overhead_s
+        trial = (timing.turn_s if self.interleaved else timing.trial_s) + timing.overhead_s
         if self.kind == "search":
             goals = goals_of(self.measure, timing)
             return goals.expected_s + goals.trials_expected * timing.overhead_s
         if self.kind == "latency":
             return len(self.measure.latency_at) * trial
         if self.kind == "cost":
-            return len(self.measure.loads_pps) * (timing.cost_s + timing.overhead_s)
+            one = timing.turn_s if self.interleaved else timing.cost_s
+            return len(self.measure.loads_pps) * (one + timing.overhead_s)
         if self.kind in EXTRA:
             return EXTRA[self.kind].expected_s(self.measure, timing.overhead_s)
         if self.measure.overload == "csit":
@@ -143,15 +146,13 @@ class StepRunner:
                 state.pdr_pps,
             )
             return await EXTRA[step.kind].run(context, step.measure)
-        work: dict[
-            StepKind, Callable[[Measure, Device, CaseState, int], Awaitable[list[Sample]]]
-        ] = {
+        work: dict[StepKind, Callable[[Step, Device, CaseState, int], Awaitable[list[Sample]]]] = {
             "overload": self._overload,
             "search": self._search,
             "latency": self._latency,
             "cost": self._cost,
         }
-        return await work[step.kind](step.measure, device, state, round_number)
+        return await work[step.kind](step, device, state, round_number)
 
     async def _trial(
         self,
@@ -160,8 +161,10 @@ class StepRunner:
         purpose: Purpose,
         seconds: float,
         load: float | None,
+        interleaved: bool = False,
     ) -> Trial:
-        return await self._recorded(device, TrialRequest(round_number, purpose, seconds, load))
+        request = TrialRequest(round_number, purpose, seconds, load, interleaved=interleaved)
+        return await self._recorded(device, request)
 
     async def _recorded(self, device: Device, request: TrialRequest) -> Trial:
         trial = await device.trial(request)
@@ -169,11 +172,13 @@ class StepRunner:
         return trial
 
     async def _overload(
-        self, measure: Measure, device: Device, state: CaseState, number: int
+        self, step: Step, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
-        count, seconds = CSIT_MRR if measure.overload == "csit" else (1, self._timing.trial_s)
+        measure, turn = step.measure, step.interleaved
+        short = self._timing.turn_s if turn else self._timing.trial_s
+        count, seconds = CSIT_MRR if measure.overload == "csit" else (1, short)
         trials = [
-            await self._trial(device, number, "overload", seconds, None) for _ in range(count)
+            await self._trial(device, number, "overload", seconds, None, turn) for _ in range(count)
         ]
         state.overloads += [trial.rx_pps for trial in trials]
         trial = trials[-1]
@@ -188,8 +193,9 @@ class StepRunner:
         return samples
 
     async def _search(
-        self, measure: Measure, device: Device, state: CaseState, number: int
+        self, step: Step, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
+        measure = step.measure
         for _ in range(OVERLOADS - len(state.overloads)):
             trial = await self._trial(device, number, "overload", self._timing.trial_s, None)
             state.overloads.append(trial.rx_pps)
@@ -225,8 +231,9 @@ class StepRunner:
         ]
 
     async def _latency(
-        self, measure: Measure, device: Device, state: CaseState, number: int
+        self, step: Step, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
+        measure = step.measure
         if not state.pdr_pps:
             raise StepSkipped("no PDR was found, so there is no fraction of it to load with")
         samples = []
@@ -248,15 +255,16 @@ class StepRunner:
         return samples
 
     async def _cost(
-        self, measure: Measure, device: Device, state: CaseState, number: int
+        self, step: Step, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
         samples = []
-        loads = list(measure.loads_pps)
+        loads = list(step.measure.loads_pps)
+        seconds = self._timing.turn_s if step.interleaved else self._timing.cost_s
         random.Random(self._seed + number).shuffle(loads)  # noqa: S311
         for load in loads:
             if load > device.ceiling_pps:
                 continue
-            trial = await self._trial(device, number, "cost", self._timing.cost_s, load)
+            trial = await self._trial(device, number, "cost", seconds, load, step.interleaved)
             point = f"{load:.0f} pps"
             samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
             if trial.cpu_percent is not None:

@@ -63,7 +63,13 @@ def register(app: typer.Typer) -> None:
                     ],
                     "subjects": [{"switch": switch, "ports": ports}],
                     "traffic": {"sizes": [int(size) if size.isdigit() else size]},
-                    "measure": {"search": goal, "search_trial_s": trials_of, "loss_ratios": loss},
+                    "measure": {
+                        "search": goal,
+                        "search_trial_s": trials_of,
+                        "loss_ratios": loss,
+                        # CSIT's profile has its own rate under overload: ten trials of 1 s.
+                        "overload": "csit" if goal == "csit" else False,
+                    },
                 }
             )
         except ValidationError as error:

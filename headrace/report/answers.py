@@ -5,6 +5,7 @@ Which switch is faster, what does a chain cost, what do flows cost: each with it
 who was the limit. What has no result says so with the reason, and what was not asked is left out.
 """
 
+import statistics
 from collections.abc import Iterable, Sequence
 
 from headrace.report.headline import Compared, compared
@@ -115,7 +116,8 @@ def _longer(one: Compared) -> str:
         return one.missing or "the two lengths were not measured in the same rounds"
     more = long.case.vnfs - short.case.vnfs
     both = [at for at in long.by_round if at in short.by_round]
-    grown = [(long.by_round[at] - short.by_round[at]) / more for at in both]
+    middle = [[statistics.median(one.by_round[at]) for one in (long, short)] for at in both]
+    grown = [(ours - theirs) / more for ours, theirs in middle]
     mean = sum(grown) / len(grown)
     between = ""
     if len(grown) >= PAIRS_FROM:

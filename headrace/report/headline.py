@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from headrace.report.view import View
 from headrace.results import Case
-from headrace.results.contrasts import Contrast, contrasts_of, ratio_by_round
-from headrace.results.statistics import Ratio
+from headrace.results.contrasts import Contrast, contrasts_of
+from headrace.results.statistics import Ratio, ratio_of_rounds
 from headrace.results.summary import Row
 
 WIDTH = 0.1
@@ -57,7 +57,7 @@ def compared(view: View) -> list[Compared]:
         over, under = (rows.get((case, asked.metric, asked.point)) for case in cases)
         lost = [case for case, row in zip(cases, (over, under), strict=True) if row is None]
         missing = "; ".join(f"{case.name} has no result: {_reason(view, case)}" for case in lost)
-        ratio = ratio_by_round(over.by_round, under.by_round) if over and under else None
+        ratio = ratio_of_rounds(over.by_round, under.by_round) if over and under else None
         metric, width = asked.metric, asked.width
         found.append(Compared(asked.contrast, metric, over, under, missing, ratio, width))
     return found

@@ -6,12 +6,11 @@ found by one rule: the cases are equal in everything but one member.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
 from headrace.results.records import Case
-from headrace.results.statistics import Ratio, ratio_of_pairs
 
 PEER = "ovs-dpdk"
 OURS = "headrace"
@@ -80,9 +79,3 @@ def contrasts_of(cases: Iterable[Case]) -> list[Contrast]:
     """All of the three kinds."""
     known = list(cases)
     return by_switch(known) + by_flows(known) + by_length(known)
-
-
-def ratio_by_round(over: Mapping[int, float], under: Mapping[int, float]) -> Ratio | None:
-    """The ratio of two cases' values, paired by round; None if no round has both."""
-    both = [at for at in over if at in under]
-    return ratio_of_pairs([over[at] for at in both], [under[at] for at in both]) if both else None

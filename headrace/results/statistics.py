@@ -6,12 +6,15 @@ nothing about the noise, which on a shared machine is anything but normal. It ne
 95 %; with fewer, no interval is given (None), and only the range min..max may be printed.
 * A ratio is the geometric mean of ratios of samples taken side by side, with the interval of that
 mean: both come from Student's t on logarithms, since a slow phase scales both sides by a factor.
+* Samples of one round share its deployment, so they are one value of that: the median of the ratios
+of those that were taken next to each other. It follows neither a slow phase, which is in both sides
+of a pair, nor single disturbed samples. Rounds are the independent values of the interval.
 * Of 60 rows without any difference 3 have a 95 % interval beside 1. So a comparison of many rows
 adjusts their p-values (Benjamini and Hochberg) and calls a row different only by those.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -140,6 +143,32 @@ def ratio_of_pairs(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     found = stats.ttest_1samp(logs, 0.0)
     low, high = found.confidence_interval(CONFIDENCE)
     return Ratio(math.exp(mean), math.exp(low), math.exp(high), count, method, float(found.pvalue))
+
+
+def ratio_in_round(ours: Sequence[float], theirs: Sequence[float]) -> float:
+    """One round's ratio of positive samples that alternated: see the head of this file.
+
+    The n-th of both sides are a pair. Where a side lacks samples, or there are fewer than three,
+    it is the ratio of the sides' geometric means.
+    """
+    if len(ours) == len(theirs) >= PAIRS_FROM:
+        logs = np.log(np.asarray(ours, dtype=float)) - np.log(np.asarray(theirs, dtype=float))
+        return math.exp(float(np.median(logs)))
+    return geometric_mean(ours) / geometric_mean(theirs)
+
+
+def ratio_of_rounds(
+    ours: Mapping[int, Sequence[float]], theirs: Mapping[int, Sequence[float]]
+) -> Ratio | None:
+    """The geometric mean of the rounds' ratios, from positive samples by round.
+
+    None if no round has both sides.
+    """
+    both = [at for at in ours if ours[at] and theirs.get(at)]
+    if not both:
+        return None
+    ratios = [ratio_in_round(ours[at], theirs[at]) for at in both]
+    return ratio_of_pairs(ratios, [1.0] * len(ratios))
 
 
 def ratio_of_groups(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:

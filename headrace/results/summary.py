@@ -6,7 +6,7 @@ differ.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,8 +17,7 @@ from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
     Ratio,
     Summary,
-    geometric_mean,
-    ratio_of_pairs,
+    ratio_of_rounds,
     summarise,
 )
 from headrace.results.store import Store
@@ -26,7 +25,7 @@ from headrace.results.store import Store
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one case over all rounds; `by_round` has one value for each round."""
+    """One metric of one case over all rounds; `by_round` has the positive samples of each."""
 
     case: Case
     metric: str
@@ -35,7 +34,7 @@ class Row:
     samples: tuple[float, ...]
     generator_limited: bool
     relation: Relation = "="
-    by_round: Mapping[int, float] = field(default_factory=dict, compare=False)
+    by_round: Mapping[int, Sequence[float]] = field(default_factory=dict, compare=False)
 
     @property
     def bound(self) -> Bound:
@@ -142,10 +141,9 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
         our_bounds, their_bounds = (_bounds(samples) for samples in drawn)
         for (metric, point), rounds in ours_by.items():
             other = theirs_by.get((metric, point), {})
-            both = [at for at in rounds if at in other]
-            if metric == "loss_ratio" or not both:
+            ratio = ratio_of_rounds(rounds, other)
+            if metric == "loss_ratio" or ratio is None:
                 continue
-            ratio = ratio_of_pairs([rounds[at] for at in both], [other[at] for at in both])
             bound = ratio_bound(our_bounds[metric, point], their_bounds[metric, point])
             found.append(RatioRow(our_case, their_case, metric, point, ratio, bound))
     return found
@@ -165,19 +163,13 @@ def _bounds(samples: Iterable[Sample]) -> dict[tuple[str, str], Bound]:
     }
 
 
-def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, float]]:
-    """The geometric mean of each metric's positive samples in each round.
-
-    Samples of one round share its deployment, so they are one value, not several.
-    """
+def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, list[float]]]:
+    """Each metric's positive samples in each round, in the order in which they were taken."""
     drawn: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
     for sample in samples:
         if sample.value > 0:
             drawn[(sample.metric, sample.point)][sample.round].append(sample.value)
-    return {
-        key: {at: geometric_mean(values) for at, values in rounds.items()}
-        for key, rounds in drawn.items()
-    }
+    return {key: dict(rounds) for key, rounds in drawn.items()}
 
 
 RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")

@@ -4,12 +4,14 @@
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from headrace.bench.campaign import OUT_OF_TIME, Campaign, Silent, SimulatedBed
 from headrace.bench.device import Device, TrialRequest
+from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block, Clock, Job, blocks_of
 from headrace.bench.precision import ANSWERS_GIVE_UP, ROUNDS_FROM, Answer, Precision
 from headrace.bench.scenario import Headline, Scenario, load_all
@@ -203,6 +205,40 @@ def test_repeats_of_a_round_alternate_and_are_one_value() -> None:
     assert order == [ours, theirs, theirs, ours, ours, theirs]
     assert [turn.job.case.switch for turn in block.turns(1)] == [
         theirs, ours, ours, theirs, theirs, ours]  # fmt: skip
+
+
+def test_all_cases_of_a_headline_take_turns_in_one_deployment() -> None:
+    """Forwards, then backwards, by subject: pairs are close, and switches change seldom."""
+    sweep = scenario(
+        graphs=[{"shape": "p2p", "prefixes": 8}],
+        traffic={"sizes": [64], "flows": [1, 100, 1000]},
+        headline={"flows": [1, 1000], "repeats": 2},
+        measure={"overload": True, "repeats": 3},
+    )
+    (block,) = Precision(blocks_of([sweep])).next_answers()
+    turns = list(block.turns(0))
+    order = [(turn.job.case.switch, turn.job.case.flows) for turn in turns]
+    once = [(switch, flows) for switch in ("headrace", "ovs-dpdk") for flows in (1, 1000)]
+    assert order == once + once[::-1]
+    assert [(t.job.case.switch, t.job.case.flows) for t in block.turns(1)] == once[::-1] + once
+    assert all(turn.step.interleaved and turn.step.kind == "overload" for turn in turns)
+    (later,) = Precision(blocks_of([sweep])).next()
+    assert not any(turn.step.interleaved for turn in later.turns(0))
+
+
+async def test_interleaved_trials_are_neither_waited_for_nor_repeated() -> None:
+    class Restless(SimulatedDevice):
+        async def trial(self, request: TrialRequest) -> Trial:
+            trial = await super().trial(request)
+            return replace(trial, waited_cycles=round(0.5 * 2e9 * request.duration_s))
+
+    case = scenario().cases()[0]
+    device = Restless(case)
+    quiet = QuietDevice(device, Watch(None, []))
+    await quiet.trial(TrialRequest(0, "overload", 0.1, None))
+    assert len(device.trials) == 3
+    await quiet.trial(TrialRequest(0, "overload", 0.1, None, interleaved=True))
+    assert len(device.trials) == 4
 
 
 def test_points_come_in_another_order_in_each_round() -> None:

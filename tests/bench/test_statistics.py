@@ -12,6 +12,7 @@ from headrace.results.statistics import (
     proven,
     ratio_of_groups,
     ratio_of_pairs,
+    ratio_of_rounds,
     student_interval,
     summarise,
 )
@@ -141,3 +142,31 @@ def test_a_few_limited_trials_leave_a_median_that_is_known() -> None:
     # Taken as boundless, the one limited trial would raise this median by a third.
     assert limited_median([(10.0, True), (12.0, False), (16.0, False)])
     assert not limited_median([])
+
+
+def test_neither_a_phase_nor_a_disturbed_sample_moves_the_ratio_of_a_round() -> None:
+    """Twice the speed in every pair, while the machine slows down and one sample of ten is lost."""
+    generator = np.random.default_rng(7)
+    ours: dict[int, list[float]] = {}
+    theirs: dict[int, list[float]] = {}
+    for at in range(6):
+        phase = np.repeat(generator.uniform(0.6, 1.0, 5), 2)
+        theirs[at] = (phase * np.exp(generator.normal(0, 0.02, 10))).tolist()
+        ours[at] = (2 * phase * np.exp(generator.normal(0, 0.02, 10))).tolist()
+        ours[at][at] *= 0.3
+    found = ratio_of_rounds(ours, theirs)
+    assert found is not None and found.pairs == 6
+    assert found.value == pytest.approx(2.0, rel=0.02)
+    assert found.low is not None and found.high is not None and found.low < 2.0 < found.high
+    assert (found.width or 1) < 0.03
+    # By the means of the sides the disturbed samples would count.
+    means = ratio_of_pairs(
+        *([float(np.mean(one)) for one in side.values()] for side in (ours, theirs))
+    )
+    assert means.value < 0.97 * found.value
+
+
+def test_a_round_without_a_partner_for_each_sample_is_a_ratio_of_means() -> None:
+    found = ratio_of_rounds({0: [8.0, 2.0], 1: [5.0]}, {0: [2.0], 2: [1.0]})
+    assert found is not None and found.value == pytest.approx(2.0) and found.pairs == 1
+    assert ratio_of_rounds({0: [1.0]}, {1: [1.0]}) is None
