@@ -23,8 +23,8 @@ def register(app: typer.Typer) -> None:
         switches: Annotated[
             str, typer.Option(help="headrace, ovs-dpdk, by comma.")
         ] = "headrace,ovs-dpdk",
-        repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 3,
-        seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05)] = 0.15,
+        repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 6,
+        seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.05)] = 0.08,
         plot: Annotated[
             Path | None, typer.Option(help="Draw where a packet's cycles go, as SVG.")
         ] = None,

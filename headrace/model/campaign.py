@@ -73,6 +73,8 @@ def model_of(store: Store, campaign: int) -> CampaignModel:
         if not case.size.isdigit():
             continue
         keys: list[Key] = [(case.subject, name, int(case.size)) for name in _placements(case)]
+        if not keys:
+            continue
         if trial.loss_ratio > MAX_LOSS or trial.received <= 0:
             for key in keys:
                 model.left_out[key] = model.left_out.get(key, 0) + 1

@@ -29,8 +29,8 @@ used is the packet rate over it; busy is another number, near 100 % long before.
 take other branches for other sizes, so in a random mix they are mispredicted: a mix of sizes costs
 more than the sizes' mean does (`headrace bench cost` measures how much).
 
-Held-out errors leave out all points of one intended load (`group`) at a time, so that repeats of a
-point never predict each other.
+Held-out errors leave out all points of one intended load (`load`) at a time, whatever their
+arrivals: neither repeats of a point nor the same load in other bursts predict it.
 """
 
 from collections.abc import Sequence
@@ -43,11 +43,16 @@ from headrace.model.least_squares import FitError
 
 BURST = 32
 """Packets of a full burst, of every DPDK poller here."""
+ROUND_PACKETS = {"headrace": 4 * BURST, "ovs-dpdk": BURST}
+"""Packets that a round takes from one queue at most (kBurstsPerPoll; NETDEV_MAX_BURST)."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What a poller counted in one window, `group` being its intended load.
+    """What a poller counted in one window; windows of one `group` are repeats of each other.
+
+    `load` is what was intended to be sent, of which there may be several groups, by their arrivals;
+    by default each group is a load.
 
     `packets` are those that came through, `octets` theirs with FCS (summed), `bursts` all that it
     took from its queues: two for a packet that visits a VNF. `changes`: packets whose size is not
@@ -63,6 +68,12 @@ class Observation:
     packets: float
     octets: float
     changes: float = 0.0
+    load: str = ""
+
+    @property
+    def intended(self) -> str:
+        """The intended load, which is held out as a whole."""
+        return self.load or self.group
 
     @property
     def wakes(self) -> float:
@@ -199,8 +210,8 @@ def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
     points = least_disturbed(points)
     cost = _fit(points)
     errors = []
-    for held in sorted({one.group for one in points}):
-        rest = [one for one in points if one.group != held]
+    for held in sorted({one.intended for one in points}):
+        rest = [one for one in points if one.intended != held]
         try:
             without = _fit(rest)
         except FitError:
@@ -208,7 +219,7 @@ def fit_marginal(points: Sequence[Observation]) -> MarginalCost:
         errors += [
             abs(predicted_busy(without, one) / one.busy_cycles - 1)
             for one in points
-            if one.group == held
+            if one.intended == held
         ]
     held_out = float(np.median(errors)) if errors else float("nan")
     return MarginalCost(**{**vars(cost), "held_out": held_out})
@@ -313,10 +324,11 @@ def fit_power_law(points: Sequence[Observation], hz: float) -> PowerLaw:
     rates = np.log([hz * one.packets / (one.busy_cycles + one.idle_cycles) for one in chosen])
     design = sm.add_constant(rates)
     errors = []
-    for held in range(len(chosen)):
-        rest = np.arange(len(chosen)) != held
-        without = sm.OLS(shares[rest], design[rest]).fit()
-        errors.append(abs(float(np.exp(design[held] @ without.params - shares[held])) - 1))
+    loads = np.array([one.intended for one in chosen])
+    for held in sorted(set(loads)):
+        out = loads == held
+        without = sm.OLS(shares[~out], design[~out]).fit()
+        errors += list(np.abs(np.exp(design[out] @ without.params - shares[out]) - 1))
     fitted = sm.OLS(shares, design).fit()
     return PowerLaw(
         alpha=float(fitted.params[1]),

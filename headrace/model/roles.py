@@ -128,7 +128,9 @@ def _by_role(trial: Trial) -> dict[Role, dict[str, Any]]:
 def _observation(group: str, of: dict[str, Any], trial: Trial, size: float) -> Observation | None:
     if any(not of.get(name) for name in _NEEDED if name != "idle_cycles"):
         return None
-    counted = {name: float(of.get(name) or 0) for name in _NEEDED if name != "packets"}
+    counted: dict[str, Any] = {
+        name: float(of.get(name) or 0) for name in _NEEDED if name != "packets"
+    }
     through = float(trial.received)
     return Observation(group=group, packets=through, octets=through * size, **counted)
 
@@ -165,7 +167,7 @@ def role_costs(store: Store, campaign: int) -> list[RoleCost]:
             if not (fixed and trial.loss_ratio > MAX_LOSS):
                 side = one.disturbed if trial.disturbed else one.cycles
                 side[_label(trial)].append(of["busy_cycles"] / trial.received)
-                group = f"{case.size} {_label(trial)}"
+                group = f"{case.scenario} {case.size} {_label(trial)}"
                 point = _observation(group, of, trial, float(case.size))
                 both = points[*_graph(case), role]
                 if point is not None:

@@ -11,9 +11,12 @@ from headrace.model.roles import FULL, Comparison
 from headrace.report import style
 from headrace.report.view import View
 from headrace.results import published
+from headrace.results.units import digits
 
 DASH = {"gather": "-", "distribute": (0, (4, 2))}
 SMALL_LENGTHS = range(1, 6)
+MPPS = 1e6
+OVERLOAD = "overload"
 
 
 def cost_by_length(view: View) -> str | None:
@@ -124,6 +127,8 @@ def cycles_by_load(view: View) -> str | None:
     """Cycles of the switch for a packet over the load: what batching saves."""
     per: dict[tuple[str, str, int], dict[float, list[float]]] = {}
     for case, trials in view.trials.items():
+        if case.shape == "p2p":
+            continue  # its loads are those of the saturation, with frames of their own
         for trial in trials:
             if trial.purpose == "cost" and trial.cycles_per_packet and not trial.approximate:
                 graph = f"{case.graph}"
@@ -163,7 +168,13 @@ def cycles_by_load(view: View) -> str | None:
         return style.svg(made, "Cycles per packet over load", "cycles")
 
 
-ROLE_COLOURS = {"switch": "#0b6e8f", "VNFs": "#d9822b"}
+KERNEL_SWITCHES = ("linux-bridge",)
+ROLE_COLOURS = {
+    "switch": "#0b6e8f",
+    "VNFs": "#d9822b",
+    "generator": "#8c6d46",
+    "kernel": "#7d8794",
+}
 
 
 def cycles_by_role(view: View) -> str | None:
@@ -188,7 +199,8 @@ def cycles_by_role(view: View) -> str | None:
     with style.figure(9.2, 1.0 + 0.5 * len(bars)) as (made, axes):
         places = list(range(len(bars)))[::-1]
         left = [0.0] * len(bars)
-        for role, tint in ROLE_COLOURS.items():
+        for role in ("switch", "VNFs"):
+            tint = ROLE_COLOURS[role]
             widths = [parts.get(role, 0.0) for _, parts in bars]
             axes.barh(places, widths, left=left, color=tint, label=role, height=0.7)
             left = [a + b for a, b in zip(left, widths, strict=True)]
@@ -197,3 +209,96 @@ def cycles_by_role(view: View) -> str | None:
         axes.grid(visible=False, axis="y")
         made.legend(loc="outside lower center", ncols=2)
         return style.svg(made, "Cycles of a packet by role and placement", "roles")
+
+
+def cycles_of_all_roles(view: View) -> str | None:
+    """Cycles of a packet under overload by role, stacked: switch, VNFs, generator, kernel.
+
+    The kernel's bridge has a panel of its own: it takes a hundred times what a polling switch does.
+    """
+    smallest = min((int(one.case.size) for one in view.roles), default=None)
+    panels: dict[bool, dict[str, dict[str, float]]] = {False: {}, True: {}}
+    for one in view.roles:
+        if int(one.case.size) == smallest and OVERLOAD in one.at_load:
+            bars = panels[one.case.switch in KERNEL_SWITCHES]
+            label = f"{one.case.graph}, {one.case.subject}"
+            bars.setdefault(label, {})[one.role] = one.at_load[OVERLOAD]
+    shown = [bars for bars in panels.values() if bars]
+    if not shown:
+        return None
+    lines = [len(bars) for bars in shown]
+    with style.figure(
+        9.2, 1.2 + 0.36 * sum(lines) + 0.5 * len(shown), rows=len(shown), squeeze=False,
+        height_ratios=[lines + 0.6 for lines in lines],
+    ) as (made, grid):  # fmt: skip
+        for (axes,), bars in zip(grid, shown, strict=True):
+            _stacked(axes, bars)
+        label = f"TSC cycles of a packet of {smallest} B that came through, under overload"
+        grid[-1][0].set_xlabel(label)
+        known = {role for bars in shown for parts in bars.values() for role in parts}
+        for role, tint in ROLE_COLOURS.items():
+            if role in known:
+                grid[0][0].barh([0], [0], color=tint, label=role)
+        made.legend(*grid[0][0].get_legend_handles_labels(), loc="outside lower center", ncols=4)
+        return style.svg(made, "Cycles of a packet by role under overload", "allroles")
+
+
+def _stacked(axes: Any, bars: dict[str, dict[str, float]]) -> None:
+    places = list(range(len(bars)))[::-1]
+    left = [0.0] * len(bars)
+    for role, tint in ROLE_COLOURS.items():
+        widths = [parts.get(role, 0.0) for parts in bars.values()]
+        if any(widths):
+            axes.barh(places, widths, left=left, color=tint, height=0.7)
+            left = [a + b for a, b in zip(left, widths, strict=True)]
+    for place, total in zip(places, left, strict=True):
+        axes.annotate(
+            digits(total), (total, place), (5, 0), textcoords="offset points", va="center",
+            fontsize=9.5, color=style.INK,
+        )  # fmt: skip
+    axes.set_yticks(places, list(bars))
+    axes.margins(x=0.1)
+    axes.grid(visible=False, axis="y")
+
+
+def predicted_and_measured(view: View) -> str | None:
+    """Rates of a switch without time left: foretold from lower loads, over what was measured.
+
+    Filled: sizes with loads in the fit. Hollow: sizes of which nothing is in the fit.
+    """
+    found = [one for one in view.saturations if one.of_the_switch]
+    if not found:
+        return None
+    with style.figure(9.2, 4.2) as (made, axes):
+        rates = [rate / MPPS for one in found for rate in (one.predicted, one.measured)]
+        ends = np.array([min(rates) / 1.3, max(rates) * 1.3])
+        axes.plot(ends, ends, color=style.QUIET, lw=1)
+        axes.fill_between(
+            ends, 0.9 * ends, 1.1 * ends, color=style.GRID, alpha=0.7, label="within 10 %"
+        )
+        for one in found:
+            axes.plot(
+                one.measured / MPPS,
+                one.predicted / MPPS,
+                ls="none",
+                color=style.colour(one.case.subject),
+                marker=style.marker(one.case.subject),
+                fillstyle="none" if one.held_out else "full",
+                label=one.case.subject,
+            )
+            axes.annotate(
+                f"{one.case.graph} {one.case.frames} {100 * one.error:+.0f} %",
+                (one.measured / MPPS, one.predicted / MPPS), (8, -4),
+                textcoords="offset points", fontsize=9, color=style.INK,
+            )  # fmt: skip
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlim(*ends)
+        axes.set_ylim(*ends)
+        style.plain_log(axes.xaxis)
+        style.plain_log(axes.yaxis)
+        axes.set_xlabel("measured, Mpps")
+        axes.set_ylabel("predicted, Mpps")
+        handles = dict(zip(*axes.get_legend_handles_labels()[::-1], strict=True))
+        axes.legend(handles.values(), handles.keys(), loc="upper left")
+        return style.svg(made, "Predicted and measured rate of a switch without time left", "pm")

@@ -61,7 +61,13 @@ def throughput_by_size(view: View) -> str | None:
 
     Beside each its value, with `≥` where the generator limited it or may have.
     """
-    rows = view.port_to_port("mrr", "pdr", "ndr")
+    # Of several scenarios with the same point, the one that was measured most often.
+    most: dict[tuple[str, str, str], Row] = {}
+    for row in view.port_to_port("mrr", "pdr", "ndr"):
+        key = (row.case.subject, row.case.size, f"{row.metric} {row.point}")
+        if key not in most or most[key].summary.count < row.summary.count:
+            most[key] = row
+    rows = list(most.values())
     if not rows:
         return None
     sizes = sorted({row.case.size for row in rows}, key=mean_bytes)
@@ -83,20 +89,40 @@ def throughput_by_size(view: View) -> str | None:
                 capsize=3,
                 linestyle="none",
             )
+            if row.bound:
+                # An arrow where the value is a bound only: the switch may carry more.
+                axes.plot(
+                    high * 1.06, place, marker=9, color=style.colour(row.case.subject), ls="none"
+                )
             axes.annotate(
                 bounded(digits(middle), row.bound),
                 (high, place),
-                (7, 0),
+                (12 if row.bound else 7, 0),
                 textcoords="offset points",
                 va="center",
                 fontsize=9.5,
                 color=style.INK,
             )
+        limits = {(row.case.subject, row.case.size): view.port_ceiling(row.case) for row in rows}
+        for (subject, size), limit in limits.items():
+            if limit is not None:
+                place = (
+                    sizes.index(size) + (subjects.index(subject) - (len(subjects) - 1) / 2) * step
+                )
+                axes.plot(
+                    [limit / MPPS] * 2, [place - step / 2, place + step / 2],
+                    color=style.QUIET, lw=1.6, ls=(0, (2, 1.2)),
+                )  # fmt: skip
         for subject in subjects:
             axes.plot(
                 [], [], color=style.colour(subject), marker=style.marker(subject), ls="none",
                 label=subject,
             )  # fmt: skip
+        if any(limits.values()):
+            axes.plot([], [], color=style.QUIET, lw=1.6, ls=(0, (2, 1.2)),
+                      label="the generator's limit\nover such ports")  # fmt: skip
+        if any(row.bound for row in rows):
+            axes.plot([], [], color=style.INK, marker=9, ls="none", label="a bound only")
         for metric, text in (("mrr", "overload"), ("pdr", "PDR"), ("ndr", "NDR")):
             if any(row.kind == metric for row in rows):
                 axes.plot([], [], color=style.INK, marker="o", ls="none", fillstyle=fills[metric],

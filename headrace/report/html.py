@@ -47,8 +47,9 @@ PARTS = (
         "throughput",
         "Throughput port to port",
         "One dot for each frame size, switch and kind of rate; whiskers are 95 % intervals, or the "
-        "range where there are fewer than six samples; ≥ marks what the generator limited or may "
-        "have. Overload is what came back when the "
+        "range where there are fewer than six samples; ≥ and an arrow mark what the generator "
+        "limited or may have; a dashed line is what it reaches over such ports with a peer that is "
+        "never slower. Overload is what came back when the "
         "generator sent as fast as it could; PDR and NDR were searched for.",
         figures.throughput_by_size,
     ),
@@ -104,6 +105,23 @@ PARTS = (
         "the VNFs, which do the same work in both placements. “Full bursts” is the cost at the "
         "margin; at a load, polling is in it.",
         cost_figures.cycles_by_role,
+    ),
+    _Part(
+        "all-roles",
+        "Cycles by role",
+        "What one packet costs every role under overload: the switch, the VNFs, the generator "
+        "(which sends, stamps, receives and checks) and, for the kernel's bridge, softirq time. "
+        "With source and sink in the switch there is no generator, and their cycles are the "
+        "switch's.",
+        cost_figures.cycles_of_all_roles,
+    ),
+    _Part(
+        "saturation",
+        "Predicted and measured",
+        "The rate at which a switch has no time left, foretold by its marginal cost from loads "
+        "below it, over the rate measured under overload. Hollow: no load with frames of this "
+        "size is in the fit. Only where the switch was the limit.",
+        cost_figures.predicted_and_measured,
     ),
     _Part(
         "placement",

@@ -4,8 +4,11 @@
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from headrace.model.campaign import CampaignModel, model_of
-from headrace.model.roles import Comparison, compare_placements, role_costs
+from headrace.model.roles import Comparison, RoleCost, compare_placements, role_costs
+from headrace.model.saturation import Saturation, saturations
 from headrace.results import Campaign, Case, Skip, Trial
 from headrace.results.store import Store
 from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
@@ -30,6 +33,8 @@ class View:
         model: the cost functions.
         trials: every trial by case.
         placements: gather and distribute by role.
+        roles: what a packet costs each role.
+        saturations: predicted and measured rates of switches without time left.
     """
 
     campaign: Campaign
@@ -39,6 +44,8 @@ class View:
     model: CampaignModel
     trials: dict[Case, list[Trial]] = field(default_factory=dict)
     placements: list[Comparison] = field(default_factory=list)
+    roles: list[RoleCost] = field(default_factory=list)
+    saturations: list[Saturation] = field(default_factory=list)
 
     def limiters(self, row: Row) -> str:
         """What limited a rate, by the verdicts of its overload trials: `switch 5 of 6`."""
@@ -75,6 +82,19 @@ class View:
             if row.case.shape == "parallel" and not row.case.size.isdigit()
         ]
 
+    def port_ceiling(self, case: Case) -> float | None:
+        """What the generator reaches over the case's kind of port, by its calibration, in pps.
+
+        None if it was not calibrated over such ports, or source or sink are in the switch.
+        """
+        for over in (self.campaign.manifest.get("generator") or {}).get("ports", []):
+            if over["kind"] == case.ports and not over["bare"]:
+                points = sorted(over["points"], key=lambda point: point["size"])
+                sizes = [point["size"] for point in points]
+                times = [1 / point["pps"] for point in points]
+                return 1 / float(np.interp(mean_bytes(case.size), sizes, times))
+        return None
+
     @property
     def subjects(self) -> list[str]:
         """All subjects in the order of first measuring."""
@@ -96,6 +116,7 @@ def read(store: Store, campaign: int | None = None) -> View:
     trials: dict[Case, list[Trial]] = defaultdict(list)
     for case_id, case in store.cases(found.id).items():
         trials[case].extend(store.trials(case_id))
+    roles = role_costs(store, found.id)
     return View(
         found,
         rows_of(store, found.id),
@@ -103,5 +124,7 @@ def read(store: Store, campaign: int | None = None) -> View:
         store.skips(found.id),
         model_of(store, found.id),
         dict(trials),
-        compare_placements(role_costs(store, found.id)),
+        compare_placements(roles),
+        roles,
+        saturations(store, found.id),
     )

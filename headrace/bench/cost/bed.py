@@ -32,12 +32,10 @@ DEVICE = "net_null_cost"
 SOURCE, SINK, INTO, OUT_OF, IDLE = 1, 2, 3, 4, 5
 FLOWS = 100
 VNF_MEMORY_MB = 96
-SETTLE_S = 0.06
+SETTLE_S = 0.04
 """The source looks for a new file every 20 ms."""
 QUEUES: dict[Way, int] = {"p2p": 1, "pvp": 2}
 """Queues that a packet is taken from on its way."""
-ROUND_PACKETS = {"headrace": 4 * 32, "ovs-dpdk": 32}
-"""Packets that a round takes from one queue at most (kBurstsPerPoll; NETDEV_MAX_BURST)."""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,15 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from headrace.bench.cost.bed import QUEUES, ROUND_PACKETS, Way, Window
+from headrace.bench.cost.bed import QUEUES, Way, Window
 from headrace.bench.cost.counters import WorkerCounters
 from headrace.bench.rows import Row, row, skipped
 from headrace.model.least_squares import FitError
 from headrace.model.marginal import (
     BURST,
+    ROUND_PACKETS,
     MarginalCost,
     Observation,
     fit_marginal,
@@ -65,6 +66,7 @@ def observation(group: str, window: Window, worker: WorkerCounters, packets: int
         packets=packets,
         octets=packets * window.mix.mean,
         changes=packets * window.mix.changes,
+        load=f"{window.mix.name} {group.rpartition(' at ')[2]}",
     )
 
 
@@ -135,7 +137,7 @@ def rows_of(
             polls = fit_polls(taken.polls)
             yield row(f"{prefix} idle round fixed", [polls.fixed], "cycles")
             yield row(f"{prefix} idle round each port", [polls.poll], "cycles")
-        yield from _power_rows(prefix, points, hz)
+        yield from _power_rows(prefix, taken, hz)
         if vnf := vnf_points(taken):
             try:
                 yield from _cost_rows(f"{prefix} vnf", fit_marginal(vnf))
@@ -144,16 +146,18 @@ def rows_of(
         yield from _saturation_rows(prefix, taken, cost, hz)
 
 
-def _power_rows(prefix: str, points: Sequence[Observation], hz: float) -> Iterator[Row]:
-    """Luizelli's form on the same points."""
-    name = f"{prefix} Luizelli held out"
-    try:
-        law = fit_power_law(points, hz)
-    except FitError as error:
-        yield skipped(name, "% error", str(error))
-        return
-    note = f"busy share = exp({law.gamma:.2f}) pps^{law.alpha:.2f}, R2 {law.r2:.3f}"
-    yield row(name, [100 * law.held_out], "% error", note=note)
+def _power_rows(prefix: str, taken: Taken, hz: float) -> Iterator[Row]:
+    """Luizelli's form on the same points, a function for each frame size as in the paper."""
+    for mix in dict.fromkeys(window.mix.name for _, window in taken.windows):
+        some = [(group, window) for group, window in taken.windows if window.mix.name == mix]
+        name = f"{prefix} {mix} Luizelli held out"
+        try:
+            law = fit_power_law(switch_points(replace(taken, windows=some)), hz)
+        except FitError as error:
+            yield skipped(name, "% error", str(error))
+            continue
+        note = f"busy share = exp({law.gamma:.2f}) pps^{law.alpha:.2f}, R2 {law.r2:.3f}"
+        yield row(name, [100 * law.held_out], "% error", note=note)
 
 
 def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -> Iterator[Row]:

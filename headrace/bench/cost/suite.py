@@ -49,9 +49,9 @@ class Plan:
     """What is measured, how often and how long; `saturated` windows of each size in a round."""
 
     ways: Sequence[Way] = ("p2p", "pvp")
-    repeats: int = 3
-    window_s: float = 0.15
-    loads: Sequence[float] = (0.03, 0.1, 0.3, 0.6)
+    repeats: int = 6
+    window_s: float = 0.08
+    loads: Sequence[float] = (0.05, 0.2, 0.6)
     saturated: int = 3
     seed: int = 1
     switches: Sequence[str] = field(default=SWITCHES)
