@@ -132,7 +132,9 @@ def trial_of(
 async def read_node(client: NodeClient, case: Case) -> Reading:
     """All counters of the switch and its VNFs."""
     polling = case.vnfs if case.engine != "native" else 0
-    vnfs = [await client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(polling)]
+    vnfs = await asyncio.gather(
+        *(client.vnf_cycles(GRAPH, f"vnf{index}") for index in range(polling))
+    )
     begun = time.monotonic()
     ports = await client.port_counters()
     at = (begun + time.monotonic()) / 2
