@@ -183,6 +183,11 @@ class NodeClient:
         """Deletes graph `name`."""
         await self._call("DELETE", f"/NF-FG/{name}")
 
+    async def prediction(self, name: str) -> dict[str, Any]:
+        """What the node's model predicted of a graph (GET /NF-FG/{id}/prediction)."""
+        told: dict[str, Any] = await self._call("GET", f"/NF-FG/{name}/prediction?seconds=0")
+        return told
+
     async def switch_cycles(self) -> Cycles:
         """Cycles of the switch's workers so far."""
         return Cycles.model_validate(await self._call("GET", "/node/switch/cycles"))

@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -88,10 +88,15 @@ class NodeProcess:
         subject: the switch and ports that it runs.
         plan: its cores.
         folder: creates the node's folder.
+        settings: keys of node.yaml besides.
     """
 
     def __init__(
-        self, subject: Subject, plan: CorePlan, folder: Callable[[], Path] = run_folder
+        self,
+        subject: Subject,
+        plan: CorePlan,
+        folder: Callable[[], Path] = run_folder,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self.subject = subject
         self.rundir = folder()
@@ -103,7 +108,7 @@ class NodeProcess:
             plugin = self.rundir / "flowsource.so"
             self.flows = self.rundir / "flows"
         self._plugin = plugin
-        self._config = node_config(subject, plan, port, plugin)
+        self._config = {**node_config(subject, plan, port, plugin), **(settings or {})}
         self.client = NodeClient(f"http://127.0.0.1:{port}")
         self._process: asyncio.subprocess.Process | None = None
 

@@ -12,7 +12,7 @@ polling switches do not compete for a core, and alternating (A/B/A/B) needs no r
 import asyncio
 import contextlib
 from collections.abc import Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 import numpy as np
 
@@ -53,6 +53,7 @@ class Testbed:
         plan: the core of each program.
         quick: shorten the calibration.
         sent: how each scenario sends, by its name; by default evenly, with stamps.
+        settings: keys of every node's node.yaml besides.
     """
 
     __test__ = False  # pytest: not a test
@@ -63,10 +64,12 @@ class Testbed:
         plan: CorePlan,
         quick: bool = False,
         sent: Mapping[str, Traffic] | None = None,
+        settings: Mapping[str, Any] | None = None,
     ) -> None:
         self._plan = plan
         self._sent = dict(sent or {})
         self._quick = quick
+        self._settings = settings
         self._stands = {self._key(subject): subject for subject in subjects}
         self._up: dict[str, Stand] = {}
         self._lost: dict[str, str] = {}
@@ -117,7 +120,11 @@ class Testbed:
         measured = {*self._plan.switch, *self._plan.generator, *self._plan.vnf}
         self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
-            stand = Stand(subject, NodeProcess(subject, self._plan), cores=self._plan.switch)
+            stand = Stand(
+                subject,
+                NodeProcess(subject, self._plan, settings=self._settings),
+                cores=self._plan.switch,
+            )
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
@@ -179,14 +186,22 @@ class Testbed:
             raise DeviceError(self._lost[key])
         return self._up[key]
 
-    async def deploy(self, block: Block, subject: str) -> None:
-        """Deploys the block's graph on the subject's node."""
+    async def prediction(self, case: Case) -> dict[str, Any]:
+        """What the case's node has predicted of the graph that is deployed."""
+        return await self._stand(self._case_key(case)).node.client.prediction(GRAPH)
+
+    async def deploy(
+        self, block: Block, subject: str, demand: Mapping[str, float] | None = None
+    ) -> None:
+        """Deploys the block's graph, with a demand or none, on the subject's node."""
         case = next(job.case for job in block.jobs if job.case.subject == subject)
         stand = self._stand(self._case_key(case))
         await self._run_only(stand)
         self._configured = None
         stand.deployed = GRAPH
         graph = build(block.shape, block.vnfs, case.function, *PORTS, prefixes=block.prefixes)
+        if demand is not None:
+            graph["forwarding-graph"]["demand"] = dict(demand)
         await stand.node.client.deploy(GRAPH, graph)
         if case.engine == "process":
             names = [f"vnf{index}" for index in range(block.vnfs)]

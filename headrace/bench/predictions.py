@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench predictions`: what a node predicts of random graphs, beside what they carry.
+
+Each graph is deployed on a node that has the model; the prediction is the one that the node stored
+with the graph, before anything was sent. Then the graph gets all that it takes (source and sink in
+the switch's worker), several times; the median of the rates counts, if switch or VNFs were the
+limit. Graphs are chains of 1 to 4 VNFs, and up to 3 side by side, of random frame sizes.
+"""
+
+import asyncio
+import random
+import statistics
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from headrace.bench.core_plan import plan_cores
+from headrace.bench.device import TrialRequest
+from headrace.bench.errors import DeviceError
+from headrace.bench.manifest import machine
+from headrace.bench.plan import Block, Job
+from headrace.bench.rows import Row, row, skipped
+from headrace.bench.scenario import Measure, Subject
+from headrace.bench.testbed import Testbed
+from headrace.results import Case, Trial
+
+Say = Callable[[str], None]
+
+NAME = "random"
+GOAL_MEDIAN, GOAL_95 = 10.0, 20.0
+LIMITERS = ("switch", "VNF")
+
+
+def random_cases(seed: int, count: int, subject: Subject) -> list[Case]:
+    """Different graphs and frame sizes, the same for the same seed."""
+    chance = random.Random(seed)  # noqa: S311
+    found: dict[tuple[str, int, int], Case] = {}
+    while len(found) < count:
+        parallel = chance.random() < 0.25
+        vnfs = chance.randint(2, 3) if parallel else chance.randint(1, 4)
+        size = chance.randint(64, 1518)
+        shape = "parallel" if parallel else "chain"
+        found[shape, vnfs, size] = Case(
+            scenario=NAME,
+            shape=shape,  # type: ignore[arg-type]
+            vnfs=vnfs,
+            placement="distribute" if parallel else "gather",
+            switch=subject.switch,
+            ports=subject.outer_ports,
+            vnf_ports=subject.inner_ports,
+            function=subject.function,
+            engine=subject.engine,
+            size=str(size),
+            flows=chance.choice([10, 100, 1000]),
+        )
+    return list(found.values())
+
+
+async def _one(bed: Testbed, case: Case, repeats: int, seconds: float) -> tuple[Any, list[Trial]]:
+    """The node's prediction of a case, and its trials."""
+    block = Block(case.shape, case.vnfs, case.prefixes, [Job(case, Measure(overload=True))])
+    await bed.deploy(block, case.subject, {"bytes": float(case.size)})
+    try:
+        predicted = await bed.prediction(case)
+        device = await bed.device(case)
+        trials = [
+            await device.trial(TrialRequest(number, "overload", seconds, None))
+            for number in range(repeats)
+        ]
+    finally:
+        await bed.withdraw(block, case.subject)
+    return predicted, trials
+
+
+def judge(case: Case, predicted: dict[str, Any], trials: Sequence[Trial]) -> Row:
+    """One graph's row: the error of the prediction in percent, or why there is none."""
+    name = f"{case.graph} {case.size} B: prediction error"
+    if predicted["predicted"] is None:
+        return skipped(name, "%", f"not predicted: {predicted['reason']}")
+    told = predicted["predicted"]
+    own = [trial for trial in trials if trial.limiter in LIMITERS]
+    if not own:
+        limiters = ", ".join(sorted({trial.limiter for trial in trials}))
+        return skipped(name, "%", f"neither switch nor VNFs were the limit ({limiters})")
+    top = told["saturation_pps"]
+    measured = statistics.median(trial.rx_pps for trial in own)
+    inside = top["low"] <= measured <= top["high"]
+    note = (
+        f"predicted {top['value'] / 1e6:.3f} [{top['low'] / 1e6:.3f} .. {top['high'] / 1e6:.3f}] "
+        f"by {' and '.join(told['limiter'])}, measured {measured / 1e6:.3f} Mpps by "
+        f"{own[0].limiter}: {'inside' if inside else 'outside'}"
+    )
+    return row(name, [100 * abs(top["value"] / measured - 1)], "%", note=note)
+
+
+def summary(rows: Sequence[Row]) -> list[Row]:
+    """Over all graphs: median and 95th percentile of the errors, and how many intervals hold."""
+    errors = sorted(one.value for one in rows if one.value is not None)
+    if not errors:
+        reason = "no graph had a prediction and a limit of its own"
+        return [skipped("all graphs: median error", "%", reason, goal=GOAL_MEDIAN)]
+    last = errors[min(len(errors) - 1, round(0.95 * (len(errors) - 1)))]
+    inside = sum("inside" in (one.note or "").rsplit(":", 1)[-1] for one in rows)
+    told = f"{len(errors)} of {len(rows)} graphs"
+    found = row(
+        "all graphs: median error", errors, "%", goal=GOAL_MEDIAN, better="lower", note=told
+    )
+    worst = row("all graphs: 95 % of the errors", [last], "%", goal=GOAL_95, better="lower")
+    held = row("all graphs: measured within the 95 % interval", [float(inside)], "graphs")
+    return [found, worst, held]
+
+
+async def measure(
+    model: Path, subject: Subject, say: Say, *, graphs: int, seed: int, repeats: int, seconds: float
+) -> tuple[list[Row], dict[str, Any]]:
+    """All rows and the manifest.
+
+    Raises:
+        DeviceError: the node or the generator did not start.
+    """
+    bed = Testbed([subject], plan_cores(), quick=True, settings={"model": str(model)})
+    rows: list[Row] = []
+    await bed.up()
+    try:
+        for case in random_cases(seed, graphs, subject):
+            try:
+                predicted, trials = await _one(bed, case, repeats, seconds)
+                rows.append(judge(case, predicted, trials))
+            except DeviceError as error:
+                rows.append(skipped(f"{case.graph} {case.size} B", "%", str(error)))
+            say(f"{rows[-1].name}: {rows[-1].value or rows[-1].skipped}")
+    finally:
+        await bed.down()
+    manifest = {
+        "machine": machine(),
+        "model": str(model),
+        "seed": seed,
+        "subject": subject.node,
+        "definitions": {
+            "predicted": "saturation that the node stored with the graph when it was deployed",
+            "measured": "median of the rates under overload that switch or VNFs limited",
+        },
+    }
+    return [*summary(rows), *rows], manifest
+
+
+def run(
+    model: Path, subject: Subject, say: Say, *, graphs: int, seed: int, repeats: int, seconds: float
+) -> tuple[list[Row], dict[str, Any]]:
+    """`measure` in an event loop of its own."""
+    return asyncio.run(
+        measure(
+            model.resolve(),
+            subject,
+            say,
+            graphs=graphs,
+            seed=seed,
+            repeats=repeats,
+            seconds=seconds,
+        )
+    )

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench predictions`: a node's predictions of random graphs beside measurement."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from headrace.commands import family
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command to `headrace bench`."""
+    group = family(app, "bench")
+
+    @group.command("predictions")
+    def predictions_command(
+        model: Annotated[Path, typer.Option(help="Written by `headrace model fit`.")] = Path(
+            "results/model.json"
+        ),
+        switch: Annotated[str, typer.Option(help="headrace or ovs-dpdk.")] = "headrace",
+        graphs: Annotated[int, typer.Option(help="Random graphs.", min=1)] = 20,
+        seed: Annotated[int, typer.Option(help="Of the graphs.")] = 1,
+        repeats: Annotated[int, typer.Option(help="Trials of each.", min=1)] = 3,
+        seconds: Annotated[float, typer.Option(help="Of a trial.", min=0.05)] = 0.3,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="One JSON object instead of a table.")
+        ] = False,
+    ) -> None:
+        """Deploy random graphs on a node that predicts them, and measure what they carry."""
+        from headrace.bench.errors import DeviceError
+        from headrace.bench.predictions import run
+        from headrace.bench.rows import emit
+        from headrace.bench.scenario import IN_PROCESS, Subject
+
+        console = Console(stderr=True)
+
+        def say(line: str) -> None:
+            console.print(line, highlight=False, markup=False)
+
+        try:
+            if not model.exists():
+                raise ValueError(f"{model} does not exist; `headrace model fit` writes it")
+            subject = Subject.model_validate(
+                {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
+            )
+            rows, manifest = run(
+                model, subject, say, graphs=graphs, seed=seed, repeats=repeats, seconds=seconds
+            )
+        except (DeviceError, ValueError, OSError) as error:
+            console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        emit(rows, manifest, as_json=as_json)

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`headrace bench predictions`: which graphs, and what becomes of a prediction and its trials."""
+
+from typing import Any
+
+from headrace.bench.predictions import judge, random_cases, summary
+from headrace.bench.scenario import Subject
+from headrace.results import Case, Trial
+
+SUBJECT = Subject.model_validate(
+    {"switch": "headrace", "ports": "in-process", "vnf_ports": "vhost-user"}
+)
+
+
+def trial(pps: float, limiter: str = "switch") -> Trial:
+    return Trial(
+        round=0, purpose="overload", intended_pps=None, duration_s=0.3, sent=1, received=1, lost=0,
+        unsent=0, loss_ratio=0, tx_pps=pps, rx_pps=pps, started=0.0,
+        detail={"limiter": {"limiter": limiter}},
+    )  # fmt: skip
+
+
+def told(value: float) -> dict[str, Any]:
+    bounds = {"value": value, "low": 0.9 * value, "high": 1.1 * value}
+    return {"predicted": {"saturation_pps": bounds, "limiter": ["switch"]}, "reason": ""}
+
+
+def case() -> Case:
+    return random_cases(1, 1, SUBJECT)[0]
+
+
+def test_the_same_seed_gives_the_same_different_graphs() -> None:
+    found = random_cases(3, 20, SUBJECT)
+    assert found == random_cases(3, 20, SUBJECT) != random_cases(4, 20, SUBJECT)
+    assert len({(one.shape, one.vnfs, one.size) for one in found}) == 20
+    assert {one.shape for one in found} == {"chain", "parallel"}
+    assert all(64 <= int(one.size) <= 1518 and 1 <= one.vnfs <= 4 for one in found)
+
+
+def test_the_median_of_the_rates_counts_that_switch_or_vnfs_limited() -> None:
+    trials = [trial(1e6), trial(2e6), trial(9e6, "generator"), trial(1.1e6)]
+    row = judge(case(), told(1.21e6), trials)
+    assert row.value is not None and abs(row.value - 10) < 1e-6
+    assert row.note is not None and row.note.endswith("outside") is False
+    far = judge(case(), told(3e6), trials)
+    assert far.note is not None and far.note.endswith("outside")
+
+
+def test_without_a_prediction_or_a_limit_there_is_no_error() -> None:
+    none = judge(case(), {"predicted": None, "reason": "no VNF"}, [trial(1e6)])
+    assert none.value is None and "no VNF" in (none.skipped or "")
+    other = judge(case(), told(1e6), [trial(1e6, "generator")])
+    assert other.value is None and "generator" in (other.skipped or "")
+    (row,) = summary([none, other])
+    assert row.met is False
+
+
+def test_the_summary_counts_intervals_that_hold() -> None:
+    rows = [judge(case(), told(v), [trial(1e6)]) for v in (1e6, 1.05e6, 2e6)]
+    median, worst, held = summary(rows)
+    assert median.value is not None and abs(median.value - 5) < 1e-6 and median.met
+    assert worst.met is False and held.value == 2
