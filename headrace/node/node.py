@@ -170,13 +170,14 @@ class Node:
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.events = Events()
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory, self.events)
-        self.supervision = Supervision()
+        self.supervision = Supervision(self.store)
         self.scaler = Scaler(self.graphs, self.engines, self.events)
         self.graphs.changed = self.supervision.forget
         kinds = [port.kind.value for port in self.ports.values()]
         self.model = NodeModel(config, self.driver.name, kinds)
         self.model.restore(self.store.meta(LEARNED))
         self.graphs.predicted = self.model.with_prediction
+        self.graphs.held = self.supervision.held
         self.paused = False
         self._adopted = False
         self.version = ""

@@ -184,11 +184,7 @@ class Restarter:
         engines = self._node.engines
         ended = [vnf for vnf in wrong if engine_of(engines, vnf).observed(vnf) is None]
         codes = {vnf.vnf: await self._exit_code(vnf) for vnf in ended}
-        held = {
-            vnf.vnf
-            for vnf in ended
-            if not supervision.state(vnf).may_restart(vnf.restart, codes[vnf.vnf], now)
-        }
+        held = {vnf.vnf for vnf in ended if not supervision.may_restart(vnf, codes[vnf.vnf], now)}
         for vnf in ended:
             if vnf.vnf not in held:
                 log.error("graph %s: VNF %s has ended; starting it again", record.id, vnf.vnf)

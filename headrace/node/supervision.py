@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What is known of each VNF beside its process: restarts, probes, and whether it stays ended.
 
-Kept in memory: after a restart of the node all VNFs begin anew.
+Restarts, and which VNFs stay ended, are in the node's database, so that they outlive the node;
+probes are put anew. An update of a graph begins anew with all of it.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from headrace.engines.base import Engine, VnfSpec
 from headrace.engines.probes import ask
 from headrace.engines.supervision import Probe, RestartPolicy
+from headrace.node.deployment.store import Store
 
 log = logging.getLogger("headrace.node")
 
@@ -77,9 +79,33 @@ class VnfState:
 class Supervision:
     """The states of all VNFs of a node."""
 
-    def __init__(self) -> None:
-        self._states: dict[tuple[str, str], VnfState] = {}
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._states = dict(self._noted())
         self._tasks: dict[tuple[str, str, str], asyncio.Task[None]] = {}
+
+    def _noted(self) -> Iterator[tuple[tuple[str, str], VnfState]]:
+        """What the node knew when it ended, its times as this process counts them."""
+        behind_s = time.time() - time.monotonic()
+        for graph, vnf, restarts, streak, wait_s, last, held in self._store.rows(
+            "SELECT graph, vnf, restarts, streak, wait_s, last, held FROM restart"
+        ):
+            state = VnfState(restarts, streak, wait_s=wait_s, held=held)
+            state.last = None if last is None else last - behind_s
+            yield (graph, vnf), state
+
+    def may_restart(self, vnf: VnfSpec, exit_code: int | None, now: float) -> bool:
+        """See VnfState: whether an ended VNF is to be started now; noted if that changes it."""
+        state = self.state(vnf)
+        before = (state.restarts, state.held)
+        answer = state.may_restart(vnf.restart, exit_code, now)
+        if (state.restarts, state.held) != before:
+            last = None if state.last is None else state.last + time.time() - time.monotonic()
+            self._store.write(
+                "INSERT OR REPLACE INTO restart VALUES (?,?,?,?,?,?,?)",
+                *(vnf.graph, vnf.vnf, state.restarts, state.streak, state.wait_s, last, state.held),
+            )
+        return answer
 
     def state(self, vnf: VnfSpec) -> VnfState:
         """The state of a VNF."""
@@ -87,8 +113,11 @@ class Supervision:
 
     def forget(self, graph: str) -> None:
         """Begins anew with a graph that is created, changed or deleted."""
-        for key in [key for key in self._states if key[0] == graph]:
+        known = [key for key in self._states if key[0] == graph]
+        for key in known:
             del self._states[key]
+        if known:
+            self._store.write("DELETE FROM restart WHERE graph=?", graph)
 
     def held(self, vnfs: Iterable[VnfSpec]) -> frozenset[str]:
         """The ids of those VNFs that stay ended."""

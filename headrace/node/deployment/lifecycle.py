@@ -9,7 +9,7 @@ overlap, those on the same graph follow each other.
 import asyncio
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -86,6 +86,8 @@ class GraphManager:
         """Called with the id of a graph that a client creates, updates or deletes."""
         self.predicted: Callable[[dict[str, Any], Plan], Plan] = lambda document, plan: plan
         """Gives a plan with what the model predicts of the graph."""
+        self.held: Callable[[Iterable[VnfSpec]], frozenset[str]] = lambda vnfs: frozenset()
+        """The ids of those VNFs that stay ended."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
         self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
@@ -312,14 +314,16 @@ class GraphManager:
         finally:
             self._progress.pop(graph_id, None)
 
-    async def _deploy(self, graph_id: str, distrust: bool = False) -> None:
+    async def _deploy(
+        self, graph_id: str, distrust: bool = False, held: frozenset[str] = frozenset()
+    ) -> None:
         """Brings a graph to its plan; if that fails, back to what it was before."""
         async with self._locks[graph_id]:
             record = self._store.graph(graph_id)
             if record is None or record.state is GraphState.DELETING:
                 return
             try:
-                await self._run(graph_id, record.plan, distrust)
+                await self._run(graph_id, record.plan, distrust, held)
             except Exception as error:  # whatever it is, the graph must not stay `deploying`
                 await self._undo(record, text_of(error), distrust)
                 raise DeployFailed("lifecycle", text_of(error)) from error
@@ -541,4 +545,5 @@ class GraphManager:
         else:
             # What was being made when the node ended may have been begun on an empty switch.
             doubtful = record.state is GraphState.DEPLOYING
-            await self._deploy(graph_id, distrust=doubtful or not adopted)
+            held = self.held(record.plan.vnfs())  # what stays ended, over a restart of the node
+            await self._deploy(graph_id, distrust=doubtful or not adopted, held=held)
