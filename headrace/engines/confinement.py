@@ -41,6 +41,9 @@ WEIGHT = 256
 """Of all VNFs of a node together; an ordinary process beside them has 1024 (cgroups.Limits), the
 node's own nearly ten times that (machine/priority.py)."""
 
+_YIELDING = "-yield"
+"""The end of the name of the group of those VNFs that have no part in that weight."""
+
 _MOUNT, _UMOUNT = "/usr/bin/mount", "/usr/bin/umount"
 _PAGE_MB = 2
 
@@ -50,13 +53,15 @@ class Confinement:
 
     `weight`: of all VNFs together, beside what else runs on their cores; None: they are scheduled
     as any other process. sched_yield(2) gives way to processes of its own group only, so VNFs that
-    yield, and are to alternate with a generator on their core, must not be in one of their own.
+    yield, and are to alternate with a generator on their core, must not be in one of their own:
+    with a weight, those whose template says so are in groups beside the others, without the
+    controller of the CPU. Version 2 of control groups has groups of processes without it only where
+    no other process has enabled it at the root.
     """
 
     def __init__(self, rundir: Path, weight: int | None = WEIGHT) -> None:
         self._rundir = rundir.resolve()
         self._weight = weight
-        self._controllers = tuple(c for c in CONTROLLERS if weight is not None or c != "cpu")
         self.parent = f"headrace-{digest_of(str(self._rundir), size=6)}"
 
     def place(self, vnf: VnfSpec) -> Path:
@@ -77,7 +82,14 @@ class Confinement:
 
     def group(self, vnf: VnfSpec) -> str:
         """The VNF's control group."""
-        return f"{self.parent}/{vnf.name}"
+        return f"{self._parent_of(vnf)}/{vnf.name}"
+
+    def _parent_of(self, vnf: VnfSpec) -> str:
+        return self.parent + (_YIELDING if self._weight is not None and _yields(vnf) else "")
+
+    def _controllers(self, vnf: VnfSpec) -> tuple[str, ...]:
+        weighed = self._weight is not None and not _yields(vnf)
+        return tuple(c for c in CONTROLLERS if weighed or c != "cpu")
 
     def prepare(self, vnf: VnfSpec, *, hugepages_mb: int = 0) -> None:
         """Makes the VNF's directories, and gives it the sockets of its ports. Repeatable.
@@ -162,14 +174,15 @@ class Confinement:
             processes=MAX_PROCESSES,
         )
 
-    def make_parent(self) -> None:
-        """Makes the group of all VNFs of the node.
+    def make_parent(self, vnf: VnfSpec) -> None:
+        """Makes the group of all VNFs of the node that are scheduled as this one is.
 
         Raises:
             EngineError: the machine cannot do that.
         """
         try:
-            Group(self.parent, controllers=self._controllers).make(Limits(weight=self._weight))
+            group = Group(self._parent_of(vnf), controllers=self._controllers(vnf))
+            group.make(Limits(weight=self._weight))
         except CgroupError as error:
             raise EngineError(str(error)) from error
 
@@ -190,8 +203,8 @@ class Confinement:
         """
         if vnf.user is None:
             return None
-        self.make_parent()
-        group = Group(self.group(vnf), controllers=self._controllers)
+        self.make_parent(vnf)
+        group = Group(self.group(vnf), controllers=self._controllers(vnf))
         try:
             group.make(self.limits(vnf))
         except CgroupError as error:
@@ -225,13 +238,18 @@ class Confinement:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
 
 
+def _yields(vnf: VnfSpec) -> bool:
+    return vnf.idle == "yield"
+
+
 def remove_remains(rundir: Path) -> None:
     """Unmounts and removes whatever VNFs of this directory have left, for `down`."""
     for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
         place = Path(line.split()[1])
         if any(place.is_relative_to(rundir.resolve() / name) for name in ("vnf", "bundles")):
             _run(_UMOUNT, "--lazy", str(place))
-    Group(Confinement(rundir).parent).remove_all()
+    for name in ("", _YIELDING):
+        Group(Confinement(rundir).parent + name).remove_all()
 
 
 def _run(*words: str) -> None:

@@ -57,7 +57,7 @@ class ContainerEngine(ProcessEngine):
         if vnf.user is None or vnf.group is None or vnf.node_group is None:
             raise ProcessError(f"VNF {vnf.vnf}: a container needs a user and groups of its own")
         own, config = self._confinement, self._settings_file(vnf)
-        await asyncio.to_thread(own.make_parent)
+        await asyncio.to_thread(own.make_parent, vnf)
         limits = own.limits(vnf)
         make_bundle(
             Container(

@@ -187,10 +187,19 @@ async def test_a_process_has_a_user_and_limits_of_its_own(start_node: StartNode)
     assert all(place.exists() for place in groups)  # until `down`
 
 
-async def test_vnfs_that_yield_are_scheduled_as_all_others(start_node: StartNode) -> None:
+@pytest.mark.parametrize("of", ["node", "template"])
+async def test_vnfs_that_yield_are_scheduled_as_all_others(
+    start_node: StartNode, rundir: Path, of: str
+) -> None:
     """In a group of their own they would give way to each other only, never to a generator."""
-    node = await start_node(**SETTINGS, idle="yield")
-    await node.graphs.create("mine", graphs.chain("pass", 1))
+    file = rundir / "yields.yaml"
+    file.write_text(
+        "{id: yields, name: yields, functional-capability: yields, engine: process, "
+        "function: pass, cores: 1, memory-mb: 64, idle: yield}"
+    )
+    idle = {"idle": "yield"} if of == "node" else {"templates": [str(file)]}
+    node = await start_node(**{**SETTINGS, **idle})
+    await node.graphs.create("mine", graphs.chain("pass" if of == "node" else "yields", 1))
     (vnf,) = node.graphs.record("mine").plan.vnfs()
     process = node.supervisor.find(f"vnf-{vnf.name}")
     assert process is not None
