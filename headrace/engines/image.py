@@ -30,7 +30,13 @@ Capability = Literal[
     "CAP_NET_ADMIN", "CAP_NET_RAW", "CAP_SETUID", "CAP_SETGID", "CAP_CHOWN", "CAP_KILL"
 ]
 
-GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {"command", "environment", "ready", "start_s"}
+GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {
+    "command",
+    "environment",
+    "ready",
+    "settings",
+    "start_s",
+}
 """The keys of `ImageSettings` that may come from a graph: the others name files of the host."""
 
 # $1 is the script: it sets things up and ends, or is the server itself.
@@ -120,6 +126,7 @@ class ImageEngine(InterfaceContainerEngine[ImageSettings]):
             environment={
                 **environment(settings, defaults),
                 **vnf.environment,
+                **self._settings_variable(vnf),
                 **self._supervisor.mark(self._process(vnf)),
             },
             limits=self._confinement.limits(vnf),
@@ -127,6 +134,7 @@ class ImageEngine(InterfaceContainerEngine[ImageSettings]):
             user=vnf.user,
             group=vnf.group,
             node_group=vnf.node_group,
+            readable=(self._settings_file(vnf).parent,),
             image=ImageRoot(rootfs, shift, user, group),
             capabilities=settings.capabilities,
             directory=settings.directory or defaults.workdir or "/",

@@ -7,9 +7,11 @@ ends of the ports' veth pairs are moved there and set up; only then does the pro
 """
 
 import asyncio
+import json
+import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, ValidationError
 
@@ -32,6 +34,10 @@ from headrace.engines.runc import RUNC, Runc
 from headrace.machine.processes import ProcessError, Supervisor
 from headrace.switches.base import PortKind
 
+log = logging.getLogger("headrace.node")
+
+SETTINGS_VARIABLE = "HEADRACE_SETTINGS"
+
 _PATIENCE_S = 2.0
 """Between SIGTERM, which the first process of a container ignores unless it handles it, and
 SIGKILL."""
@@ -41,10 +47,15 @@ class ProgramSettings(InterfaceSettings):
     """`ready`: a text of the program's output without which it does not count as started.
 
     `start_s` is how long that may take. Without `ready` a program counts as started when it runs.
+    `settings` are the program's own: it finds them as JSON in the file that HEADRACE_SETTINGS
+    names. After a change of them alone the command `reload` is run in the VNF, if there is one and
+    it ends with 0; else the VNF is started anew.
     """
 
     ready: str = ""
     start_s: float = Field(30.0, gt=0, le=600)
+    settings: dict[str, Any] = Field({})
+    reload: Annotated[tuple[str, ...], Field(max_length=256)] = ()
 
 
 S = TypeVar("S", bound=ProgramSettings)
@@ -115,6 +126,8 @@ class InterfaceContainerEngine(Generic[S]):
         """See Engine."""
         settings = self.settings(vnf)
         await self.check(vnf)
+        if self._is_up(vnf) and not self._has_settings(vnf, settings):
+            await self._reload(vnf, settings)
         if not self._is_up(vnf):
             await self.stop(vnf)
             try:
@@ -136,22 +149,96 @@ class InterfaceContainerEngine(Generic[S]):
             await self.stop(vnf)
             raise
 
+    def _settings_file(self, vnf: VnfSpec) -> Path:
+        """The program's own settings, in a directory that it sees as a whole."""
+        return self._confinement.mounted_config(vnf)
+
+    def _settings_variable(self, vnf: VnfSpec) -> dict[str, str]:
+        return {SETTINGS_VARIABLE: str(self._settings_file(vnf))}
+
+    def _write_settings(self, vnf: VnfSpec, settings: S) -> None:
+        text = json.dumps(settings.settings, sort_keys=True)
+        self._confinement.write_config(vnf, text, self._settings_file(vnf))
+
+    def _has_settings(self, vnf: VnfSpec, settings: S) -> bool:
+        """Whether the program was given these settings."""
+        try:
+            text = self._settings_file(vnf).read_text()
+        except OSError:
+            return not settings.settings  # of an earlier version, which had none
+        return bool(text == json.dumps(settings.settings, sort_keys=True))
+
+    async def _reload(self, vnf: VnfSpec, settings: S) -> None:
+        """Gives a running program other settings; one that cannot take them is stopped."""
+        await asyncio.to_thread(self._write_settings, vnf, settings)
+        try:
+            done = await self.execute(vnf, settings.reload, timeout_s=settings.start_s)
+        except EngineError as error:
+            log.warning("%s: it does not reload: %s", vnf.vnf, error)
+        else:
+            if done.exit_code == 0:
+                return
+            said = (done.stderr or done.stdout).decode(errors="replace").strip()
+            log.warning("VNF %s: its reload ended with %s: %s", vnf.vnf, done.exit_code, said[:500])
+        await self.stop(vnf)
+
+    def _made_from(self, vnf: VnfSpec, settings: S) -> str:
+        """What of the VNF cannot change while it runs."""
+        if not settings.reload:
+            return vnf.digest
+        others = {key: value for key, value in vnf.configuration.items() if key != "settings"}
+        return vnf.model_copy(update={"configuration": others}).digest
+
     async def _start(self, vnf: VnfSpec, settings: S) -> None:
-        self._runc.check()
         name = self._process(vnf)
+        await self._check_runtime(settings)
         await asyncio.to_thread(self._confinement.prepare, vnf)
-        await asyncio.to_thread(self._confinement.make_parent)
+        await asyncio.to_thread(self._write_settings, vnf, settings)
+        pid, argv = await self._create(vnf, settings)
+        self._supervisor.adopt(name, pid, argv, self._made_from(vnf, settings))
+        await asyncio.to_thread(move_in, vnf, f"/proc/{pid}/ns/net", self._prefix, settings)
+        await self._begin(vnf, settings)
+
+    async def _check_runtime(self, settings: S) -> None:
+        """Whether there is what runs such containers.
+
+        Raises:
+            EngineError: there is not; says why.
+        """
+        del settings
+        self._runc.check()
+
+    async def _create(self, vnf: VnfSpec, settings: S) -> tuple[int, Sequence[str]]:
+        """Makes the container; its first process, and what that is to run.
+
+        Raises:
+            EngineError, ProcessError, OSError: that fails.
+        """
+        await asyncio.to_thread(self._confinement.make_parent, vnf)
         bundle = self._bundle(vnf)
         container = await asyncio.to_thread(self._prepare, vnf, settings, bundle)
-        log = self._supervisor.log_of(name)
-        pid = await self._runc.create(vnf.name, bundle, log)
+        file = self._supervisor.log_of(self._process(vnf))
+        pid = await self._runc.create(vnf.name, bundle, file)
         if pid is None:
+            raise ProcessError(f"{RUNC}: {self._supervisor.last_words(self._process(vnf))}")
+        self._log_from(vnf).write_text(str(file.stat().st_size))
+        return pid, container.argv
+
+    async def _begin(self, vnf: VnfSpec, settings: S) -> None:
+        """Starts the program, whose interfaces are there.
+
+        Raises:
+            EngineError, ProcessError, OSError: that fails.
+        """
+        del settings
+        name = self._process(vnf)
+        if not await self._runc.start(vnf.name, self._supervisor.log_of(name)):
             raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
-        self._supervisor.adopt(name, pid, container.argv, vnf.digest)
-        self._log_from(vnf).write_text(str(log.stat().st_size))
-        await asyncio.to_thread(move_in, vnf, f"/proc/{pid}/ns/net", self._prefix, settings)
-        if not await self._runc.start(vnf.name, log):
-            raise ProcessError(f"{RUNC}: {self._supervisor.last_words(name)}")
+
+    async def _delete(self, vnf: VnfSpec) -> None:
+        """Removes what is left of the container, whose processes have ended."""
+        await self._runc.delete(vnf)
+        await asyncio.to_thread(self._clean, vnf)
 
     def _log_from(self, vnf: VnfSpec) -> Path:
         """Where in its log the output of the VNF begins."""
@@ -162,7 +249,7 @@ class InterfaceContainerEngine(Generic[S]):
         noted = self._confinement.place(vnf) / "ready"
         text = self._ready_text(settings)
         while text and not noted.exists():
-            if text in self._output(vnf):
+            if text in await asyncio.to_thread(self._output, vnf):
                 noted.touch()
                 return
             why = ""
@@ -177,9 +264,9 @@ class InterfaceContainerEngine(Generic[S]):
 
     def _output(self, vnf: VnfSpec) -> str:
         """What this container has written so far."""
-        with self._supervisor.log_of(self._process(vnf)).open("rb") as log:
-            log.seek(int(self._log_from(vnf).read_text()))
-            return log.read().decode(errors="replace")
+        with self._supervisor.log_of(self._process(vnf)).open("rb") as said:
+            said.seek(int(self._log_from(vnf).read_text()))
+            return said.read().decode(errors="replace")
 
     def network(self, vnf: VnfSpec) -> Path | None:
         """See Networked."""
@@ -203,14 +290,14 @@ class InterfaceContainerEngine(Generic[S]):
                 await self._supervisor.end(self._process(vnf), self.patience_s)
             except ProcessError as error:
                 raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        await self._runc.delete(vnf)
-        await asyncio.to_thread(self._clean, vnf)
+        await self._delete(vnf)
         await asyncio.to_thread(self._confinement.remove, vnf)
 
     def running(self, vnf: VnfSpec) -> bool:
-        """See Engine: with its forwards."""
+        """See Engine: with its forwards and settings."""
         process = self._supervisor.find(self._process(vnf))
         up = process is not None and self._is_up(vnf)
+        up = up and self._has_settings(vnf, self.settings(vnf))
         return up and process is not None and self._forwarder.runs(vnf, process)
 
     def _is_up(self, vnf: VnfSpec) -> bool:
@@ -219,7 +306,7 @@ class InterfaceContainerEngine(Generic[S]):
         process = self._supervisor.find(name)
         return (
             process is not None
-            and self._supervisor.digest(name) == vnf.digest
+            and self._supervisor.digest(name) == self._made_from(vnf, self.settings(vnf))
             and present(process.pid, vnf)
         )
 

@@ -26,7 +26,13 @@ from headrace.engines.images.layers import Budget, unpack_file
 from headrace.engines.interface_container import InterfaceContainerEngine, ProgramSettings, S
 from headrace.engines.oci import Container, make_bundle
 
-GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {"arguments", "environment", "ready", "start_s"}
+GRAPH_SETTINGS = interfaces.GRAPH_SETTINGS | {
+    "arguments",
+    "environment",
+    "ready",
+    "settings",
+    "start_s",
+}
 """The keys that may come from a graph: the others name files of the host."""
 
 ARCHIVE_GRAPH_SETTINGS = GRAPH_SETTINGS - {"arguments"}
@@ -94,6 +100,7 @@ class _NativeContainerEngine(InterfaceContainerEngine[S]):
                 "PATH": _PATH,
                 **settings.environment,
                 **vnf.environment,
+                **self._settings_variable(vnf),
                 **self._supervisor.mark(self._process(vnf)),
             },
             limits=own.limits(vnf),
@@ -101,7 +108,10 @@ class _NativeContainerEngine(InterfaceContainerEngine[S]):
             user=vnf.user,
             group=vnf.group,
             node_group=vnf.node_group,
-            readable=() if readable.is_relative_to("/usr") else (readable,),
+            readable=(
+                self._settings_file(vnf).parent,
+                *(() if readable.is_relative_to("/usr") else (readable,)),
+            ),
             writable=(own.own(vnf),),
             capabilities=_CAPABILITIES,
             directory=str(readable if readable.is_dir() else own.own(vnf)),
