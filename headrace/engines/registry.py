@@ -4,13 +4,16 @@
 A key `engine:function` is for a function that runs in another way than the engine's others.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from headrace.engines import image, program, script, vm_image
+from headrace.engines import daemon_container, image, program, script, vm_image
 from headrace.engines.base import Engine, by_engine
 from headrace.engines.confinement import Confinement
 from headrace.engines.container import ContainerEngine
+from headrace.engines.daemon_container import DaemonEngine
 from headrace.engines.image import ImageEngine
 from headrace.engines.native import NativeEngine
 from headrace.engines.process import ProcessEngine
@@ -24,19 +27,25 @@ _GRAPH_SETTINGS = {
     "process:program": program.GRAPH_SETTINGS,
     "vm": vm_image.GRAPH_SETTINGS,
     "container:image": image.GRAPH_SETTINGS,
+    "container:docker": daemon_container.GRAPH_SETTINGS,
     "native:script": script.GRAPH_SETTINGS,
     "native:archive": script.ARCHIVE_GRAPH_SETTINGS,
 }
 
 _HAS_ENVIRONMENT = {"process": True, "container": True, "native:script": True}
 _HAS_ENVIRONMENT["native:archive"] = True
-_HAS_SERVERS = dict.fromkeys(("container:image", "native:script", "native:archive"), True)
+_HAS_SERVERS = dict.fromkeys(
+    ("container:image", "container:docker", "native:script", "native:archive"), True
+)
+
+_HAS_FORWARDS = {**_HAS_SERVERS, "vm": True}
 
 _WHOLE_FRAMES = {
     "process": True,
     "process:program": True,
     "container": True,
     "container:image": False,
+    "container:docker": False,
 }
 """Whether a VNF's interfaces get frames as a wire has them: DPDK's programs know no others."""
 
@@ -67,6 +76,7 @@ def make_engines(node: EngineSettings) -> dict[str, Engine]:
         "process:program": ProgramEngine(*programs),
         "container": ContainerEngine(*programs),
         "container:image": ImageEngine(*containers, node.images),
+        "container:docker": DaemonEngine(*containers),
         "vm": VmEngine(node.rundir, node.supervisor, node.hugepages, node.claim, node.confinement),
         "native": NativeEngine(node.prefix),
         "native:script": ScriptEngine(*containers),
@@ -79,6 +89,12 @@ def takes_whole_frames(engine: str, function: str) -> bool:
     return by_engine(_WHOLE_FRAMES, engine, function) or False
 
 
+def queues_of(engine: str, configuration: Mapping[str, Any]) -> int:
+    """How many queues each port of a VNF has."""
+    queues = configuration.get("queues", 1) if engine == "vm" else 1
+    return queues if isinstance(queues, int) else 1
+
+
 def has_environment(engine: str, function: str) -> bool:
     """Whether a VNF has environment variables."""
     return by_engine(_HAS_ENVIRONMENT, engine, function) or False
@@ -87,6 +103,11 @@ def has_environment(engine: str, function: str) -> bool:
 def has_servers(engine: str, function: str) -> bool:
     """Whether programs of a VNF may listen in a network namespace of its own."""
     return by_engine(_HAS_SERVERS, engine, function) or False
+
+
+def has_forwards(engine: str, function: str) -> bool:
+    """Whether ports of the host can be forwarded to a VNF."""
+    return by_engine(_HAS_FORWARDS, engine, function) or False
 
 
 def graph_settings(engine: str, function: str) -> frozenset[str] | None:
