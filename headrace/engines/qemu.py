@@ -10,9 +10,7 @@ Only the description; nothing is started here. Each kind of port is a class of i
   guest maps BAR 2 and finds there what a process gets by a file descriptor (libheadrace-port).
 * `PciFunction`: a function of the host's PCI bus, bound to vfio-pci.
 
-Acceleration. KVM needs more than /dev/kvm: on machines that are guests themselves the device may
-exist while the processor has neither VMX nor SVM, and stock kernels do not come up there. Only both
-together count as usable.
+Acceleration. KVM is used where it runs guests (kvm_probe.py).
 
 MSI-X. QEMU 7.2 without KVM dies in vhost_net_start when a vhost-user NIC has MSI-X vectors (it asks
 KVM for notifiers that are not there), so such NICs get the legacy interrupt (`vectors=0`).
@@ -29,18 +27,13 @@ Accelerator = Literal["kvm", "tcg"]
 
 _FIRST_SLOT = 4
 
+UEFI_CODE, UEFI_VARIABLES = (
+    Path("/usr/share/OVMF") / name for name in ("OVMF_CODE_4M.fd", "OVMF_VARS_4M.fd")
+)
+"""Debian's UEFI firmware, and its variables as they are at first."""
+
 RING = 1024
 """Descriptors of each virtio ring: the most that QEMU has, to ride out scheduling gaps."""
-
-
-def usable_accelerator() -> Accelerator:
-    """`kvm` if this machine has the device and the processor says that it can, else `tcg`."""
-    if not Path("/dev/kvm").exists():
-        return "tcg"
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("flags") and {"vmx", "svm"} & set(line.split()):
-            return "kvm"
-    return "tcg"
 
 
 @dataclass(frozen=True)
@@ -130,8 +123,8 @@ class PciFunction:
         return ["-device", f"vfio-pci,host={self.address},addr={_slot(number)}"]
 
 
-_DISK_SET = 1
-"""QEMU's number for the set of descriptors that the disk is opened from."""
+_DISK_SET, _SEED_SET = 1, 2
+"""QEMU's numbers for the sets of descriptors that the disks are opened from."""
 
 Device = VhostUser | Tap | SharedMemory | PciFunction
 
@@ -143,7 +136,10 @@ class VirtualMachine:
     `qmp` is the control socket; the first serial port goes to the file `console`, the second to the
     socket `agent`. `disk_descriptor` is the disk, opened for reading, which QEMU inherits. Devices
     appear in the guest in their order, from PCI slot 4 on. `firmware` are items that it finds below
-    /sys/firmware/qemu_fw_cfg/by_name.
+    /sys/firmware/qemu_fw_cfg/by_name. With `uefi` it starts by UEFI, whose variables are as new at
+    each start. `seed_descriptor` is a second, small disk (cloud_init.py). `memory_node`: the host's
+    NUMA node of all its memory. With `management_mac` it has a NIC beside the devices, the last, on
+    a network of QEMU's own (vm_management.py).
     """
 
     name: str
@@ -162,11 +158,17 @@ class VirtualMachine:
     command_line: str = ""
     agent: Path | None = None
     firmware: Mapping[str, str] = field(default_factory=dict)
+    uefi: bool = False
+    seed_descriptor: int | None = None
+    memory_node: int | None = None
+    management_mac: str | None = None
 
     def arguments(self) -> list[str]:
         """The whole command line, the program first."""
         pages = ",hugetlb=on,hugetlbsize=2M" if self.hugepages else ""
         memory = f"memory-backend-memfd,id=ram,size={self.memory_mb}M,share=on{pages}"
+        if self.memory_node is not None:
+            memory += f",host-nodes={self.memory_node},policy=bind"
         words = [PROGRAM, "-name", self.name.replace(",", ",,")]
         words += ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]
         words += ["-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny"]
@@ -190,8 +192,23 @@ class VirtualMachine:
                 place = f"/dev/fdset/{_DISK_SET}"
             kind = f",format={self.disk_format}" if self.disk_format else ""
             words += ["-drive", f"file={place},if=virtio,snapshot=on{kind}"]
+        if self.seed_descriptor is not None:
+            words += ["-add-fd", f"fd={self.seed_descriptor},set={_SEED_SET}"]
+            words += [
+                "-drive",
+                f"file=/dev/fdset/{_SEED_SET},if=virtio,format=raw,snapshot=on",
+            ]
+        if self.uefi:
+            for unit, (file, use) in enumerate(
+                ((UEFI_CODE, "readonly=on"), (UEFI_VARIABLES, "snapshot=on"))
+            ):
+                words += ["-drive", f"if=pflash,unit={unit},format=raw,file={file},{use}"]
         for number, device in enumerate(self.devices):
             words += device.arguments(number, self.accelerator)
+        if self.management_mac is not None:
+            words += ["-netdev", "user,id=management,restrict=on,ipv6=off"]
+            nic = f"netdev=management,mac={self.management_mac},addr={_slot(len(self.devices))}"
+            words += ["-device", f"virtio-net-pci,{nic}"]
         for name, text in self.firmware.items():
             words += ["-fw_cfg", f"name={name},string={text.replace(',', ',,')}"]
         return words

@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The engine for VNFs that are virtual machines, by QEMU.
 
+QEMU itself is started, and asked by QMP (library qemu.qmp), rather than libvirt. So a machine is a
+process as every other VNF's: the supervisor finds it again and limits it, it has a user of its own,
+and it inherits as open files what it may use (disk, taps, the graph's shared memory) instead of the
+right to open it. Of what libvirt has beside that (storage pools, networks of its own, a daemon with
+root's rights) a node has no use; the graph's shared memory, and NICs without MSI-X, which QEMU 7.2
+without KVM needs, its domains would have by raw arguments only.
+
 What to boot is in the template's `configuration` (vm_image.py). Ports are of three kinds:
 
 * vhost-user: QEMU makes the sockets and the switch connects, so switch and machine may be restarted
@@ -34,6 +41,7 @@ from pydantic import ValidationError
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
+from headrace.engines.forwarding import Forwarder
 from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
@@ -48,8 +56,10 @@ from headrace.engines.qemu import (
 from headrace.engines.qmp import QmpError, connected
 from headrace.engines.shared_memory import AttachError
 from headrace.engines.vm_image import Image
+from headrace.engines.vm_management import as_forwarded, bring_up_loopback, listen
 from headrace.engines.vm_opened import Opened, attach, open_all, shared_ports
 from headrace.machine.disk_images import ImageError
+from headrace.machine.numa import node_of
 from headrace.machine.processes import ProcessError, Supervisor, write_atomically
 from headrace.switches.base import PortKind
 
@@ -80,6 +90,7 @@ class VmEngine:
         self._supervisor = supervisor
         self._hugepages = hugepages
         self._claim = claim
+        self._forwarder = Forwarder(supervisor)
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
@@ -118,7 +129,7 @@ class VmEngine:
         """The machine that the VNF is, with what is open for it."""
         regions = opened.regions
         devices: list[Device] = [
-            _nic(vnf, port, opened)
+            _nic(vnf, port, opened, image.queues)
             for port in vnf.ports
             if port.switch_port.kind is not PortKind.SHM
         ]
@@ -145,6 +156,10 @@ class VmEngine:
             initrd=image.initrd,
             command_line=image.command_line,
             firmware={"opt/headrace/ports": json.dumps(placed)} if placed else {},
+            uefi=image.firmware == "uefi",
+            seed_descriptor=opened.seed,
+            memory_node=node_of(vnf.cores) if image.numa == "auto" else None,
+            management_mac=_own_mac(vnf, "management") if image.management else None,
         )
 
     async def ensure(self, vnf: VnfSpec) -> None:
@@ -152,7 +167,9 @@ class VmEngine:
         image = self.image(vnf)
         if shutil.which(PROGRAM) is None:
             raise EngineError(f"VNF {vnf.vnf}: {PROGRAM} is not installed; run `make setup`")
-        if not self.running(vnf) or await self._holds_dead_regions(vnf):
+        await asyncio.to_thread(lambda: image.uses)  # the first time, that takes a trial
+        up = self._supervisor.runs(self._process(vnf), self._made_from(vnf))
+        if not up or await self._holds_dead_regions(vnf):
             await self.stop(vnf)  # also what a killed one left: its sockets would be in the way
             await self._start(vnf, image)
         deadline = asyncio.get_running_loop().time() + image.boot_s
@@ -165,6 +182,26 @@ class VmEngine:
                 await self.stop(vnf)
                 raise EngineError(f"VNF {vnf.vnf}: {missing} after {image.boot_s:g} s")
             await asyncio.sleep(0.05)
+        await self._forward(vnf)
+
+    async def _forward(self, vnf: VnfSpec) -> None:
+        """Carries the forwarded ports of a machine that runs; a failure of that ends it."""
+        process = self._supervisor.find(self._process(vnf))
+        forwarded = as_forwarded(vnf)
+        if process is None or self._forwarder.runs(forwarded, process):
+            return
+        try:
+            if vnf.forwards:
+                await asyncio.to_thread(bring_up_loopback, process.pid)
+                async with connected(self._qmp(vnf)) as qmp:
+                    await listen(qmp, vnf.forwards)
+            await self._forwarder.ensure(forwarded, process)
+        except (QmpError, OSError) as error:
+            await self.stop(vnf)
+            raise EngineError(f"VNF {vnf.vnf}: unify-control: {error}") from error
+        except EngineError:
+            await self.stop(vnf)
+            raise
 
     async def _start(self, vnf: VnfSpec, image: Image) -> None:
         for address in image.pci:
@@ -227,6 +264,7 @@ class VmEngine:
 
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. The machine is switched off, not asked: it keeps nothing."""
+        await self._forwarder.end(vnf)
         try:
             await self._supervisor.end(self._process(vnf))
         except ProcessError as error:
@@ -238,8 +276,11 @@ class VmEngine:
         return f"{vnf.digest} {'hugepages' if self._hugepages else 'pages'}"
 
     def running(self, vnf: VnfSpec) -> bool:
-        """See Engine."""
-        return self._supervisor.runs(self._process(vnf), self._made_from(vnf))
+        """See Engine: with its forwards."""
+        process = self._supervisor.find(self._process(vnf))
+        if process is None or not self._supervisor.runs(self._process(vnf), self._made_from(vnf)):
+            return False
+        return self._forwarder.runs(as_forwarded(vnf), process)
 
     def observed(self, vnf: VnfSpec) -> Observed | None:
         """See Engine."""
@@ -257,7 +298,7 @@ class VmEngine:
 
     def processes(self, vnf: VnfSpec) -> tuple[str, ...]:
         """See Engine."""
-        return (self._process(vnf),)
+        return (self._process(vnf), *self._forwarder.names(vnf))
 
 
 def _as_node(vnf: VnfSpec) -> VnfSpec:
@@ -271,10 +312,15 @@ def _kvm_group(image: Image) -> tuple[int, ...]:
     return (device.stat().st_gid,) if image.uses == "kvm" and device.exists() else ()
 
 
-def _nic(vnf: VnfSpec, port: VnfPort, opened: Opened) -> VhostUser | Tap:
+def _own_mac(vnf: VnfSpec, port: str) -> str:
+    """An address of a port's own name."""
+    octets = hashlib.blake2b(f"{vnf.name}/{port}".encode(), digest_size=5).digest()
+    return ":".join(f"{octet:02x}" for octet in (0x02, *octets))
+
+
+def _nic(vnf: VnfSpec, port: VnfPort, opened: Opened, queues: int) -> VhostUser | Tap:
     """The port as a NIC; without an address of the graph's it gets one of its own name."""
-    octets = hashlib.blake2b(f"{vnf.name}/{port.id}".encode(), digest_size=5).digest()
-    mac = port.mac or ":".join(f"{octet:02x}" for octet in (0x02, *octets))
+    mac = port.mac or _own_mac(vnf, port.id)
     if port.switch_port.kind is PortKind.TAP:
         vhost = opened.vhost.get(port.id)
         return Tap(
@@ -284,4 +330,4 @@ def _nic(vnf: VnfSpec, port: VnfPort, opened: Opened) -> VhostUser | Tap:
             descriptor=opened.taps.get(port.id),
             vhost_descriptor=vhost,
         )
-    return VhostUser(Path(port.switch_port.options["path"]), mac)
+    return VhostUser(Path(port.switch_port.options["path"]), mac, queues=queues)

@@ -3,6 +3,7 @@
 
 import asyncio
 import os
+import re
 import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -10,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from headrace.engines.base import VnfPort, VnfSpec
+from headrace.engines.cloud_init import seed
 from headrace.engines.shared_memory import AttachError, Attachment, attached
 from headrace.engines.vm_image import Image
 from headrace.machine.disk_images import ImageError, inspect
@@ -23,19 +25,20 @@ _VHOST = Path("/dev/vhost-net")
 
 @dataclass(frozen=True)
 class Opened:
-    """What is open for a machine: regions by their sockets, the disk, taps by their ports' ids."""
+    """What is open for a machine: regions by their sockets, disks, taps by their ports' ids."""
 
     regions: Mapping[str, Attachment] = field(default_factory=dict)
     disk: int | None = None
     taps: Mapping[str, int] = field(default_factory=dict)
     vhost: Mapping[str, int] = field(default_factory=dict)
+    seed: int | None = None
 
     @property
     def descriptors(self) -> list[int]:
         """All of it, for QEMU to inherit."""
         regions = (fd for region in self.regions.values() for fd in region.descriptors)
-        disk = () if self.disk is None else (self.disk,)
-        return [*regions, *disk, *self.taps.values(), *self.vhost.values()]
+        disks = (fd for fd in (self.disk, self.seed) if fd is not None)
+        return [*regions, *disks, *self.taps.values(), *self.vhost.values()]
 
 
 async def open_all(stack: ExitStack, vnf: VnfSpec, image: Image) -> Opened:
@@ -55,7 +58,17 @@ async def open_all(stack: ExitStack, vnf: VnfSpec, image: Image) -> Opened:
             # Without KVM, QEMU 7.2 has no notifiers for it (qemu.py).
             if image.uses == "kvm" and has_vhost:
                 vhost[port.id] = _kept(stack, os.open(_VHOST, os.O_RDWR | os.O_CLOEXEC))
-    return Opened(regions, _open_disk(stack, image), taps, vhost)
+    return Opened(regions, _open_disk(stack, image), taps, vhost, _open_seed(stack, vnf, image))
+
+
+def _open_seed(stack: ExitStack, vnf: VnfSpec, image: Image) -> int | None:
+    """The disk for cloud-init, in memory, open for reading as QEMU asks for it."""
+    if not image.user_data:
+        return None
+    hostname = re.sub(r"[^a-z0-9]+", "-", vnf.vnf.lower()).strip("-")[:63] or "vnf"
+    file = _kept(stack, os.memfd_create("seed"))
+    os.write(file, seed(image.user_data, f"{vnf.name}-{vnf.digest}", hostname))
+    return _kept(stack, os.open(f"/proc/self/fd/{file}", os.O_RDONLY | os.O_CLOEXEC))
 
 
 def _kept(stack: ExitStack, descriptor: int) -> int:

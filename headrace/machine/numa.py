@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which NUMA node each core belongs to, as the kernel says in sysfs."""
 
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,3 +31,10 @@ def _here() -> dict[int, int]:
 def numa_of(core: int) -> int:
     """The NUMA node of a core of this machine; 0 if the kernel does not say."""
     return _here().get(core, 0)
+
+
+def node_of(cores: Iterable[int], known: Mapping[int, int] | None = None) -> int | None:
+    """The NUMA node of all these cores; None if they are of several, or there is but one."""
+    known = _here() if known is None else known
+    nodes = {known.get(core) for core in cores}
+    return nodes.pop() if len(nodes) == 1 and len(set(known.values())) > 1 else None

@@ -23,7 +23,7 @@ from headrace.switches.base import (
     WorkerCycles,
     mask_of,
 )
-from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options
+from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options, vhost_options
 
 
 class HeadraceDriver(OvsFamilyDriver):
@@ -89,7 +89,7 @@ class HeadraceDriver(OvsFamilyDriver):
             case PortKind.MEMIF:
                 return "memif", dict(port.options)
             case PortKind.VHOST_USER:
-                return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+                return "dpdkvhostuserclient", vhost_options(port)
             case PortKind.SHM:
                 return "shm", {k: v for k, v in port.options.items() if k != "socket"}
             case PortKind.DPDK:

@@ -442,3 +442,9 @@ def _port_statistics(lsi: str, name: str, counters: object) -> PortStatistics:
         ofport=count("port_no"),
         **{field: count(field) for field in COUNTERS},
     )
+
+
+def vhost_options(port: PortSpec) -> dict[str, str]:
+    """The options of a vhost-user port; of several queues, as many are polled."""
+    queues = {key: value for key, value in port.options.items() if key == "n_rxq"}
+    return {"vhost-server-path": port.options["path"], **queues}

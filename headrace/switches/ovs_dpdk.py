@@ -19,7 +19,7 @@ from headrace.switches.base import (
     WorkerCycles,
     mask_of,
 )
-from headrace.switches.ovs_common import dpdk_options
+from headrace.switches.ovs_common import dpdk_options, vhost_options
 from headrace.switches.ovs_vswitchd import VswitchdDriver
 from headrace.switches.veth import compute_checksums
 
@@ -65,7 +65,7 @@ class OvsDpdkDriver(VswitchdDriver):
     def _interface(self, port: PortSpec) -> tuple[str, dict[str, str]]:
         match port.kind:
             case PortKind.VHOST_USER:
-                return "dpdkvhostuserclient", {"vhost-server-path": port.options["path"]}
+                return "dpdkvhostuserclient", vhost_options(port)
             case PortKind.DPDK:
                 return "dpdk", dpdk_options(port)
             case _:

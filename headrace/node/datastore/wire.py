@@ -242,7 +242,8 @@ def _machine(template_id: str, wire: WireTemplate, disk: str, disk_format: str) 
             "cores": cores,
             "memory-mb": int(wire.memory) or _DEFAULT_MEMORY_MB,
             "configuration": {"disk": disk, "format": disk_format, "cpus": min(cores, 64)},
-            "graph-may-set": ("boot_s", "ready"),
+            "graph-may-set": ("boot_s", "firmware", "ready", "user_data"),
+            "graph-may-forward": "any",
         }
     )
 
