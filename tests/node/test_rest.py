@@ -282,7 +282,7 @@ async def test_other_dialects(api: Api) -> None:
     warnings = (await api("GET", "/NF-FG/status/1")).json()["warnings"]
     assert warnings == [
         "big-switch.flow-rules[0].colour: unknown key ignored",
-        "VNFs[0].user_data: no engine of this node uses it, ignored",
+        "VNFs[0].user_data: template pass does not take it, ignored",
     ]
 
 

@@ -483,9 +483,3 @@ def _unused(graph: ForwardingGraph) -> Iterator[str]:
         yield "unify-monitoring: not supported, ignored"
     if graph.node_config:
         yield "node-config: not supported, ignored"
-    for number, vnf in enumerate(graph.vnfs):
-        if vnf.user_data:
-            yield f"VNFs[{number}].user_data: no engine of this node uses it, ignored"
-        for position, port in enumerate(vnf.ports):
-            if port.unify_ip:
-                yield f"VNFs[{number}].ports[{position}].unify-ip: ignored"

@@ -6,11 +6,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.engines.base import DEFAULT_SLEEP_US, VnfPort, VnfSpec, by_engine
-from headrace.engines.registry import takes_whole_frames
+from headrace.engines.registry import queues_of, takes_whole_frames
 from headrace.machine.names import distinct
 from headrace.machine.numa import numa_of
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.extras import environment_of, forwards_of
+from headrace.node.planning.extras import (
+    configuration_of,
+    environment_of,
+    forwards_of,
+    left_out,
+    settings_of,
+)
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
 from headrace.node.planning.policy import Candidate, Choice, CoreUse, PlacementQuestion, decide
@@ -90,6 +96,7 @@ def place_vnfs(
         template, kind = choice.candidate.template, choice.candidate.kind
         idle = template.idle or idle
         whole_frames = takes_whole_frames(template.engine, template.function)
+        warnings = [*warnings, *left_out(vnf, place, template)]
         # A user of the previous version's may still own files while this one starts.
         user = _user_of(before.get(vnf.id)) or users.free(used, place)
         used.add(user)
@@ -102,7 +109,16 @@ def place_vnfs(
                 engine=template.engine,
                 function=template.function,
                 ports=tuple(
-                    _vnf_port(vnf, p, graph_id, kind, node, names, whole_frames=whole_frames)
+                    _vnf_port(
+                        vnf,
+                        p,
+                        graph_id,
+                        kind,
+                        node,
+                        names,
+                        whole_frames=whole_frames,
+                        queues=queues_of(template.engine, template.configuration),
+                    )
                     for p in vnf.ports
                 ),
                 cores=cores,
@@ -110,7 +126,7 @@ def place_vnfs(
                 idle=idle,
                 sleep_us=node.config.sleep_us if idle == "sleep" else DEFAULT_SLEEP_US,
                 burst=template.burst or node.config.burst,
-                configuration={**template.configuration, **vnf.configuration},
+                configuration=configuration_of(vnf, template),
                 restart=template.restart,
                 readiness=template.readiness,
                 liveness=template.liveness,
@@ -228,7 +244,7 @@ def _check_ports(vnf: VnfModel, number: int, template: Template) -> None:
 
 
 def _check_settings(vnf: VnfModel, number: int, template: Template) -> None:
-    for key in vnf.configuration:
+    for key in settings_of(vnf, template):
         if key not in template.graph_may_set:
             allowed = ", ".join(template.graph_may_set) or "nothing"
             raise GraphRefused(
@@ -247,6 +263,7 @@ def _vnf_port(
     names: PortNames,
     *,
     whole_frames: bool,
+    queues: int,
 ) -> VnfPort:
     reference = f"vnf:{vnf.id}:{port.id}"
     name = names.name(reference, kind)
@@ -254,6 +271,8 @@ def _vnf_port(
     options = shm_group(names.lsi()) if kind is PortKind.SHM else {}
     if kind is PortKind.VETH and whole_frames:
         options = {"frames": "whole"}
+    if kind is PortKind.VHOST_USER and queues > 1:
+        options = {"n_rxq": str(queues)}
     if kind is PortKind.TAP:
         options = {"iface": device_name(node.prefix, TAP_END, name)}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)

@@ -12,7 +12,12 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.engines.environment import ANY, fault_of
-from headrace.engines.registry import graph_settings, has_environment, has_servers
+from headrace.engines.registry import (
+    graph_settings,
+    has_environment,
+    has_forwards,
+    has_servers,
+)
 from headrace.engines.supervision import Probe, RestartPolicy
 from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
@@ -27,11 +32,16 @@ class _Strict(BaseModel):
 
 
 class PortRange(_Strict):
-    """How many ports a VNF of this template may have; `labels` for their documentation."""
+    """How many ports a VNF of this template may have, and what they are called.
+
+    With `roles` each label is a key of the configuration that names a port: the graph's port of
+    that label, or at that place.
+    """
 
     min: Annotated[int, Field(ge=1)] = 2
     max: Annotated[int, Field(ge=1)] = 2
     labels: tuple[str, ...] = ()
+    roles: bool = False
 
 
 class Template(_Strict):
@@ -97,7 +107,7 @@ class Template(_Strict):
                 raise ValueError(f"{name}.exec: {kind} runs no commands")
             if not probe.exec and not has_servers(self.engine, self.function):
                 raise ValueError(f"{name}: {kind} has no TCP ports of its own; use exec")
-        if self.graph_may_forward and not has_servers(self.engine, self.function):
+        if self.graph_may_forward and not has_forwards(self.engine, self.function):
             raise ValueError(f"graph-may-forward: {kind} has no TCP ports of its own")
         return self
 
