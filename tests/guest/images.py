@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from tests.guest.initramfs import shared_libraries
+
 OCI = "application/vnd.oci.image"
 APPLETS = ["sh", "ip", "httpd", "wget", "sleep", "cat", "echo", "id", "ls", "nc", "ping"]
 
@@ -139,4 +141,31 @@ def busybox() -> Layer:
         layer.link(f"bin/{applet}", "busybox")
     layer.add("etc/passwd", b"root:x:0:0::/:/bin/sh\nweb:x:101:102::/:/bin/sh\n")
     layer.add("etc/group", b"root:x:0:\nweb:x:102:\n")
+    return layer
+
+
+NGINX = Path("/usr/sbin/nginx")
+_NGINX_CONF = b"""
+daemon off; master_process off; user root; pid /tmp/nginx.pid; error_log stderr;
+events {}
+http {
+  access_log off;
+  client_body_temp_path /tmp/body; proxy_temp_path /tmp/proxy; fastcgi_temp_path /tmp/fastcgi;
+  uwsgi_temp_path /tmp/uwsgi; scgi_temp_path /tmp/scgi;
+  server { listen 80; root /www; }
+}
+"""
+
+
+def nginx() -> Layer:
+    """A root directory of Debian's nginx with the libraries that it needs; it serves /www."""
+    if not NGINX.exists():
+        pytest.skip("nginx is not installed (make setup)")
+    layer = Layer().directory("tmp", 0o1777).directory("www").directory("etc/nginx")
+    layer.directory("var/log/nginx").directory("var/lib/nginx").directory("usr/sbin")
+    layer.add("usr/sbin/nginx", NGINX.read_bytes(), mode=0o755)
+    for library in shared_libraries(NGINX):
+        layer.add(str(library).lstrip("/"), library.read_bytes(), mode=0o755)
+    layer.add("etc/nginx/nginx.conf", _NGINX_CONF)
+    layer.add("etc/passwd", b"root:x:0:0::/:/bin/sh\n").add("etc/group", b"root:x:0:\n")
     return layer

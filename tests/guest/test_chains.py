@@ -20,7 +20,7 @@ from headrace.engines.runc import RUNC
 from headrace.node.node import Node
 from tests.guest.bed import eventually
 from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
-from tests.guest.images import Image, busybox
+from tests.guest.images import Image, nginx
 from tests.node import graphs
 from tests.node.conftest import StartNode
 from tests.support.namespaces import Namespace
@@ -182,9 +182,9 @@ async def test_firewall_nat_and_a_machine(
 async def test_a_script_a_machine_and_an_image(
     start_node: StartNode, rundir: Path, ends: tuple[Ends, list[dict[str, Any]]]
 ) -> None:
-    """End-point, nftables script (native), virtual machine, image (a router with httpd), end-point.
+    """End-point, nftables script (native), virtual machine, image (a router with nginx), end-point.
 
-    The image, the machine and the script are made from Debian's busybox, kernel and nftables.
+    They are made from Debian's nftables, busybox and kernel, and nginx.
     """
     hosts, ports = ends
     hosts.client.run("ip", "addr", "add", "10.0.0.1/24", "dev", "eth0")
@@ -194,8 +194,8 @@ async def test_a_script_a_machine_and_an_image(
     program = rundir / "filter.sh"
     program.write_text(FILTER)
     program.chmod(0o755)
-    web = busybox().add("www/file", hosts.content)
-    image = Image(web, Entrypoint=["/bin/httpd", "-f", "-p", "80", "-h", "/www"])
+    web = nginx().add("www/file", hosts.content)
+    image = Image(web, Entrypoint=["/usr/sbin/nginx", "-c", "/etc/nginx/nginx.conf"])
     addresses = {"port:0": ["10.0.0.254/24"], "port:1": ["10.1.0.254/24"]}
     place = image.write(rundir / "web.tar", "oci-archive")
     files = (

@@ -1,0 +1,364 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The samples deployed on every switch, and VNFs of every engine: each frame is counted.
+
+A sample's VNFs are stood for by what passes frames between all of its ports, or, where the original
+has a server without ports behind it, by a sink.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import shutil
+import socket
+import struct
+import tarfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from headrace.engines.runc import RUNC
+from headrace.node.errors import GraphRefused
+from headrace.node.node import Node
+from headrace.node.rest.app import make_app
+from tests.guest.guest import COMMAND_LINE, base_image, wire_script
+from tests.guest.images import Image, busybox
+from tests.guest.kernel import find_kernel
+from tests.node import graphs
+from tests.node.conftest import StartNode
+from tests.node.test_linux_bridge_e2e import ends
+from tests.node.test_openflow_e2e import bench_of
+from tests.node.wire import Wire, udp
+from tests.originals.samples import LAN, SAMPLES, Json, Sample
+
+pytestmark = [
+    pytest.mark.root,
+    pytest.mark.dpdk,
+    pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts switches"),
+    pytest.mark.timeout(600),
+]
+
+FRAMES = 30
+HOST = f"198.18.{os.getpid() % 250}.1"  # one of this process alone: it is the host's own
+BY_NAME = {sample.name: sample for sample in SAMPLES}
+
+# The kernel's bridge and nftables have no internal groups and no VLANs.
+NOT_ON_A_BRIDGE = {
+    "demoGraph",
+    "managementNetGraph",
+    "instantiate_demo_graph_1",
+    "instantiate_demo_graph_2",
+    "README_NFFG",
+    "boot_hs_graph",
+}
+
+BRIDGE = """#!/bin/sh
+set -e
+ip link add br0 type bridge
+ip link set br0 up
+for port in $(ls /sys/class/net); do
+  case $port in eth*) ip link set $port master br0;; esac
+done
+"""
+
+
+@dataclass
+class Site:
+    """A node, and the wires to its ports."""
+
+    node: Node
+    first: Wire
+    second: Wire
+
+    async def crosses(self, tag: int | None = None) -> None:
+        """Frames pass both ways, each once; on the first port with a tag if there is one.
+
+        A switch that caches decisions may follow an earlier graph for some time: a frame of its own
+        says when that is over.
+        """
+        tags = () if tag is None else (tag,)
+        there = {"source_mac": "02:00:00:00:00:01", "dest_mac": "02:00:00:00:00:02"}
+        back = {"source_mac": "02:00:00:00:00:02", "dest_mac": "02:00:00:00:00:01"}
+        ways: tuple[Any, ...] = (
+            (self.first, self.second, there, tags, ()),
+            (self.second, self.first, back, (), tags),
+        )
+        for source, target, addresses, before, after in ways:
+            for attempt in range(60):
+                probe = b"probe %3d" % attempt + bytes(20)
+                source.send(udp(probe, **addresses, tags=before))
+                if await target.receive(1, patience_s=0.5):
+                    break
+            else:
+                pytest.fail("no frame has come through")
+            await target.receive(100, patience_s=0.2)
+            sent = [b"frame %3d" % number + bytes(20) for number in range(FRAMES)]
+            for payload in sent:
+                source.send(udp(payload, **addresses, tags=before))
+            came = await target.receive(FRAMES)
+            assert came == [udp(payload, **addresses, tags=after) for payload in sent]
+            assert await target.receive(1, patience_s=0.1) == []
+
+    async def host_answers(self) -> None:
+        """The host's address, which is a graph's, is resolved from the first port."""
+        mac = bytes.fromhex("020000000c01")
+        request = b"\xff" * 6 + mac + b"\x08\x06" + bytes.fromhex("0001080006040001")
+        peer = HOST.rsplit(".", 1)[0] + ".2"
+        request += mac + socket.inet_aton(peer) + bytes(6) + socket.inet_aton(HOST)
+        for _ in range(60):
+            self.first.send(request.ljust(60, b"\0"))
+            for frame in await self.first.receive(5, patience_s=0.3):
+                if frame[12:14] == b"\x08\x06" and frame[20:22] == b"\0\2":
+                    assert frame[28:32] == socket.inet_aton(HOST)
+                    return
+        pytest.fail("the host does not answer")
+
+
+@asynccontextmanager
+async def site_of(start_node: StartNode, switch: str, **more: Any) -> AsyncIterator[Site]:
+    """A node on a switch, with two ports."""
+    more = {
+        "hugepages": "off",
+        "oversubscribe": True,
+        "host_stack": {"networks": ["198.18.0.0/15"]},
+        "memory_mb": 2048,
+        **more,
+    }
+    if switch != "linux-bridge":
+        async with bench_of(start_node, switch, **more) as bench:
+            yield Site(bench.node, bench.p0, bench.p1)
+        return
+    node = await start_node(switch=switch, **more)
+    first, second = ends(node)
+    with Wire(first) as a, Wire(second) as b:
+        yield Site(node, a, b)
+
+
+def file_of(rundir: Path, name: str, engine: str, function: str, **more: Any) -> str:
+    """A template of the operator's."""
+    words = {
+        "id": name,
+        "name": name,
+        "functional-capability": name,
+        "engine": engine,
+        "function": function,
+        "cores": 0 if (engine, function) == ("native", "bridge") else 1,
+        "memory-mb": 0 if (engine, function) == ("native", "bridge") else 64,
+        "ports": {"min": 1, "max": 8},
+        **more,
+    }
+    file = rundir / f"{name}.yaml"
+    file.write_text(yaml.safe_dump(words))
+    return str(file)
+
+
+def machine(rundir: Path) -> list[str]:
+    """The template of a virtual machine that joins two ports; none where there is no kernel."""
+    kernel = find_kernel()
+    if kernel is None or shutil.which("qemu-system-x86_64") is None:
+        return []
+    image = base_image(kernel)
+    lines = [*wire_script("br0", "eth0", "eth1"), "echo 'guest: forwards'"]
+    image.add("/autostart", "\n".join(lines).encode())
+    archive = rundir / "guest.cpio"
+    archive.write_bytes(image.archive())
+    configuration = {
+        "kernel": str(kernel.image),
+        "initrd": str(archive),
+        "command_line": COMMAND_LINE,
+        "accelerator": "tcg",
+        "ready": "guest: forwards",
+        "boot_s": 100,
+    }
+    more = {"memory-mb": 128, "configuration": configuration}
+    return [file_of(rundir, "vm", "vm", "guest", **more)]
+
+
+def operators(rundir: Path) -> list[str]:
+    """The operator's templates: one of each engine that needs no image of a client's."""
+    testpmd = shutil.which("dpdk-testpmd")
+    program: dict[str, Any] = {
+        "cores": 2,
+        "memory-mb": 128,
+        "configuration": {
+            "program": testpmd,
+            "arguments": [
+                "--nb-ports={ports}", "--forward-mode=io", "--total-num-mbufs=8192",
+                "--stats-period=1",
+            ],
+            "ready": "NIC statistics",
+        },
+    }  # fmt: skip
+    return [
+        file_of(rundir, "sink", "process", "sink"),
+        file_of(rundir, "dpdk", "process", "bridge"),
+        file_of(rundir, "container", "container", "bridge"),
+        file_of(rundir, "kernel", "native", "bridge"),
+        *([file_of(rundir, "program", "process", "program", **program)] if testpmd else []),
+        *machine(rundir),
+    ]
+
+
+def docker_image(rundir: Path) -> bytes:
+    """What `docker save` would give of an image with the original's start.sh."""
+    root = busybox().add("start.sh", BRIDGE.encode(), mode=0o755)
+    return Image(root, Cmd=["/bin/sh"]).write(rundir / "docker.tar", "docker-archive").read_bytes()
+
+
+def native_archive() -> bytes:
+    """A native function as the original has it: start and stop, with the interfaces' names."""
+    out = io.BytesIO()
+    stop = "#!/bin/sh\nip link del br0\n"
+    with tarfile.open(fileobj=out, mode="w:gz") as tar:
+        for name, text in (("start", BRIDGE), ("stop", stop)):
+            entry = tarfile.TarInfo(name)
+            entry.size, entry.mode = len(text), 0o755
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return out.getvalue()
+
+
+async def clients(node: Node, rundir: Path) -> dict[str, str]:
+    """A client's templates with images, sent to the datastore; their ids."""
+    found = {}
+    transport = httpx.ASGITransport(app=make_app(node))
+    async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
+        for kind, octets in (("docker", docker_image(rundir)), ("native", native_archive())):
+            wire = {
+                "name": f"their {kind}",
+                "functional-capability": "example",
+                "vnf-type": kind,
+                "uri-image": "",
+                "uri-image-type": "local-file",
+                "memory-size": 32,
+                "CPUrequirements": {"platformType": "x86", "socket": [{"coreNumbers": 1}]},
+                "ports": [{"position": "0-N", "label": "inout", "min": "1", "name": "eth"}],
+            }
+            made = await http.put("/v2/nf_template/", json=wire)
+            headers = {"content-type": "application/octet-stream"}
+            path = f"/v2/nf_image/{made.text}/"
+            answer = await http.put(path, content=octets, headers=headers)
+            assert answer.status_code == 200, answer.text
+            found[kind] = made.text
+    return found
+
+
+def with_templates(sample: Sample, template: str) -> Json:
+    """The sample with this template for its VNFs, and a sink for servers."""
+    document = sample.document({str(ports): template for ports in range(1, 9)})
+    for vnf in document["forwarding-graph"].get("VNFs", []):
+        if str(vnf.get("name", "")).startswith("dhcp"):
+            vnf["vnf_template"] = "sink"
+    for point in document["forwarding-graph"]["end-points"]:
+        if point["type"] == "host-stack":
+            point["host-stack"]["ipv4"] = f"{HOST}/24"
+    return document
+
+
+async def deployed(site: Site, sample: Sample, document: Json) -> None:
+    """Deploys the sample, counts what passes it, and deletes it."""
+    node = site.node
+    await node.graphs.create("g", document)
+    assert node.status(node.graphs.record("g"))["status"] == "complete", sample.name
+    if sample.wire is None:
+        groups = [p["internal"] for p in inner(document)["end-points"] if p["type"] == "internal"]
+        group = groups[0]["internal-group"]
+        beside = graphs.document(
+            [graphs.interface("in", LAN), graphs.internal("group", group)],
+            graphs.joined(("endpoint:in", "endpoint:group")),
+        )
+        await node.graphs.create("beside", beside)
+        await site.host_answers()
+        await node.graphs.delete("beside")
+    elif sample.one_way:
+        await one_way(site)
+    else:
+        _, _, tag = sample.wire[0].partition(".")
+        await site.crosses(int(tag) if tag else None)
+    await node.graphs.delete("g")
+
+
+def inner(document: Json) -> Json:
+    made: Json = document["forwarding-graph"]
+    return made
+
+
+async def one_way(site: Site) -> None:
+    """Frames pass from the first port to the second, and none back."""
+    for attempt in range(60):
+        site.first.send(udp(b"probe %3d" % attempt + bytes(20)))
+        if await site.second.receive(1, patience_s=0.5):
+            break
+    await site.second.receive(100, patience_s=0.2)
+    frames = [udp(b"frame %3d" % number + bytes(20)) for number in range(FRAMES)]
+    for frame in frames:
+        site.first.send(frame)
+        site.second.send(frame)
+    assert await site.second.receive(FRAMES) == frames
+    assert await site.first.receive(1, patience_s=0.3) == []
+
+
+MOSTLY_FULL = [
+    "headrace",
+    pytest.param("ovs-dpdk", marks=pytest.mark.full),
+    pytest.param("linux-bridge", marks=pytest.mark.full),
+]
+
+
+@pytest.mark.parametrize("switch", MOSTLY_FULL)
+async def test_every_sample(start_node: StartNode, rundir: Path, switch: str) -> None:
+    """Its VNFs as bridges of the kernel; what a switch cannot do is refused, with the reason."""
+    async with site_of(start_node, switch, templates=operators(rundir)) as site:
+        refused = set()
+        for sample in SAMPLES:
+            document = with_templates(sample, "kernel")
+            try:
+                site.node.graphs.draft("g", document)
+            except GraphRefused as why:
+                assert f"switch {switch}" in str(why), sample.name
+                refused.add(sample.name)
+                continue
+            await deployed(site, sample, document)
+        assert refused == (NOT_ON_A_BRIDGE if switch == "linux-bridge" else set())
+
+
+@pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed")
+@pytest.mark.parametrize("switch", MOSTLY_FULL)
+async def test_every_engine(start_node: StartNode, rundir: Path, switch: str) -> None:
+    """The sample with one VNF, which is of each engine in turn, the clients' own images too."""
+    sample = BY_NAME["passthrough_with_vnf"]
+    cores = {"control": [0], "switch": [1], "vnf": [0, 1]}  # `program` has two
+    async with site_of(start_node, switch, templates=operators(rundir), cores=cores) as site:
+        theirs = await clients(site.node, rundir)
+        known = [template.id for template in site.node.datastore.templates().all()]
+        ours = [name for name in ("dpdk", "container", "program", "vm") if name in known]
+        assert {"dpdk", "container"} <= set(ours)
+        for template in (*ours, *theirs.values()):
+            await deployed(site, sample, with_templates(sample, template))
+
+
+async def test_a_nat_by_its_own_words(start_node: StartNode) -> None:
+    """The orchestrator's NAT with nothing but its name: the node's own, with its ports by place."""
+    async with site_of(start_node, "headrace") as site:
+        await site.node.graphs.create("g", BY_NAME["put_graph"].graph)
+        (vnf,) = site.node.graphs.record("g").plan.vnfs()
+        assert (vnf.engine, vnf.function) == ("process", "nat")
+        for _ in range(60):
+            site.first.send(udp(b"there" + bytes(20)))
+            if came := await site.second.receive(1, patience_s=0.5):
+                break
+        (frame,) = came
+        assert socket.inet_ntoa(frame[26:30]) == "203.0.113.1"
+        assert socket.inet_ntoa(frame[30:34]) == "10.0.0.2"
+        (port,) = struct.unpack("!H", frame[34:36])
+        reply = udp(b"back" + bytes(20), source="10.0.0.2", dest="203.0.113.1", dest_port=port,
+                    source_port=2000)  # fmt: skip
+        site.second.send(reply)
+        came = await site.first.receive(1)
+        assert [socket.inet_ntoa(one[30:34]) for one in came] == ["10.0.0.1"]
+        assert struct.unpack("!HH", came[0][34:38]) == (2000, 1000)
