@@ -16,6 +16,7 @@ import socketserver
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler
@@ -176,6 +177,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "application/vnd.docker.raw-stream")
         self.send_header("Connection", "close")
         self.end_headers()
+        time.sleep(0.1)  # the client reads what follows from the socket itself, past its buffer
         self.wfile.write(out)
         self.close_connection = True
 
