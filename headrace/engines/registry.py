@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headrace.engines import daemon_container, image, program, script, vm_image
+from headrace.engines import daemon_container, image, lsi, program, script, vm_image
 from headrace.engines.base import Engine, by_engine
 from headrace.engines.confinement import Confinement
 from headrace.engines.container import ContainerEngine
 from headrace.engines.daemon_container import DaemonEngine
 from headrace.engines.image import ImageEngine
+from headrace.engines.lsi import LsiEngine
 from headrace.engines.native import NativeEngine
 from headrace.engines.process import ProcessEngine
 from headrace.engines.program import ProgramEngine
@@ -22,8 +23,10 @@ from headrace.engines.script import ArchiveEngine, ScriptEngine
 from headrace.engines.vm import Claim, VmEngine
 from headrace.machine.places import unpacked_directory
 from headrace.machine.processes import Supervisor
+from headrace.switches.base import SwitchDriver
 
 _GRAPH_SETTINGS = {
+    "lsi": lsi.GRAPH_SETTINGS,
     "process:program": program.GRAPH_SETTINGS,
     "vm": vm_image.GRAPH_SETTINGS,
     "container:image": image.GRAPH_SETTINGS,
@@ -60,6 +63,7 @@ class EngineSettings:
     hugepages: bool
     confinement: Confinement
     claim: Claim
+    driver: SwitchDriver
 
     @property
     def images(self) -> Path:
@@ -78,6 +82,7 @@ def make_engines(node: EngineSettings) -> dict[str, Engine]:
         "container:image": ImageEngine(*containers, node.images),
         "container:docker": DaemonEngine(*containers),
         "vm": VmEngine(node.rundir, node.supervisor, node.hugepages, node.claim, node.confinement),
+        "lsi": LsiEngine(node.driver),
         "native": NativeEngine(node.prefix),
         "native:script": ScriptEngine(*containers),
         "native:archive": ArchiveEngine(*containers),

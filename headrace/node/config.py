@@ -165,7 +165,9 @@ class CoresConfig(_Strict):
         return self
 
 
-_MADE_BY_NODE = re.compile(r"(hr[0-9a-f]{4})?g\d+p\d+i?|g\d+l\d+[ab]|hr[0-9a-f]{4}-i?\d+")
+_MADE_BY_NODE = re.compile(
+    r"(hr[0-9a-f]{4})?(g\d+p\d+[if]?|g\d+l\d+[ab])|hr[0-9a-f]{4}-i?\d+[a-z]?(f\d+)?"
+)
 """The names that the node itself gives to ports of graphs, ends of links, and LSIs."""
 
 

@@ -112,10 +112,12 @@ def parts_of(
     )
     # VNFs that yield share their cores by yielding, not by weight.
     confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
+    driver = make_driver(config.switch, settings, supervisor)
+    prefix = prefix_of(rundir)
     engines = make_engines(
-        EngineSettings(rundir, prefix_of(rundir), supervisor, hugepages, confinement, claim)
+        EngineSettings(rundir, prefix, supervisor, hugepages, confinement, claim, driver)
     )
-    return make_driver(config.switch, settings, supervisor), engines
+    return driver, engines
 
 
 def _policy(name: str) -> PlacementPolicy:

@@ -37,6 +37,7 @@ class PortKind(StrEnum):
     VXLAN = "vxlan"
     GTPU = "gtpu"
     OPENFLOW = "openflow"
+    PATCH = "patch"
 
 
 TUNNELS = {"gre-tunnel": PortKind.GRE, "vxlan": PortKind.VXLAN, "gtpu": PortKind.GTPU}
@@ -58,7 +59,8 @@ class PortSpec(_Frozen):
     gre, vxlan and gtpu `remote_ip`, `local_ip` with `local_prefix`, `underlay` (the LSI of the
     outer packets), `key`, or `in_key` and `out_key`, `gateway` and `ttl`; openflow `number`, of a
     port that the switch has already, and `iface`, the interface of this machine that its wire leads
-    to. `labels` describe the port's owner, for operators.
+    to; patch `lsi`, an LSI that is a VNF and is made with its first port, `peer`, the port there,
+    and its `number`. `labels` describe the port's owner, for operators.
     """
 
     name: str
@@ -328,6 +330,16 @@ class SwitchDriver(Protocol):
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """Removes rules by identity; returns when they are no longer in effect."""
+        ...
+
+    async def replace_flows(self, lsi: str, flows: Sequence[str]) -> None:
+        """Makes these the flows of all tables of an LSI, at once; those that stay are untouched.
+
+        They are written as ovs-ofctl(8) has them.
+
+        Raises:
+            SwitchError: the switch has no LSIs that are VNFs, or refuses a flow; all are as before.
+        """
         ...
 
     async def set_controller(self, lsi: str, address: str | None) -> None:

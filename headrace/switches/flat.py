@@ -283,6 +283,10 @@ class FlatDriver:
                 self._state.rules.pop(rule.identity, None)
             await self._change()
 
+    async def replace_flows(self, lsi: str, flows: Sequence[str]) -> None:
+        """See SwitchDriver: there are no LSIs."""
+        raise SwitchError(f"LSI {lsi}: {self.name} has no LSIs that are VNFs")
+
     async def set_controller(self, lsi: str, address: str | None) -> None:
         """See SwitchDriver: without LSIs, no graph has the switch for itself."""
         if address is not None:

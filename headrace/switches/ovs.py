@@ -39,7 +39,7 @@ class OvsDriver(VswitchdDriver):
     program = "/usr/lib/openvswitch-switch/ovs-vswitchd"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
-        vnf_kinds=(PortKind.VETH,),
+        vnf_kinds=(PortKind.VETH, PortKind.PATCH),
         end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
         polls=False,
     )

@@ -29,6 +29,7 @@ from headrace.switches.base import (
     SwitchError,
     vdev_devargs,
 )
+from headrace.switches.ofctl import ofctl
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
 from headrace.switches.ovsdb import Copy, Row, as_map, from_set, named
@@ -79,14 +80,21 @@ class OvsFamilyDriver(OvsProcesses):
 
     @staticmethod
     def _insert_port(
-        name: str, kind: str, options: dict[str, str], labels: dict[str, str], tag: str = ""
+        name: str,
+        kind: str,
+        options: dict[str, str],
+        labels: dict[str, str],
+        tag: str = "",
+        number: int | None = None,
     ) -> list[Row]:
-        interface = {
+        interface: Row = {
             "name": name,
             "type": kind,
             "options": as_map(options),
             "external_ids": as_map({"headrace": "port", **labels}),
         }
+        if number is not None:
+            interface["ofport_request"] = number
         port = {"name": name, "interfaces": named(f"interface{tag}")}
         return [
             {
@@ -117,6 +125,11 @@ class OvsFamilyDriver(OvsProcesses):
             raise SwitchError(
                 f"port {port.name}: {self.name} has no {port.kind} ports, only {kinds}"
             )
+        if port.kind is PortKind.PATCH:
+            async with self._shared:  # ports are made at once, and the first makes their LSI
+                await self.create_lsi(port.options["lsi"])
+            await self._join(_link_of(lsi, port), int(port.options["number"]))
+            return
         kind, options = self._interface(port)
         if port.kind is PortKind.VETH:
             await self._make_pair(lsi, port)
@@ -170,6 +183,8 @@ class OvsFamilyDriver(OvsProcesses):
     async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
         await self._remove_port_row(lsi, port.name)
+        if port.kind is PortKind.PATCH:
+            await self._remove_port_row(port.options["lsi"], port.options["peer"])
         if port.kind is PortKind.VETH:
             # By either end: where the far one is depends on how far its VNF had come.
             await asyncio.to_thread(remove_device, port.name)
@@ -178,6 +193,10 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def connect_lsis(self, link: LinkSpec) -> None:
         """See SwitchDriver."""
+        await self._join(link)
+
+    async def _join(self, link: LinkSpec, number: int | None = None) -> None:
+        """Makes a pair of patch ports; the second one asks for `number`."""
         ends = (
             (link.first, link.first_port, link.second_port),
             (link.second, link.second_port, link.first_port),
@@ -186,7 +205,9 @@ class OvsFamilyDriver(OvsProcesses):
         for tag, (lsi, name, peer) in enumerate(ends):
             if name in (await self._copy()).ports:
                 continue
-            operations += self._insert_port(name, "patch", {"peer": peer}, {}, str(tag))
+            operations += self._insert_port(
+                name, "patch", {"peer": peer}, {}, str(tag), number if tag else None
+            )
             end = named(f"port{tag}")
             operations.append(_mutate("Bridge", [["name", "==", lsi]], "ports", "insert", end))
         if operations:
@@ -199,7 +220,12 @@ class OvsFamilyDriver(OvsProcesses):
         await self._remove_port_row(link.first, link.first_port)
         await self._remove_port_row(link.second, link.second_port)
 
-    # Controllers and queues.
+    # LSIs that are VNFs; controllers; queues.
+
+    async def replace_flows(self, lsi: str, flows: Sequence[str]) -> None:
+        """See SwitchDriver: by ovs-ofctl, as a bundle."""
+        socket = f"unix:{self.directory / f'{lsi}.mgmt'}"
+        await ofctl(("--bundle", "replace-flows", socket, "-"), flows)
 
     async def set_controller(self, lsi: str, address: str | None) -> None:
         """See SwitchDriver: out of band, so that it adds no rules of its own."""
@@ -225,7 +251,7 @@ class OvsFamilyDriver(OvsProcesses):
             "row": {"other_config": config},
         }
         entry: list[object] = ["map", [[queue.number, named("queue")]]]
-        async with self._queueing:
+        async with self._shared:
             await self._remove_queue(queue)
             qos, _ = await self._queues(queue.port)
             more: list[Row]
@@ -245,7 +271,7 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def remove_queue(self, lsi: str, queue: QueueSpec) -> None:
         """See SwitchDriver."""
-        async with self._queueing:
+        async with self._shared:
             await self._remove_queue(queue)
 
     async def _remove_queue(self, queue: QueueSpec) -> None:
@@ -402,6 +428,16 @@ def dpdk_options(port: PortSpec) -> dict[str, str]:
     """Options of a `dpdk` interface: `devargs` under OVS's name, all others unchanged."""
     others = {key: value for key, value in port.options.items() if key != "devargs"}
     return {"dpdk-devargs": port.options["devargs"], **others}
+
+
+def _link_of(lsi: str, port: PortSpec) -> LinkSpec:
+    """The link between an LSI and the one that is a VNF, of which `port` is a port."""
+    return LinkSpec(
+        first=lsi,
+        first_port=port.name,
+        second=port.options["lsi"],
+        second_port=port.options["peer"],
+    )
 
 
 def _update(table: str, name: str, row: Row) -> Row:

@@ -33,7 +33,7 @@ class OvsDpdkDriver(VswitchdDriver):
     program = PROGRAM
     capabilities = Capabilities(
         port_kinds=(PortKind.VHOST_USER, PortKind.DPDK, PortKind.SYSTEM),
-        vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH),
+        vnf_kinds=(PortKind.VHOST_USER, PortKind.VETH, PortKind.PATCH),
         end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
     )
 

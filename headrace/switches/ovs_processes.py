@@ -42,7 +42,7 @@ class OvsProcesses:
         self._database: Ovsdb | None = None
         self._sessions: dict[str, OpenFlowSession] = {}
         self._connecting = asyncio.Lock()
-        self._queueing = asyncio.Lock()
+        self._shared = asyncio.Lock()
 
     # Defined by subclasses.
 

@@ -147,6 +147,9 @@ class FakeDriver:
 
         self.world.change(f"uninstall {lsi} {','.join(r.label for r in rules)}", work)
 
+    async def replace_flows(self, lsi: str, flows: Sequence[str]) -> None:
+        self.world.change(f"flows of {lsi}", lambda held: None)
+
     async def set_controller(self, lsi: str, address: str | None) -> None:
         def work(held: dict[str, Any]) -> None:
             held.setdefault("controllers", {})[lsi] = address

@@ -20,7 +20,7 @@ from headrace.node.planning.extras import (
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.nffg import ForwardingGraph, VnfModel, VnfPortModel
 from headrace.node.planning.policy import Candidate, Choice, CoreUse, PlacementQuestion, decide
-from headrace.node.planning.ports import PortNames, port_spec, shm_group
+from headrace.node.planning.ports import PortNames, patch_options, port_spec, shm_group
 from headrace.node.planning.resources import Plan
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.users import Users
@@ -273,6 +273,9 @@ def _vnf_port(
         options = {"frames": "whole"}
     if kind is PortKind.VHOST_USER and queues > 1:
         options = {"n_rxq": str(queues)}
+    if kind is PortKind.PATCH:
+        number = 1 + [other.id for other in vnf.ports].index(port.id)
+        options = patch_options(names, vnf, name, number)
     if kind is PortKind.TAP:
         options = {"iface": device_name(node.prefix, TAP_END, name)}
     spec = port_spec(name, kind, options, node.rundir / "ports" / name, node.rundir, labels)

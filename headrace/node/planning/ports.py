@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
+from headrace.node.planning.nffg import VnfModel
 from headrace.node.planning.resources import Plan
 from headrace.switches.base import PortKind, PortSpec
 
@@ -31,6 +32,8 @@ class PortNames:
     def name(self, reference: str, kind: PortKind | Literal["patch"]) -> str:
         """The name of the port `vnf:<id>:<label>:<n>` or `endpoint:<id>` of this kind."""
         identity = f"{kind} {reference}"
+        if identity in self.kept:
+            return self.kept[identity]
         if identity in self._previous:
             name = self._previous[identity]
         else:
@@ -49,6 +52,13 @@ def shm_group(lsi: str) -> dict[str, str]:
         "ports": str(_SHM_PORTS),
         "buffers": str(_SHM_BUFFERS),
     }
+
+
+def patch_options(names: PortNames, vnf: VnfModel, name: str, number: int) -> dict[str, str]:
+    """The options of port `number` of a VNF that is an LSI, whose name is after its first port."""
+    first = names.name(f"vnf:{vnf.id}:{vnf.ports[0].id}", PortKind.PATCH)
+    lsi = f"{names.lsi()}f{first.rpartition('p')[2]}"
+    return {"lsi": lsi, "peer": f"{name}f", "number": str(number)}
 
 
 def port_spec(
