@@ -396,6 +396,21 @@ def _bng_nat() -> Sample:
     return Sample("bng_nat_nffg", "orchestrator/config", made, {"bng": 2, "nat": 2})
 
 
+def _nat_machine() -> Sample:
+    """Of the benchmarks: a NAT between two ports of a NIC."""
+    numbers: list[int] = []
+    made = graph(
+        id="nat.dpdk1",
+        VNFs=[{"id": "nat", "name": "nat", "ports": [{"id": "port:0"}, {"id": "port:1"}]}],
+        **{"end-points": [interface("1", LAN), interface("2", WAN)]},
+        rules=[
+            *both("endpoint:1", "vnf:nat:port:0", numbers, priority=1),
+            *both("vnf:nat:port:1", "endpoint:2", numbers, priority=1),
+        ],
+    )
+    return Sample("nat.dpdk1", "orchestrator/config", made, {"nat": 2})
+
+
 def _split_bng() -> Sample:
     """Of the benchmarks: a balancer before two workers and one behind them."""
     numbers: list[int] = []
@@ -511,6 +526,7 @@ SAMPLES = [
     _library(),
     _old_interfaces(),
     _forwarding(),
+    _nat_machine(),
     _bng_nat(),
     _split_bng(),
     _type_five(),
