@@ -642,6 +642,20 @@ async def test_what_is_no_image_of_its_type_is_refused(
     assert api.node.datastore.images() == []
 
 
+@pytest.mark.parametrize(("kind", "engine"), [("docker", "container"), ("native", "native")])
+async def test_they_come_from_another_datastore_too(
+    rundir: Path, tmp_path: Path, other: Other, kind: str, engine: str
+) -> None:
+    template_id = await added(other.api, {**FIREWALL, "vnf-type": kind, "uri-image": ""})
+    octets = archive("start") if kind == "native" else container("oci-archive", tmp_path)
+    assert (await put(other.api, template_id, octets)).status_code == 200
+    async for api in api_of(rundir, datastore={"url": "http://localhost/"}):
+        answer = await api("PUT", "/NF-FG/g", graphs.chain(template_id, 1))
+        # The fake node has no such engine; it has the image.
+        assert answer.status_code == 400 and f"engine {engine}" in answer.json()["message"]
+        assert (await api("GET", f"/v2/nf_image/{template_id}")).content == octets
+
+
 async def test_a_registry_that_the_operator_has_named(rundir: Path) -> None:
     origins = {"datastore": {"image_origins": ["https://registry.example.org"]}}
     async for api in api_of(rundir, **origins):
