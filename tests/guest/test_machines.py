@@ -87,6 +87,7 @@ def test_the_seed_is_what_cloud_init_looks_for() -> None:
 
 
 @pytest.mark.root
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts a node")
 @pytest.mark.skipif(not UEFI_CODE.exists(), reason="ovmf is not installed (make setup)")
 @pytest.mark.timeout(400)
@@ -131,20 +132,24 @@ def echoed(port: int) -> bytes:
 
 @pytest.mark.root
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts a node")
-async def test_forwarded_ports_of_a_machine(start_node: StartNode, rundir: Path) -> None:
+async def test_forwarded_ports_and_the_seed_of_a_machine(
+    start_node: StartNode, rundir: Path
+) -> None:
     lines = [
         *wire_script("br0", "eth0", "eth1"),
         "ip link set eth2 up && ip addr add 10.0.2.15/24 dev eth2",
         "nc -ll -p 7 -e /bin/cat &",
-        "ping -c 1 -W 1 10.0.2.2 >/dev/null || echo 'guest: no way out'",
-        "wget -T 1 -q -O - http://10.0.2.2:1/ 2>&1; echo 'guest: ready'",
+        "mkdir /seed && mount -t iso9660 -o ro /dev/vda /seed && cat /seed/meta-data",
+        "echo 'guest: ready'",
     ]
-    file = template(rundir, lines, ready="guest: ready", forward=[7])
+    modules = ("virtio_blk", "isofs")
+    file = template(rundir, lines, *modules, ready="guest: ready", forward=[7])
     node = await start_node(
         switch="linux-bridge", hugepages="off", templates=[file], oversubscribe=True
     )
     graph = graphs.chain("guest", 1)
     (vnf_of_graph,) = graph["forwarding-graph"]["VNFs"]
+    vnf_of_graph["user_data"] = USER_DATA
 
     async def forward(port: int) -> None:
         vnf_of_graph["unify-control"] = [{"host-tcp-port": port, "vnf-tcp-port": 7}]
@@ -155,7 +160,9 @@ async def test_forwarded_ports_of_a_machine(start_node: StartNode, rundir: Path)
     await forward(first)
     assert await asyncio.to_thread(echoed, first) == b"hello"
     await exchange(node)  # the NICs of the graph are where they were
-    vnf, _ = node.vnf("g", "v0")
+    vnf, engine = node.vnf("g", "v0")
+    assert isinstance(engine, VmEngine)
+    assert "local-hostname: v0" in engine.console(vnf).read_text(errors="replace")
     process = node.supervisor.find(f"vnf-{vnf.name}")
     await forward(second)  # the machine runs on
     assert node.supervisor.find(f"vnf-{vnf.name}") == process
@@ -175,6 +182,7 @@ def free_port() -> int:
 
 @pytest.mark.root
 @pytest.mark.dpdk
+@pytest.mark.full
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts switches")
 @pytest.mark.parametrize("switch", ["headrace", "ovs-dpdk"])
 async def test_several_queues(start_node: StartNode, rundir: Path, switch: str) -> None:
