@@ -149,6 +149,9 @@ def register(app: typer.Typer) -> None:
     def fit_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
+        windows: Annotated[
+            Path | None, typer.Option(help="Fit the terms to this file of `bench terms` instead.")
+        ] = None,
         output: Annotated[
             Path, typer.Option(help="File of the terms by role, for predict, explain and nodes.")
         ] = Path("results/model.json"),
@@ -159,8 +162,21 @@ def register(app: typer.Typer) -> None:
         from headrace.model.cost import READING
         from headrace.model.mechanistic.fitting import fit_all
         from headrace.model.mechanistic.stored import dump, write
-        from headrace.model.mechanistic.windows import stored_windows
+        from headrace.model.mechanistic.windows import read_windows, stored_windows
 
+        if windows is not None:
+            try:
+                found, source = read_windows(windows)
+                made = fit_all(found, source)
+                write(made, output)
+            except (ValueError, OSError) as error:
+                raise _fail(error) from error
+            if as_json:
+                print(json.dumps({"terms": dump(made)}))
+            else:
+                text = f"terms of {len(made.roles)} roles: {output} (headrace model show)"
+                Console().print(text, highlight=False, soft_wrap=True)
+            return
         try:
             with open_results(results) as store:
                 stored = store.campaign(campaign)

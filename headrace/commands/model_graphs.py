@@ -243,6 +243,7 @@ def register(app: typer.Typer) -> None:
         subject: SubjectOption = None,
         function: FunctionOption = None,
         workers: Annotated[int, typer.Option(help="Of the switch.", min=1)] = 1,
+        flows: Annotated[float, typer.Option(help="That packets belong to.", min=1)] = 100,
         cores: Annotated[
             str | None, typer.Option(help="role=core by comma; by default each its own.")
         ] = None,
@@ -262,7 +263,7 @@ def register(app: typer.Typer) -> None:
             fitted, differs = load(model, other_machine)
             wanted = _subject(fitted, subject)
             asked, notes = read_graph(graph, wanted, function, template_functions())
-            asked = _with_cores(replace(asked, workers=workers), cores)
+            asked = _with_cores(replace(asked, workers=workers, flows=flows), cores)
             told = predict(fitted, asked, size, pps)
         except _errors() as error:
             raise fail(error) from error

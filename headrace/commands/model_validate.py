@@ -2,7 +2,7 @@
 """`headrace model validate`: how far predictions are from trials that the fit has not seen."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -10,6 +10,9 @@ from rich.console import Console
 from headrace.commands import family
 from headrace.commands.model import RESULTS, CampaignOption, JsonOption, ResultsOption
 from headrace.results.store import StoreError
+
+if TYPE_CHECKING:
+    from headrace.model.mechanistic.windows import Window
 
 GOALS = {"capacity": (5.0, 15.0), "saturation": (10.0, 20.0)}
 """Percent: median and 95th percentile."""
@@ -23,6 +26,9 @@ def register(app: typer.Typer) -> None:
     def validate_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
+        windows_file: Annotated[
+            Path | None, typer.Option("--windows", help="A file of `bench terms`, besides.")
+        ] = None,
         as_json: JsonOption = False,
         detail: Annotated[bool, typer.Option(help="Also the errors by what was left out.")] = True,
     ) -> None:
@@ -30,13 +36,22 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.rows import Row, emit, row, skipped
         from headrace.commands.model import open_results
         from headrace.model.mechanistic.validate import held_out, median, percentile95
-        from headrace.model.mechanistic.windows import stored_windows
+        from headrace.model.mechanistic.windows import read_windows, stored_windows
 
+        windows: list[Window] = []
+        source: dict[str, Any] = {}
         try:
-            with open_results(results) as store:
-                found = store.campaign(campaign)
-                windows = stored_windows(store, found.id)
-        except StoreError as error:
+            if windows_file is not None:
+                windows, source = read_windows(windows_file)
+            if windows_file is None or results.exists():
+                with open_results(results) as store:
+                    found = store.campaign(campaign)
+                    measured = {one.key for one in windows}
+                    # A role is judged by one way of measuring, that with more kinds of load.
+                    stored = stored_windows(store, found.id)
+                    windows += [one for one in stored if one.key not in measured]
+                    source = {**found.manifest, "campaign": found.id, **source}
+        except (StoreError, ValueError) as error:
             Console(stderr=True).print(f"headrace model: {error}", markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
         if not windows:
@@ -88,9 +103,9 @@ def register(app: typer.Typer) -> None:
             "Luizelli's form": "log busy = a + b log pps + c log(VNFs + 1) + d log bytes",
         }
         manifest = {
-            "campaign": found.id,
-            "results": str(Path(results)),
-            "machine": found.manifest.get("machine", {}),
+            "campaign": source.get("campaign"),
+            "results": [str(one) for one in (results, windows_file) if one is not None],
+            "machine": source.get("machine", {}),
             "definitions": definitions,
         }
         emit(rows, manifest, as_json=as_json)

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from headrace.model.errors import FitError
 from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
@@ -92,23 +93,26 @@ class RoleModel:
 
 
 def least_disturbed(windows: Iterable[Window]) -> list[Window]:
-    """Of the windows of each group the one with the fewest cycles per packet."""
+    """Of the windows of each group the one with the fewest cycles per packet, calm ones first."""
     best: dict[str, Window] = {}
+
+    def rank(one: Window) -> tuple[bool, float]:
+        return one.disturbed, one.busy / one.terms["packets"]
+
     for one in windows:
-        packets = one.terms["packets"]
         kept = best.get(one.group)
-        if kept is None or one.busy / packets < kept.busy / kept.terms["packets"]:
+        if kept is None or rank(one) < rank(kept):
             best[one.group] = one
     return list(best.values())
 
 
-def _usable(windows: Sequence[Window]) -> tuple[list[Window], bool]:
-    """Fixed loads, undisturbed if these suffice; overload only where busy is all of the time."""
-    loads = [one for one in windows if one.load is not None and one.busy > 0]
-    calm = least_disturbed(one for one in loads if not one.disturbed)
-    if len(calm) >= LEAST_POINTS + 2:
-        return calm, False
-    return least_disturbed(loads), any(one.disturbed for one in loads)
+def points_of(windows: Sequence[Window]) -> list[Window]:
+    """What a role is fitted to: one window of each fixed load; overload is in no fit.
+
+    A load all of whose windows were disturbed keeps the best of them: without it, graphs that are
+    always disturbed (VNFs that share a core) would have no points at all.
+    """
+    return least_disturbed(one for one in windows if one.load is not None and one.busy > 0)
 
 
 def fit_role(windows: Sequence[Window]) -> RoleModel:
@@ -121,7 +125,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
 
     if not windows:
         raise FitError("no trials with this role's counters")
-    points, disturbed = _usable(windows)
+    points = points_of(windows)
     key = points[0].key if points else windows[0].key
     if len(points) < LEAST_POINTS:
         raise FitError(
@@ -143,18 +147,17 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
             left_out[name] = f"in proportion to {', '.join(names)}: vary it in the trials"
             continue
         names.append(name)
-    while True:
-        # One freedom for the residual's error at least.
-        while len(names) > len(points) - 2:
-            left_out[names.pop()] = "too few trials to tell it from the others"
-        design = np.array([[one.terms[name] for name in names] for one in points])
-        fitted = sm.WLS(busy, design, weights=busy**-2.0).fit()
-        worst = int(np.argmin(fitted.params * design.mean(axis=0)))
-        if fitted.params[worst] >= 0:
-            break
-        left_out[names.pop(worst)] = "fitted below zero, which is no cost"
-        if not names:
-            raise FitError(f"{key}: no term explains the busy cycles")
+    # One freedom for the residual's error at least.
+    while len(names) > len(points) - 2:
+        left_out[names.pop()] = "too few trials to tell it from the others"
+    design = np.array([[one.terms[name] for name in names] for one in points])
+    for name in _below_zero(names, design / busy[:, None]):
+        left_out[name] = "fitted below zero, which is no cost"
+    names = [name for name in names if name not in left_out]
+    if not names:
+        raise FitError(f"{key}: no term explains the busy cycles")
+    design = np.array([[one.terms[name] for name in names] for one in points])
+    fitted = sm.WLS(busy, design, weights=busy**-2.0).fit()
     idle = [one.idle / one.idle_rounds for one in points if one.idle_rounds > 0 and one.idle > 0]
     spans = {
         "size": _span(one.size for one in points),
@@ -164,7 +167,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
     return RoleModel(
         key=key,
         names=tuple(names),
-        values=tuple(float(value) for value in fitted.params),
+        values=tuple(max(0.0, float(value)) for value in fitted.params),
         covariance=tuple(tuple(map(float, row)) for row in np.asarray(fitted.cov_params())),
         residual=float(np.sqrt(fitted.scale)),
         points=len(points),
@@ -172,8 +175,20 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
         left_out=left_out,
         hz=points[0].hz,
         spans=spans,
-        disturbed=disturbed,
+        disturbed=any(one.disturbed for one in points),
     )
+
+
+def _below_zero(names: Sequence[str], relative: NDArray[np.float64]) -> list[str]:
+    """The terms that are zero in the best fit without negative ones (Lawson and Hanson's NNLS).
+
+    `relative` are the amounts over the busy cycles of their window, which are then all 1.
+    """
+    from scipy.optimize import nnls  # late: the node loads this module, and does not fit
+
+    scale = np.linalg.norm(relative, axis=0)
+    values, _ = nnls(relative / scale, np.ones(len(relative)))
+    return [name for name, value in zip(names, values, strict=True) if value <= 1e-12]
 
 
 def _span(values: Iterable[float]) -> tuple[float, float]:

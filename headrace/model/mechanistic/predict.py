@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from headrace.model.mechanistic import polling
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
 from headrace.model.mechanistic.polling import BURST, Poller
-from headrace.model.mechanistic.windows import Key
+from headrace.model.mechanistic.windows import FEW_FLOWS, Key, doublings
 
 ROUND_PACKETS = {"headrace": 4 * BURST}
 """Packets that a round takes from one queue at most, by switch; a burst for others."""
@@ -53,6 +53,7 @@ class Graph:
         vnfs: by path and place, the VNF's name; equal names are one VNF.
         cores: by role (`switch` or a VNF's name), its core; empty: each its own.
         workers: of the switch.
+        flows: that packets belong to.
     """
 
     subject: str
@@ -60,6 +61,7 @@ class Graph:
     vnfs: tuple[tuple[str, ...], ...] = ()
     cores: Mapping[str, object] = field(default_factory=dict)
     workers: int = 1
+    flows: float = FEW_FLOWS
 
     def names(self) -> tuple[tuple[str, ...], ...]:
         """The VNFs' names, made up where there are none."""
@@ -134,7 +136,9 @@ class Prediction:
         return False if self.demand_pps > self.saturation_pps.high else None
 
 
-def switch_amounts(path: Path, size: float, round_packets: float) -> dict[str, float]:
+def switch_amounts(
+    path: Path, size: float, round_packets: float, flows: float = FEW_FLOWS
+) -> dict[str, float]:
     """Amounts of the switch's terms for a packet of a path, all bursts full."""
     n = len(path.functions)
     crossed = n - len(path.direct)
@@ -145,6 +149,7 @@ def switch_amounts(path: Path, size: float, round_packets: float) -> dict[str, f
         "visit_octets": crossed * size,
         "bursts": (crossed + 1) / BURST,
         "busy_rounds": 1 / round_packets,
+        "doublings": doublings(flows),
     }
     return amounts
 
@@ -278,7 +283,7 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
     found: Amounts = {}
     lacking: dict[str, str] = {}
     for path, names in zip(graph.paths, graph.names(), strict=True):
-        _add(switch, switch_amounts(path, size, rounds), path.share)
+        _add(switch, switch_amounts(path, size, rounds, graph.flows), path.share)
         if model.key.role == "kernel":
             continue  # a function of the kernel's runs in the same softirq time
         for function, name in zip(path.functions, names, strict=True):

@@ -24,7 +24,7 @@ import numpy as np
 from headrace.model.errors import FitError
 from headrace.model.least_squares import least_squares
 from headrace.model.mechanistic import polling
-from headrace.model.mechanistic.fitting import RoleModel, fit_role, least_disturbed
+from headrace.model.mechanistic.fitting import RoleModel, fit_role, points_of
 from headrace.model.mechanistic.predict import (
     Path,
     poller_of,
@@ -33,6 +33,9 @@ from headrace.model.mechanistic.predict import (
     vnf_amounts,
 )
 from headrace.model.mechanistic.windows import Key, Window
+
+SINGLE = 2.0
+"""Packets of a burst up to which arrivals are taken as single."""
 
 FOLDS: dict[str, Callable[[Window], object]] = {
     "length": lambda one: one.vnfs,
@@ -75,7 +78,7 @@ def percentile95(errors: Sequence[float]) -> float | None:
 
 def amounts_of(key: Key, vnfs: int, size: float) -> dict[str, float]:
     """The amounts of a role's terms for a packet of a chain, all bursts full."""
-    if key.role == "VNF":
+    if key.role in ("VNF", "generator"):
         return vnf_amounts(size)
     return switch_amounts(Path(("",) * vnfs), size, round_packets_of(key.subject))
 
@@ -90,9 +93,7 @@ def held_out(windows: Iterable[Window]) -> list[Errors]:
 
 def _role(key: Key, windows: list[Window]) -> Errors:
     errors = Errors(key)
-    loads = [one for one in windows if one.load is not None and one.busy > 0]
-    calm = least_disturbed(one for one in loads if not one.disturbed)
-    points = calm if len(calm) >= 8 else least_disturbed(loads)
+    points = points_of(windows)
     errors.points = len(points)
     errors.disturbed = sum(one.disturbed for one in points)
     for name, of in FOLDS.items():
@@ -118,7 +119,8 @@ def _fold(errors: Errors, name: str, out: list[Window], rest: list[Window]) -> N
             guess = model.cycles(one.terms)
             errors.capacity.setdefault(name, []).append(abs(guess / one.busy - 1))
             share = _share(model, one)
-            if share is not None:
+            # The polling model is of single arrivals: it says nothing of bursts.
+            if share is not None and _mean_burst(one) <= SINGLE:
                 errors.at_load.append(abs(share / one.share - 1))
     try:
         guesses = _power_law(rest, out)
@@ -127,6 +129,12 @@ def _fold(errors: Errors, name: str, out: list[Window], rest: list[Window]) -> N
     else:
         found = [abs(guess / one.share - 1) for guess, one in zip(guesses, out, strict=True)]
         errors.power_law.setdefault(name, []).extend(found)
+
+
+def _mean_burst(one: Window) -> float:
+    """Packets of a burst; each packet is taken from a queue at each of its hops."""
+    hops = one.vnfs + 1 if one.key.role == "switch" else 1
+    return hops * one.terms["packets"] / max(1.0, one.terms.get("bursts", 0.0))
 
 
 def _share(model: RoleModel, one: Window) -> float | None:
@@ -153,7 +161,7 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
 
 
 def _saturations(errors: Errors, windows: list[Window]) -> None:
-    wanted = {"switch": "switch", "kernel": "switch", "VNF": "VNF"}[errors.key.role]
+    wanted = {"kernel": "switch"}.get(errors.key.role, errors.key.role)
     top = [one for one in windows if one.load is None and one.limiter == wanted]
     if not top:
         limiters = sorted({one.limiter for one in windows if one.load is None})

@@ -5,14 +5,19 @@ Terms of the switch, for each packet that came through a graph whose packets vis
 
     packets 1, octets its bytes             from the network and to it
     visits n, visit_octets n x bytes        to a VNF and back, by kind of port
+    lookups                                 1 if rules are prefixes
+    doublings                               log2(flows / 100), for more than 100 flows
     bursts, busy_rounds, wakes              as counted (headrace/model/marginal.py)
 
-A VNF has packets, octets and the counted ones; the kernel, whose softirq time has neither rounds
-nor bursts, packets, octets, visits and visit_octets.
+A VNF and the generator have packets, octets and the counted ones; the kernel, whose softirq time
+has neither rounds nor bursts, the terms of the graph only.
 """
 
+import json
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from headrace.results import Case, Trial
@@ -29,13 +34,18 @@ UNITS = {
     "octets": "cycles per byte",
     "visits": "cycles per visit to a VNF",
     "visit_octets": "cycles per byte and visit",
+    "lookups": "cycles per packet that is routed by a table of prefixes",
+    "doublings": "cycles per packet and doubling of the flows",
 }
 POLLED = ("busy_rounds", "wakes", "bursts")
 TERMS = {
-    "switch": ("packets", "octets", "visits", "visit_octets", *POLLED),
+    "switch": ("packets", "octets", "visits", "visit_octets", "lookups", "doublings", *POLLED),
     "VNF": ("packets", "octets", *POLLED),
     "kernel": ("packets", "octets", "visits", "visit_octets"),
+    "generator": ("packets", "octets", *POLLED),
 }
+FEW_FLOWS = 100
+"""Flows up to which caches hold them: packets of more cost `doublings` besides."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +136,8 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
         "octets": through * size,
         "visits": through * visits,
         "visit_octets": through * visits * size,
+        "lookups": through if case.prefixes else 0.0,
+        "doublings": through * doublings(case.flows),
     }
     if trial.approximate:
         if trial.busy_cycles:
@@ -151,11 +163,33 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
         }
         if name == "switch":
             yield Window(Key(case.subject, "switch"), terms={**graph, **polled}, **rest, **common)
+        elif name == "generator":
+            own = {"packets": through, "octets": through * size, **polled}
+            yield Window(Key(case.subject, "generator"), terms=own, **rest, **common)
         elif name.startswith("vnf") and of.get("packets"):
             seen = float(of["packets"])
             own = {"packets": seen, "octets": seen * size, **polled}
             key = Key(case.subject, "VNF", case.function)
             yield Window(key, terms=own, sharing=max(1, sharing), **rest, **common)
+
+
+def read_windows(path: Path) -> tuple[list[Window], dict[str, Any]]:
+    """The windows of a file of `headrace bench terms`, and its manifest.
+
+    Raises:
+        ValueError: it is no such file; says what is wrong.
+    """
+    try:
+        content = json.loads(path.read_text())
+        windows = [Window(**{**one, "key": Key(**one["key"])}) for one in content["windows"]]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path}: no file of `headrace bench terms`: {error}") from error
+    return windows, dict(content.get("manifest") or {})
+
+
+def doublings(flows: float) -> float:
+    """How often the number of flows is doubled beyond the few that caches hold."""
+    return max(0.0, math.log2(flows / FEW_FLOWS)) if flows > 0 else 0.0
 
 
 def stored_windows(store: Store, campaign: int) -> list[Window]:
