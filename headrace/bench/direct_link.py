@@ -2,7 +2,7 @@
 """Two ports by shared memory of a headrace-switch, joined by a direct link.
 
 Once both ends are attached and poll, the switch asks them to use a ring between them; from then on
-no packet passes the switch, which may be stopped.
+no packet passes the switch. It still takes back freed buffers and gives them out again.
 """
 
 import contextlib
@@ -17,12 +17,11 @@ MEMORY_MB = 128
 
 
 class DirectLink:
-    """The switch; its worker polls on `core` until it is parked."""
+    """The switch; its worker polls on `core`."""
 
     def __init__(self, core: int) -> None:
         self._core = core
         self._stack = contextlib.ExitStack()
-        self._switch: Headrace | None = None
 
     def start(self) -> list[str]:
         """Starts it; returns both ends as devices of headrace-traffic.
@@ -34,7 +33,6 @@ class DirectLink:
         where = dataclasses.replace(whole, worker_core=self._core, memory_mb=MEMORY_MB)
         switch = Headrace(where, switch_program())
         self._stack.callback(switch.stop)
-        self._switch = switch
         switch.start()
         switch.vsctl("add-br", "br0", *switch.bridge_options("br0"))
         for number, name in enumerate(ENDS, 1):
@@ -48,13 +46,6 @@ class DirectLink:
         socket = switch.rundir / f"{GROUP}.shm"
         return [f"shm,socket={socket},port={name}" for name in ENDS]
 
-    def park(self) -> None:
-        """Stops the switch (SIGSTOP): packets go on by the link."""
-        if self._switch is not None:
-            self._switch.park()
-
     def stop(self) -> None:
         """Ends it, in any state."""
-        if self._switch is not None and self._switch.children:
-            self._switch.resume()
         self._stack.close()

@@ -6,14 +6,14 @@ it reach: a vhost-user or memif port costs it a copy and the peer's cache lines,
 system call. So each kind is calibrated over a port of that kind, with the same devices and sizes of
 rings as at a switch, and the cheapest peer there is: headrace-vnf's `pass` on the switch's core,
 which looks at no packet. A veth pair has both ends at the generator, so the kernel carries packets
-on the generator's core, as it does with a bridge between. So has a direct link, which a switch has
-joined and then needs no more: a switch between would cost the generator no less.
+on the generator's core, as it does with a bridge between. So has a direct link, of which the switch
+only takes back the buffers that were freed: one that forwards would cost the generator no less.
 
     kind        generator                         peer
     vhost-user  virtio-user (packed, 1024)        net_vhost
     memif       memif client                      memif server
     veth        AF_PACKET at both ends of a pair  none
-    shm         two ports of headrace-switch      none: by a direct link, with the switch stopped
+    shm         two ports of headrace-switch      none: a direct link
 
 The best of a few short trials counts: whatever disturbs one makes it slower. If the generator had
 time left or its packets were refused then, the peer was the limit: the ceiling is what the
@@ -173,7 +173,6 @@ class _Joined:
         if self._switch is not None:
             await self._traffic.configure([self.stream(SIZES[0])])
             await self._traffic.trial(JOIN_S, None, drain_s=0.02)
-            self._switch.park()
 
     def stream(self, size: int) -> StreamSpec:
         """From one end to the other."""

@@ -11,9 +11,16 @@ from headrace.bench.graph import vnf_mac
 from headrace.bench.in_process import prepared
 from headrace.bench.node_process import node_config
 from headrace.bench.plan import Clock, blocks_of
-from headrace.bench.scenario import Scenario, find, load, load_all
+from headrace.bench.scenario import EXTRAS, Scenario, find, load, load_all
+from headrace.bench.settings import SCENARIOS
 from headrace.bench.steps import Timing
 from headrace.results import Case
+
+
+def test_the_long_scenario_asks_for_every_further_measurement() -> None:
+    (long,) = load_all(SCENARIOS / "long")
+    assert long.measure.extras == list(EXTRAS) and 0.0001 in (long.measure.loss_ratios or [])
+    assert long.name not in {scenario.name for scenario in load_all()}
 
 
 def test_the_shipped_scenarios_cover_the_slice() -> None:
