@@ -57,6 +57,7 @@ class VhostPort final : public Port {
             {"ovs_tx_mtu_exceeded_drops", static_cast<int64_t>(data_.too_long())},
             {"tx_dropped", static_cast<int64_t>(data_.too_long())},
             {"rx_errors", static_cast<int64_t>(data_.malformed())},
+            {"packed_burst_packets", static_cast<int64_t>(data_.packed_rings().sent_here())},
             {"ovs_tx_retries", static_cast<int64_t>(data_.retries())},
             {"guest_notifications", static_cast<int64_t>(device_->notifications())}};
   }

@@ -28,7 +28,7 @@ from tests.support.vhost_guest import (
     Guest,
     guest,
 )
-from tests.support.vhost_ports import add_guest_ports, numbered, wait_for_link
+from tests.support.vhost_ports import add_guest_ports, numbered, wait_for_link, wait_until
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -172,6 +172,50 @@ def test_packed_rings_get_bursts_as_they_are(switch: Switch, features: int) -> N
         for start in range(0, len(frames), 20):
             transmit_together(sender, frames[start : start + 20])
             assert received(to, start + 20) == frames[: start + 20], switch.call("drops")
+
+
+def bursts_of_workers(switch: Switch, port: str) -> int:
+    """Packets that went to the guest of a port without librte_vhost, as whole bursts."""
+    return int(dict(switch.interface(port, "statistics")[1]).get("packed_burst_packets", 0))
+
+
+def test_bursts_to_packed_rings_are_sent_as_one(switch: Switch) -> None:
+    """Simple frames go by the switch's own path, and it tells so."""
+    add_guest_ports(switch, "from", "to")
+    with guest(switch.rundir / "from") as sender, PackedGuest(switch.rundir / "to") as to:
+        to.ready()
+        wait_for_link(switch, "from", "to")
+        frames = [numbered(n) for n in range(40)]
+        for start in range(0, len(frames), 20):
+            transmit_together(sender, frames[start : start + 20])
+            assert received(to, start + 20) == frames[: start + 20]
+        wait_until(lambda: bursts_of_workers(switch, "to") == 40, "they went by librte_vhost")
+
+
+@pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two workers need two CPUs")
+def test_two_workers_share_a_packed_ring(switch: Switch) -> None:
+    """Nothing is lost or comes twice, and each sender's frames stay in order."""
+    switch.vsctl("set", "Open_vSwitch", ".", "other_config:pmd-cpu-mask=0x3")
+    bridge = add_guest_ports(switch, "one", "two", "to")
+    switch.ofctl("add-flow", bridge, "in_port=1,actions=output:3")
+    for cpu, name in enumerate(("one", "two")):
+        switch.vsctl("set", "Interface", name, f'other_config:pmd-rxq-affinity="0:{cpu}"')
+    rundir = switch.rundir
+    with (
+        guest(rundir / "one") as one,
+        guest(rundir / "two") as two,
+        PackedGuest(rundir / "to") as to,
+    ):
+        to.ready()
+        wait_for_link(switch, "one", "two", "to")
+        sent = {0: [numbered(n) for n in range(120)], 1: [numbered(1000 + n) for n in range(120)]}
+        for start in range(0, 120, 10):
+            for number, sender in enumerate((one, two)):
+                transmit_together(sender, sent[number][start : start + 10])
+        got = received(to, 240)
+        for number in (0, 1):
+            assert [frame for frame in got if frame in sent[number]] == sent[number]
+        assert len(got) == 240
 
 
 @pytest.mark.parametrize("features", [0, F_MRG_RXBUF])

@@ -19,11 +19,6 @@ constexpr unsigned kMaxChanges = 4;
 /// Ethernet's longest, with a VLAN tag: every driver has buffers for it.
 constexpr uint32_t kOrdinaryFrame = 1518;
 
-uint16_t enqueue(int vid, uint16_t vring, std::span<rte_mbuf*> packets) noexcept {
-  const GuestAccess access(vid);
-  return rte_vhost_enqueue_burst(vid, vring, packets.data(), static_cast<uint16_t>(packets.size()));
-}
-
 }  // namespace
 
 DataPath::DataPath(const DataPathConfig& config)
@@ -68,7 +63,7 @@ uint16_t DataPath::rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept {
     if (from == kNone) continue;
     const GuestAccess access(vid_of(from));
     // Not at an idle one, whose poll it would make several times as dear.
-    if (rx.had) lookahead_.before_dequeue(vring_of(from), packets.size());
+    if (rx.had) packed_rings_.before_dequeue(vring_of(from), packets.size());
     uint16_t count =
         rte_vhost_dequeue_burst(vid_of(from), vring_of(from), config_.pool->for_burst(),
                                 packets.data(), static_cast<uint16_t>(packets.size()));
@@ -92,10 +87,15 @@ uint16_t DataPath::take_notes(std::span<rte_mbuf*> packets) noexcept {
   return kept;
 }
 
+uint16_t DataPath::enqueue(Route to, std::span<rte_mbuf*> packets) noexcept {
+  const GuestAccess access(vid_of(to));
+  return packed_rings_.enqueue(vid_of(to), vring_of(to), packets);
+}
+
 uint16_t DataPath::pass_long(Route to, std::span<rte_mbuf*> packets) noexcept {
   for (size_t skipped = 1; packets[skipped - 1]->pkt_len > kOrdinaryFrame; ++skipped) {
     const bool all = skipped == packets.size();
-    const uint16_t taken = all ? 0 : enqueue(vid_of(to), vring_of(to), packets.subspan(skipped));
+    const uint16_t taken = all ? 0 : enqueue(to, packets.subspan(skipped));
     if (!all && taken == 0) continue;
     too_long_.fetch_add(skipped, std::memory_order_relaxed);
     return static_cast<uint16_t>(skipped + taken);
@@ -116,7 +116,7 @@ uint16_t DataPath::tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept {
   uint32_t retries = 0;
   unsigned changes = 0;
   while (to != kNone) {
-    const uint16_t taken = enqueue(vid_of(to), vring_of(to), prepared.subspan(sent));
+    const uint16_t taken = enqueue(to, prepared.subspan(sent));
     sent = static_cast<uint16_t>(sent + taken);
     if (sent == wanted) break;
     const Route now = tx_[worker].load(std::memory_order_acquire);

@@ -16,7 +16,8 @@
 // from one call to the next, so none has an old one once all have reported a quiescent state. This
 // needs all workers to be online in the QSBR while they use ports, which Worker::loop sees to, and
 // no worker may wait for librte_vhost's thread. None does: what a worker waits for is a vring's
-// access lock (see below), and librte_vhost calls destroy_device() without holding any.
+// access lock (see below) or another worker's burst (packed_rings.h), and librte_vhost calls
+// destroy_device() without holding any lock.
 //
 // A vring that is disabled but not gone needs no grace period, and there may be none:
 // vring_state_changed() is called with the access locks of all vrings held, for which a worker may
@@ -61,7 +62,7 @@
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/port_io.h"
 #include "port/vhost/frame_pool.h"
-#include "port/vhost/lookahead.h"
+#include "port/vhost/packed_rings.h"
 #include "port/vhost/queue_states.h"
 
 namespace headrace::port::vhost {
@@ -94,7 +95,8 @@ class DataPath final : public pipeline::PortIo {
   [[nodiscard]] uint64_t takes() const { return takes_.load(std::memory_order_acquire); }
 
   /// Of the guest that is served.
-  [[nodiscard]] Lookahead& lookahead() { return lookahead_; }
+  [[nodiscard]] PackedRings& packed_rings() { return packed_rings_; }
+  [[nodiscard]] const PackedRings& packed_rings() const { return packed_rings_; }
 
   [[nodiscard]] uint16_t rx_queues() const { return config_.rx_queues; }
   /// Times that the rest of a burst was tried again.
@@ -124,13 +126,15 @@ class DataPath final : public pipeline::PortIo {
     std::unique_ptr<std::atomic<Route>[]> routes;
   };
 
+  /// Sends a prefix of `packets`, and returns its length.
+  uint16_t enqueue(Route to, std::span<rte_mbuf*> packets) noexcept;
   /// Of packets from a guest: those that are as it said, in place.
   uint16_t take_notes(std::span<rte_mbuf*> packets) noexcept;
   /// Of packets of which the first one was refused: how many were dropped, or sent after those.
   uint16_t pass_long(Route to, std::span<rte_mbuf*> packets) noexcept;
 
   DataPathConfig config_;
-  Lookahead lookahead_;
+  PackedRings packed_rings_;
   std::unique_ptr<RxQueue[]> rx_;
   alignas(RTE_CACHE_LINE_SIZE) std::array<std::atomic<Route>, pipeline::kMaxWorkers> tx_;
   std::atomic<uint64_t> takes_{0};

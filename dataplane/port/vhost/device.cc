@@ -234,8 +234,8 @@ void Device::ready(int vid) {
     notified[static_cast<size_t>(vid)] = 0;
     facts_ = facts_of(vid);
     features_ = features;
+    if (may_look()) data_.packed_rings().renew(vid, connected_[vid]);
     data_.publish(vid, connected_[vid], features);
-    if (may_look()) data_.lookahead().renew(vid);
     log::info("{}: a guest is ready at {}, {} queue pairs enabled of {}", config_.name,
               config_.socket, connected_[vid].pairs_to_guest(), vrings / 2);
   }
@@ -244,12 +244,12 @@ void Device::ready(int vid) {
 
 void Device::stop_looking(int vid) {
   const std::lock_guard lock(mutex_);
-  if (vid == active_) data_.lookahead().stop();
+  if (vid == active_) data_.packed_rings().stop();
 }
 
 void Device::look_again(int vid) {
   const std::lock_guard lock(mutex_);
-  if (vid == active_ && may_look()) data_.lookahead().renew(vid);
+  if (vid == active_ && may_look()) data_.packed_rings().renew(vid, connected_[vid]);
 }
 
 void Device::set_takes(uint64_t takes) {
@@ -270,7 +270,7 @@ void Device::gone(int vid) {
     was_active = vid == active_;
     if (was_active) {
       data_.withdraw();
-      data_.lookahead().stop();
+      data_.packed_rings().stop();
       notifications_before_ += notified[static_cast<size_t>(vid)];
       active_ = -1;
       facts_.clear();
@@ -286,7 +286,7 @@ bool Device::look() {
   const std::lock_guard lock(mutex_);
   if (active_ >= 0 && has_lost_memory(active_)) {
     data_.withdraw();
-    data_.lookahead().stop();
+    data_.packed_rings().stop();
     notifications_before_ += notified[static_cast<size_t>(active_)];
     active_ = -1;
     facts_.clear();

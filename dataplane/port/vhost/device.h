@@ -85,7 +85,7 @@ class Device {
   void vring_changed(int vid, uint16_t vring, bool enabled);
   void stop_looking(int vid);
   void look_again(int vid);
-  /// Whether workers may read descriptors (lookahead.h).
+  /// Whether workers may access rings by themselves (packed_rings.h).
   [[nodiscard]] bool may_look() const { return !config_.iommu && !config_.postcopy; }
 
   const DeviceConfig config_;

@@ -65,9 +65,12 @@ bool guest_merges(uint64_t features) {
 
 bool take_guest_notes(rte_mbuf* packet) noexcept {
   const uint64_t notes = packet->ol_flags;
-  if ((notes & (RTE_MBUF_F_RX_L4_CKSUM_NONE | RTE_MBUF_F_RX_LRO)) == 0) [[likely]]
-    return true;
   const bool segmented = (notes & RTE_MBUF_F_RX_LRO) != 0;
+  // NONE is both bits of the mask: BAD and GOOD leave nothing to do.
+  if ((notes & RTE_MBUF_F_RX_L4_CKSUM_MASK) != RTE_MBUF_F_RX_L4_CKSUM_NONE && !segmented)
+      [[likely]] {
+    return true;
+  }
   packet->ol_flags &= ~kReceiveNotes;
   const packet::ParsedPacket parsed = packet::parse(packet::frame_of(packet), packet::Depth::l4);
   if (parsed.l4 == 0) return false;

@@ -28,6 +28,10 @@ class QueueStates {
  public:
   /// A vring beyond kMaxVrings is ignored.
   void set(uint16_t vring, bool enabled);
+  /// False for a vring beyond kMaxVrings.
+  [[nodiscard]] bool is_enabled(uint16_t vring) const {
+    return vring < kMaxVrings && enabled_[vring];
+  }
 
   /// The vring that each worker sends to, by the worker's number; empty if none is enabled.
   [[nodiscard]] std::vector<uint16_t> send_to(unsigned workers) const;
