@@ -56,6 +56,7 @@ std::optional<RuleIndex> FlowTables::new_rule(CompiledRule compiled, CounterInde
   if (!index) return index;
   if (*index >= bodies_.size()) bodies_.resize(*index + 1);
   compiled.rule.counter = counter;
+  rules_.expect(*index);
   rules_[*index] = compiled.rule;
   bodies_[*index] = std::move(compiled.body);
   return index;

@@ -171,7 +171,7 @@ class FlowTables {
   RemovedCallback removed_;
   match::Defer defer_;
 
-  VirtualArray<Rule> rules_{kMaxRules};
+  VirtualArray<Rule> rules_{kMaxRules, Pages::as_used};
   std::vector<std::unique_ptr<RuleBody>> bodies_;  ///< by rule
   IndexPool rule_indices_{1, kMaxRules};           ///< rule 0 is no flow
   size_t given_up_{0};                             ///< flows since the last trim()

@@ -105,14 +105,16 @@ class CounterSpace {
   explicit CounterSpace(uint32_t capacity)
       : capacity_(capacity),
         indices_(0, capacity),
-        counts_(size_t{capacity} * kMaxWorkers),
-        last_used_(capacity),
+        counts_(size_t{capacity} * kMaxWorkers, Pages::as_used),
+        last_used_(capacity, Pages::as_used),
         workers_(kMaxWorkers) {}
 
   /// A zeroed counter, or nothing if all are in use.
   [[nodiscard]] std::optional<CounterIndex> allocate() {
     const std::optional<CounterIndex> index = indices_.take();
     if (!index) return index;
+    counts_.expect(*index);  // of each worker
+    last_used_.expect(*index);
     const uint64_t seen = workers_seen_.load(std::memory_order_relaxed);
     for (unsigned worker = 0; worker < kMaxWorkers; ++worker) {
       if ((seen >> worker & 1u) != 0) counts_[size_t{worker} * capacity_ + *index] = Count{0, 0};
