@@ -24,11 +24,12 @@ def test_accounts_add_up_and_show_what_is_missing() -> None:
 def test_more_counted_than_sent_is_a_fault_as_well() -> None:
     log = Log()
     log.add("steady stream", 10, 11, Counter(), 0)
-    rows = {row.name: row for row in suite.rows_of(log, [1024, 2048])}
+    rows = {row.name: row for row in suite.rows_of(log, [1024, 2048], suite.Stalls(0.5, 3.0))}
     missing = rows["steady stream: unaccounted"]
     assert (missing.value, missing.met) == (1, False)
     assert rows["steady stream: wrong"].met
     assert rows["resident memory at the end"].value == 2
+    assert (rows["longest ovs-vsctl"].value, rows["longest wait for workers"].value) == (0.5, 3.0)
 
 
 @pytest.mark.root

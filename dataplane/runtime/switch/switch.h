@@ -10,6 +10,7 @@
 #include <asio/io_context.hpp>
 #include <asio/posix/stream_descriptor.hpp>
 #include <asio/steady_timer.hpp>
+#include <chrono>
 #include <functional>
 #include <map>
 #include <memory>
@@ -55,6 +56,10 @@ class Switch final : public ovsdb::SwitchControl {
   /// Deals all receive queues and schedulers anew, by the loads measured.
   void rebalance() { workers_.rebalance(); }
   [[nodiscard]] std::vector<LinkReport> direct_links() { return links_.report(); }
+  /// The longest that any thread waited for workers to end their rounds.
+  [[nodiscard]] std::chrono::microseconds longest_grace_wait() const {
+    return qsbr_.longest_wait();
+  }
   [[nodiscard]] const WorkerPool& workers() const { return workers_; }
   /// For `ssl:` targets of OpenFlow and OVSDB.
   [[nodiscard]] TlsCredentials& tls() { return tls_; }

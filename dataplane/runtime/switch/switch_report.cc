@@ -215,6 +215,7 @@ json report_cycles(const Switch& the_switch) {
   return {{"lsis", std::move(lsis)},
           {"tsc_hz", rte_get_tsc_hz()},
           {"stage_timing", the_switch.workers().stage_timing()},
+          {"longest_grace_wait_us", the_switch.longest_grace_wait().count()},
           {"workers", std::move(workers)}};
 }
 

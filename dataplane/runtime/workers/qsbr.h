@@ -6,19 +6,26 @@
 // sleeps goes offline, so that it delays no grace period. defer() takes a token; its function runs
 // in the first reclaim() or drain() that finds every online worker past that token.
 //
-// Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; wait() by
-// any thread that is no worker; all else by the control thread. Deferred functions may defer
-// others.
+// A wait lasts as long as the longest round, so at most a millisecond or so where workers have
+// their CPUs. A worker that is kept from its CPU keeps the waiting thread, too: from a second on
+// that is logged with the worker's number, as OVS does, and longest_wait() keeps the maximum.
+//
+// Thread safety: go_online(), quiescent() and go_offline() by the worker of that number; wait() and
+// longest_wait() by any thread that is no worker; all else by the control thread. Deferred
+// functions may defer others.
 #pragma once
 
 #include <rte_rcu_qsbr.h>
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <cstdlib>
 #include <deque>
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <vector>
 
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/reclaimer.h"
@@ -42,6 +49,10 @@ class Qsbr final : public pipeline::Reclaimer {
   /// Returns when every worker that is online has passed a quiescent state after the call. For any
   /// thread but a worker's.
   void wait() noexcept;
+  /// The longest that wait() or drain() waited for one grace period.
+  [[nodiscard]] std::chrono::microseconds longest_wait() const {
+    return std::chrono::microseconds(longest_wait_us_.load(std::memory_order_relaxed));
+  }
 
   // --- control ---
 
@@ -68,8 +79,11 @@ class Qsbr final : public pipeline::Reclaimer {
   /// second thread could act on that note before it sees what the workers did until then.
   bool has_passed(uint64_t token) noexcept;
   void wait_for(uint64_t token) noexcept;
+  /// Numbers of the workers that are online and have passed no quiescent state since.
+  [[nodiscard]] std::vector<unsigned> late(uint64_t token) const;
 
   std::mutex checking_;
+  std::atomic<int64_t> longest_wait_us_{0};
   std::unique_ptr<rte_rcu_qsbr, Free> qsbr_;
   std::deque<Deferred> deferred_;
   std::function<void()> wake_;

@@ -110,6 +110,28 @@ TEST(Qsbr, WaitingLeavesTheCpuToWorkers) {
   }
 }
 
+TEST(Qsbr, KeepsTheLongestWait) {
+  Qsbr qsbr;
+  EXPECT_EQ(qsbr.longest_wait().count(), 0);
+  qsbr.wait();
+  EXPECT_EQ(qsbr.longest_wait().count(), 0) << "without workers nothing waits";
+  constexpr std::chrono::milliseconds kRounds[] = {std::chrono::milliseconds(40),
+                                                   std::chrono::milliseconds(5)};
+  for (const auto round : kRounds) {
+    std::atomic<bool> online{false};
+    std::thread worker([&] {
+      qsbr.go_online(2);
+      online = true;
+      std::this_thread::sleep_for(round);
+      qsbr.go_offline(2);
+    });
+    while (!online) std::this_thread::yield();
+    qsbr.wait();
+    worker.join();
+    EXPECT_GE(qsbr.longest_wait(), std::chrono::milliseconds(30)) << "the shorter one is not kept";
+  }
+}
+
 /// A reader must never see what a deferred function destroyed.
 TEST(Qsbr, ReadersNeverSeeWhatWasReclaimed) {
   constexpr uint64_t kAlive = 0x600d600d600d600d;

@@ -2,6 +2,7 @@
 """The switch of a soak: two workers, a path for the steady stream, a bridge for guests."""
 
 import asyncio
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,8 @@ class Bed:
     def __init__(self, system: Headrace) -> None:
         """Nothing is started."""
         self.system = system
+        self.longest_command_s = 0.0
+        """What ovs-vsctl took at most: it waits until the switch has done what it was told."""
 
     async def start(self) -> None:
         """Starts the switch with two workers, and makes the three bridges."""
@@ -62,7 +65,14 @@ class Bed:
 
     async def vsctl(self, words: str) -> str:
         """ovs-vsctl, while the others go on."""
-        return await asyncio.to_thread(self.system.vsctl, *words.split())
+        begin = time.monotonic()
+        told = await asyncio.to_thread(self.system.vsctl, *words.split())
+        self.longest_command_s = max(self.longest_command_s, time.monotonic() - begin)
+        return told
+
+    async def longest_grace_wait_ms(self) -> float:
+        """The longest that a thread of the switch waited for workers to end their rounds."""
+        return int((await self.call("cycles"))["longest_grace_wait_us"]) / 1e3
 
     async def ofctl(self, bridge: str, command: str, *words: str, stdin: str | None = None) -> str:
         """ovs-ofctl, while the others go on."""

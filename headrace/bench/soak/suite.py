@@ -40,6 +40,19 @@ class Plan:
     seed: int = 1
 
 
+@dataclass(frozen=True)
+class Stalls:
+    """What took longest.
+
+    Attributes:
+        command_s: ovs-vsctl, until the switch had done what it was told.
+        grace_ms: a wait of a thread of the switch for workers to end their rounds.
+    """
+
+    command_s: float = 0.0
+    grace_ms: float = 0.0
+
+
 async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
     """Runs periods until the time is over.
 
@@ -48,6 +61,7 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
     """
     log = Log()
     rss: list[int] = []
+    stalls = Stalls()
     with place() as whole:
         where = dataclasses.replace(whole, memory_mb=MEMORY_MB)
         bed = Bed(Headrace(where, switch_program()))
@@ -63,10 +77,11 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
                     seconds = min(plan.period_s, end - time.monotonic())
                     await _period(bed, traffic, changes, log, plan, max(seconds, 1.0))
                     rss.append(bed.rss_kb())
+                    stalls = Stalls(bed.longest_command_s, await bed.longest_grace_wait_ms())
                     say(_told(log, rss[-1]))
         finally:
             bed.system.stop()
-    return rows_of(log, rss), manifest(plan)
+    return rows_of(log, rss, stalls), manifest(plan)
 
 
 async def _period(
@@ -96,8 +111,8 @@ def _told(log: Log, rss_kb: int) -> str:
     return f"{accounts}; {done}; {rss_kb} kB"
 
 
-def rows_of(log: Log, rss: list[int]) -> list[Row]:
-    """Of each account what was sent and what is missing; what was done; memory."""
+def rows_of(log: Log, rss: list[int], stalls: Stalls) -> list[Row]:
+    """Of each account what was sent and what is missing; what was done; memory; what waited."""
     rows = []
     for kind, account in log.accounts.items():
         rows.append(row(f"{kind}: sent", [account.sent], "packets", note=_drops(account)))
@@ -105,6 +120,8 @@ def rows_of(log: Log, rss: list[int]) -> list[Row]:
             # Either sign is a fault.
             rows.append(row(f"{kind}: {what}", [abs(packets)], "packets", goal=0, better="lower"))
     rows += [row(what, [count], "times") for what, count in sorted(log.done.items())]
+    rows.append(row("longest ovs-vsctl", [stalls.command_s], "s"))
+    rows.append(row("longest wait for workers", [stalls.grace_ms], "ms"))
     rows.append(
         row(
             "resident memory at the end",
@@ -134,5 +151,7 @@ def manifest(plan: Plan) -> dict[str, Any]:
         "guests": "vhost-user ports and the process behind them, made anew each time",
         "killed guests": "the same, killed while they send; sent and received are the switch's "
         "counts of the ports",
+        "longest wait for workers": "for the end of every worker's round, by any thread of the "
+        "switch; both share their cores with other programs",
         "unaccounted": "sent - received - what the bridges' drop counters grew by",
     }
