@@ -87,11 +87,15 @@ def test_direct_is_held_against_the_ring_and_the_best_of_the_others(
         ("vhost-packed", TOUCHED): vhost,
     }
     found = {row.name: row for row in figures.ratios(taken, {}, whole=False)}
-    assert set(found) == {
+    assert set(found) == {"direct/best of memif and vhost-user 64B touched"}
+    turns = {row.name: row for row in figures.in_turn(taken, {}, whole=False)}
+    assert set(turns) == {
         "direct/ring 64B pointers",
-        "direct/best of memif and vhost-user 64B touched",
+        "direct 64B pointers in turn",
+        "ring 64B pointers in turn",
     }
-    of_ring = found["direct/ring 64B pointers"]
+    assert turns["direct 64B pointers in turn"].goal == figures.PAPER_MPPS
+    of_ring = turns["direct/ring 64B pointers"]
     assert of_ring.samples == [a / b for a, b in zip(direct, ring, strict=True)]
     assert of_ring.met == (sorted(of_ring.samples)[1] >= figures.OF_BARE_RING)
     to_best = found["direct/best of memif and vhost-user 64B touched"]
@@ -115,6 +119,7 @@ def test_the_papers_figure_is_a_goal_of_pointers_only(direct: list[float]) -> No
 def test_what_failed_is_skipped_with_its_reason() -> None:
     failed = {"switch-memif": "no memif here"}
     rows = list(figures.rates([kind_named("switch-memif")], {}, failed))
+    rows += figures.in_turn({}, failed, whole=True)
     rows += figures.ratios({}, failed, whole=True)
     assert all(row.value is None for row in rows)
     reasons = {row.name: row.skipped for row in rows}

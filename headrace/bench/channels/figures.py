@@ -48,14 +48,27 @@ def rates(kinds: Sequence[Kind], taken: Rates, failed: Mapping[str, str]) -> Ite
             yield row(name, taken[kind.name, case], "Mpps", goal=goal, note=note)
 
 
+def in_turn(taken: Rates, failed: Mapping[str, str], *, whole: bool) -> Iterator[Row]:
+    """Direct links and the bare ring, by short windows that alternate between the two.
+
+    `taken` are those windows only. `whole`: both kinds were selected, so each figure must have a
+    row, measured or skipped.
+    """
+    for size in SIZES:
+        case = Case(size, touch=False)
+        for kind in ("direct", "ring"):
+            if (kind, case) in taken:
+                name, goal = f"{kind} {case.name} in turn", goal_of(kind, case)
+                note = "both ways together"
+                yield row(name, taken[kind, case], "Mpps", goal=goal, note=note)
+        yield from _ratio("direct", ["ring"], case, OF_BARE_RING, taken, failed, whole)
+
+
 def ratios(taken: Rates, failed: Mapping[str, str], *, whole: bool) -> Iterator[Row]:
     """Headrace's rates relative to those of the kinds in the goals.
 
     `whole`: all kinds were selected, so each ratio must have a row, measured or skipped.
     """
-    for size in SIZES:
-        case = Case(size, touch=False)
-        yield from _ratio("direct", ["ring"], case, OF_BARE_RING, taken, failed, whole)
     for size in SIZES:
         case = Case(size, touch=True)
         yield from _ratio("direct", BEST_OF, case, TO_BEST, taken, failed, whole)
@@ -72,7 +85,7 @@ def _ratio(
     failed: Mapping[str, str],
     whole: bool,
 ) -> Iterator[Row]:
-    """The ratio to the best of the others, round by round."""
+    """The ratio to the best of the others, window by window in the order of `taken`."""
     measured = [other for other in others if (other, case) in taken]
     name = f"{ours}/{others[0] if len(others) == 1 else 'best of memif and vhost-user'} {case.name}"
     if not measured or (ours, case) not in taken:

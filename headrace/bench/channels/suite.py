@@ -2,13 +2,14 @@
 """`headrace bench channels` as the command runs it: rounds over all kinds, then medians."""
 
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headrace.bench.channels import figures, network
-from headrace.bench.channels.kinds import FCS, KINDS, SIZES, Case, Kind, cases_of
+from headrace.bench.channels.kinds import CASES, FCS, KINDS, SIZES, Case, Kind, cases_of
 from headrace.bench.channels.program import Channel, ChannelError, Window
 from headrace.bench.channels.switch import Switch
 from headrace.bench.manifest import machine, versions
@@ -19,17 +20,25 @@ from headrace.bench.rows import Row
 from headrace.machine.programs import ProgramMissing, find_program
 
 PRODUCER_CORE, CONSUMER_CORE = 0, 1
+IN_TURN = ("direct", "ring")
 
 Say = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class Plan:
-    """Number and duration of the windows per kind and case."""
+    """Number and duration of the windows per kind and case.
+
+    Attributes:
+        turns: short windows of direct links, each beside one of the bare ring.
+    """
 
     repeats: int = 5
     window_s: float = 0.3
     settle_s: float = 0.2
+    turns: int = 24
+    turn_s: float = 0.05
+    turn_settle_s: float = 0.02
 
 
 def find_channel_program() -> Path:
@@ -66,6 +75,19 @@ async def _round(
 ) -> dict[Case, Window]:
     """One window of each case of one kind."""
     windows: dict[Case, Window] = {}
+    async with _opened(kind, where, switch, program) as channel:
+        for case in cases_of(kind):
+            window = await channel.measure(case, plan.window_s, plan.settle_s)
+            check(kind, case, window)
+            windows[case] = window
+    return windows
+
+
+@asynccontextmanager
+async def _opened(
+    kind: Kind, where: Place, switch: Switch, program: Path
+) -> AsyncIterator[Channel]:
+    """A channel, open; the switch is parked where packets don't pass it, and afterwards."""
     with tempfile.TemporaryDirectory(prefix=f"{kind.name}-", dir=where.rundir) as folder:
         if kind.switch_ports:
             switch.join(kind.switch_ports, Path(folder), links=kind.links)
@@ -77,14 +99,33 @@ async def _round(
                 if kind.links:
                     switch.park()
                 await network.after_open(kind.network, channel.ends)
-                for case in cases_of(kind):
-                    window = await channel.measure(case, plan.window_s, plan.settle_s)
-                    check(kind, case, window)
-                    windows[case] = window
+                yield channel
         finally:
             if kind.switch_ports:
                 switch.park()
-    return windows
+
+
+async def _in_turn(
+    kinds: Sequence[Kind], where: Place, switch: Switch, plan: Plan, program: Path
+) -> dict[tuple[str, Case], list[float]]:
+    """Rates of the kinds with all channels open at once, and windows that alternate.
+
+    Windows of a round are seconds apart, in which a machine may change its speed by more than the
+    kinds differ; these are a tenth of a second apart.
+    """
+    taken: dict[tuple[str, Case], list[float]] = {}
+    async with AsyncExitStack() as stack:
+        opened = [
+            (kind, await stack.enter_async_context(_opened(kind, where, switch, program)))
+            for kind in kinds
+        ]
+        for case in (case for case in CASES if not case.touch):
+            for turn in range(plan.turns):
+                for kind, channel in opened if turn % 2 == 0 else opened[::-1]:
+                    window = await channel.measure(case, plan.turn_s, plan.turn_settle_s)
+                    check(kind, case, window)
+                    taken.setdefault((kind.name, case), []).append(figures.mpps(kind, case, window))
+    return taken
 
 
 def check(kind: Kind, case: Case, window: Window) -> None:
@@ -130,10 +171,15 @@ async def run(plan: Plan, kinds: Sequence[Kind], say: Say) -> tuple[list[Row], d
                         rate = figures.mpps(kind, case, window)
                         taken.setdefault((kind.name, case), []).append(rate)
                 say(f"round {number + 1} of {plan.repeats}")
+            pair = [kind for kind in kinds if kind.name in IN_TURN]
+            turns: dict[tuple[str, Case], list[float]] = {}
+            if len(pair) == len(IN_TURN) and not any(kind.name in failed for kind in pair):
+                turns = await _in_turn(pair, where, switch, plan, program)
         finally:
             switch.stop()
     complete = {key: rates for key, rates in taken.items() if key[0] not in failed}
     rows = list(figures.rates(kinds, complete, failed))
+    rows += figures.in_turn(turns, failed, whole=len(pair) == len(IN_TURN))
     rows += figures.ratios(complete, failed, whole=len(kinds) == len(KINDS))
     return rows, manifest(plan, kinds, priority)
 
@@ -152,6 +198,8 @@ def manifest(plan: Plan, kinds: Sequence[Kind], priority: str) -> dict[str, Any]
             "untouched packets are counted both ways, touched ones one way",
             "ring": "numbers only: no checks, owners, lengths or counters; the machine's limit",
             "ratio": "median of the ratios of windows of the same round",
+            "in turn": f"{plan.turns} windows of {plan.turn_s:g} s of each, alternating, with both "
+            "channels open; direct/ring is the median of the ratios of neighboring ones",
             "sizes": f"{', '.join(map(str, SIZES))} octets with an FCS of {FCS}",
         },
         "kinds": {

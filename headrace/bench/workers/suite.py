@@ -85,6 +85,8 @@ def run(plan: Plan, only: str, say: Say) -> tuple[list[Row], dict[str, Any]]:
             if missing:
                 taken[OVS] = Windows({}, missing)
             rows += rows_of(case, taken, counts)
+            if case is CASES[0]:
+                rows.append(_of_ceiling(case, taken[OURS], rows[0]))
     return rows, manifest(plan, where, order, chosen)
 
 
@@ -161,6 +163,15 @@ def rows_of(case: Case, taken: dict[str, Windows], counts: list[int]) -> Iterato
                 for two, alone in zip(windows.pps[2], one, strict=True)
             ]
             yield row(f"{case.name} {name} added by a second worker", more, "cycles/packet")
+
+
+def _of_ceiling(case: Case, windows: Windows, ceiling: Row) -> Row:
+    """What the second worker brings, of what the machine allows."""
+    name = f"{case.name} {OURS} x2 / ceiling"
+    if windows.failed or ceiling.value is None:
+        return skipped(name, "ratio", windows.failed or "no ceiling")
+    ratios = [two / one for two, one in zip(windows.pps[2], windows.pps[1], strict=True)]
+    return row(name, [ratio / ceiling.value for ratio in ratios], "ratio")
 
 
 def _ceiling(plan: Plan, where: Place, beds: list[Bed], say: Say) -> Iterator[Row]:
