@@ -45,7 +45,7 @@ class Address:
 
 
 class GivenBed:
-    """One node for all tests."""
+    """One node for all tests; interfaces are a generator's for those that need one."""
 
     def __init__(self, address: Address, settings: Settings) -> None:
         self._address, self._settings = address, settings
@@ -53,7 +53,7 @@ class GivenBed:
     @property
     def is_one(self) -> bool:
         """See runner.Bed."""
-        return True
+        return False
 
     @asynccontextmanager
     async def target(self, loaded: bool) -> AsyncIterator[Target]:
@@ -78,24 +78,29 @@ class GivenBed:
             local = (urlsplit(given.url).hostname or "") in _LOOPBACK
             if local if given.same_host is None else given.same_host:
                 target.host = Host()
-            if given.wires:
+            if loaded:
+                target.loads, target.no_loads = await self._generator(stack, node)
+            elif given.wires:
                 try:
                     frames = KernelFrames(given.wires)
                 except OSError as error:
                     raise Unavailable(f"--wire: {error}") from error
                 stack.callback(frames.close)
                 target.frames = frames
-            devices = await _devices(node, given.wires)
-            if len(devices) >= 2:
-                first_two = dict(list(devices.items())[:2])
-                generator = Generator(first_two, given.core, shares=True)
-                try:
-                    await generator.open()
-                except TrafficError as error:
-                    raise Unavailable(f"generator: {error}") from error
-                stack.push_async_callback(generator.close)
-                target.loads = generator
             yield target
+
+    async def _generator(self, stack: AsyncExitStack, node: Node) -> tuple[Generator | None, str]:
+        """A generator at two ports; None with the reason if none can be attached."""
+        devices = await _devices(node, self._address.wires)
+        if len(devices) < 2:
+            return None, ""
+        generator = Generator(dict(list(devices.items())[:2]), self._address.core, shares=True)
+        try:
+            await generator.open()
+        except TrafficError as error:
+            return None, str(error)
+        stack.push_async_callback(generator.close)
+        return generator, ""
 
 
 async def _devices(node: Node, wires: Mapping[str, str]) -> dict[str, str]:

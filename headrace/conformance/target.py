@@ -74,7 +74,7 @@ class Target:
 
     Attributes:
         frames: single frames at its ports; None: no port is cabled to the tests.
-        loads: loads at two of its ports; None: the same.
+        loads: loads at two of its ports; None: there are none, or for the reason `no_loads`.
         host: the machine it runs on, if that is this one.
         others: nodes that can be started beside it; None: it is given, not started.
         given_templates: ids of templates that are to be tested besides the node's own choice.
@@ -85,6 +85,7 @@ class Target:
     settings: Settings = field(default_factory=Settings)
     frames: Frames | None = None
     loads: Loads | None = None
+    no_loads: str = ""
     host: Host | None = None
     others: Others | None = None
     given_templates: tuple[str, ...] = ()
@@ -120,10 +121,26 @@ class Target:
             NotApplicable: none can be attached.
         """
         if self.loads is None:
-            raise NotApplicable(
-                "no generator can be attached to two of the node's ports (--wire PORT=INTERFACE)"
-            )
+            why = f": {self.no_loads}" if self.no_loads else " (--wire PORT=INTERFACE)"
+            raise NotApplicable(f"no generator can be attached to two of the node's ports{why}")
         return self.loads
+
+    async def two_ports(self) -> tuple[str, str]:
+        """Two of the node's ports, cabled or not: enough to deploy graphs on.
+
+        Raises:
+            NotApplicable: the node does not say what ports it has.
+        """
+        if self.frames is not None and len(self.frames.ports) >= 2:
+            return self.frames.ports[0], self.frames.ports[1]
+        if self.loads is not None:
+            return self.loads.ports
+        listed = (await self.node.rest.get("/node/ports")).content
+        names = [str(row.get("name")) for row in listed] if isinstance(listed, list) else []
+        names = names or await self.node.member("/conf", "unPhisicalPorts") or []
+        if len(names) < 2:
+            raise NotApplicable("the node does not say what ports it has (--wire PORT=INTERFACE)")
+        return names[0], names[1]
 
     async def clear(self) -> None:
         """Tears down what a test has left on the node."""

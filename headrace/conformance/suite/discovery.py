@@ -6,7 +6,7 @@ from typing import Any
 
 from headrace.conformance.case import Case, Part
 from headrace.conformance.findings import Findings
-from headrace.conformance.graphs import chain, interface, vnf
+from headrace.conformance.graphs import chain, interface, vnf, wire
 from headrace.conformance.resources import Reported, of_description, of_machine
 from headrace.conformance.target import Target
 
@@ -16,12 +16,18 @@ PROGRAMS = {"vm": "qemu-system-x86_64", "container": "runc", "native": "ip"}
 """What an engine needs on its host."""
 
 
-async def _description(target: Target, since: float, timeout_s: float) -> Any:
-    """The description that was last pushed after `since`, or what the node answers now."""
-    if target.upper.takes_descriptions:
-        told = await target.upper.told(since, "description", timeout_s)
-        return told[-1].content if told else None
-    return (await target.node.rest.get("/domain-information")).content
+async def _description(target: Target) -> Any:
+    """The description that was last pushed, or what the node answers now.
+
+    A node that began before these tests has pushed it before; a graph makes it do so again.
+    """
+    if not target.upper.takes_descriptions:
+        return (await target.node.rest.get("/domain-information")).content
+    told = await target.upper.told(0.0, "description", 0.0)
+    if not told:
+        async with target.node.with_graph(wire(*await target.two_ports())):
+            told = await target.upper.told(0.0, "description", target.settings.notice_s)
+    return told[-1].content if told else None
 
 
 async def discover(target: Target, findings: Findings) -> None:
@@ -29,7 +35,7 @@ async def discover(target: Target, findings: Findings) -> None:
     node = target.node
     node.need_own("the description that the originals publish on their message bus")
     pushed = target.upper.takes_descriptions
-    content = await _description(target, 0.0, target.settings.notice_s)
+    content = await _description(target)
     findings.demand(
         "the layer above has the node's description"
         + (" (captured)" if pushed else " (GET /domain-information)"),
@@ -80,10 +86,7 @@ async def update(target: Target, findings: Findings) -> None:
     node = target.node
     node.need_own("notices of change")
     passing = target.settings.passing
-    if target.frames is not None:
-        first, second = target.frames.ports[:2]
-    else:
-        first, second = target.need_loads().ports
+    first, second = await target.two_ports()
     points = interface("a", first), interface("b", second)
     kind = "description" if target.upper.takes_descriptions else "event"
 

@@ -9,13 +9,6 @@ from headrace.conformance.graphs import Graph, between, inner, rules_of, vlan, w
 from headrace.conformance.target import Target
 
 
-def _ports(target: Target) -> tuple[str, str]:
-    """Two of the node's ports; those that are cabled to the tests, else any names it lists."""
-    if target.frames is not None and len(target.frames.ports) >= 2:
-        return target.frames.ports[0], target.frames.ports[1]
-    return target.need_loads().ports
-
-
 def _broken(document: Graph) -> Graph:
     """The graph with a rule that leads to a VNF that it has not."""
     made = copy.deepcopy(document)
@@ -30,7 +23,8 @@ def _codes(codes: tuple[int, ...]) -> str:
 async def deploy(target: Target, findings: Findings) -> None:
     """Test 3."""
     node, dialect = target.node, target.node.dialect
-    document = wire(*_ports(target))
+    first, second = await target.two_ports()
+    document = wire(first, second)
     name = node.name()
     answer, given = await node.deploy(name, document)
     findings.demand(
@@ -62,7 +56,7 @@ async def deploy(target: Target, findings: Findings) -> None:
     )
     if left and refused.good:
         await node.remove(left)
-    refused, left = await node.deploy(node.name(), wire("nowhere", _ports(target)[1]))
+    refused, left = await node.deploy(node.name(), wire("nowhere", second))
     findings.holds(
         "a graph on a port that the node has not is refused", refused.status == 400, "400", refused
     )
@@ -73,7 +67,7 @@ async def deploy(target: Target, findings: Findings) -> None:
 async def modify(target: Target, findings: Findings) -> None:
     """Test 4."""
     node, dialect = target.node, target.node.dialect
-    first, second = _ports(target)
+    first, second = await target.two_ports()
     document = wire(first, second)
     async with node.with_graph(document) as name:
         changed = wire(first, second, priority=77)
@@ -110,7 +104,7 @@ async def modify(target: Target, findings: Findings) -> None:
 async def delete(target: Target, findings: Findings) -> None:
     """Test 5."""
     node, dialect = target.node, target.node.dialect
-    name = await node.bring(wire(*_ports(target)))
+    name = await node.bring(wire(*await target.two_ports()))
     answer = await node.remove(name)
     findings.demand(
         "the node answers a deletion with a code of success",
@@ -142,7 +136,7 @@ async def list_graphs(target: Target, findings: Findings) -> None:
     if dialect.name == "g0":
         raise NotApplicable("the API of generation g0 has no list of graphs")
     before = await listed()
-    first, second = _ports(target)
+    first, second = await target.two_ports()
     names = []
     tags = (901, 902, 903)
     for tag in tags:
@@ -161,7 +155,7 @@ async def list_graphs(target: Target, findings: Findings) -> None:
 async def read(target: Target, findings: Findings) -> None:
     """Test 7."""
     node, dialect = target.node, target.node.dialect
-    first, second = _ports(target)
+    first, second = await target.two_ports()
     document = wire(first, second, "read back", priority=123)
     async with node.with_graph(document) as name:
         answer = await node.data(name)

@@ -119,10 +119,7 @@ async def instances(target: Target, findings: Findings) -> None:
 
 async def _instances(target: Target, findings: Findings, switch: str) -> None:
     node = target.node
-    if target.frames is not None:
-        first, second = target.frames.ports[:2]
-    else:
-        first, second = target.need_loads().ports
+    first, second = await target.two_ports()
     template = target.settings.passing
     before = await _lsis(target)
     points = interface("a", first), interface("b", second)
