@@ -40,6 +40,10 @@ _PROGRAMS = {"headrace": None, "ovs-dpdk": "/usr/lib/openvswitch-switch-dpdk/ovs
 """The switches, and what each needs on the machine."""
 
 
+_WITHOUT_WIRES = ("ovs-dpdk",)
+"""Switches in a network namespace of their own, into which no pair of these tests leads."""
+
+
 class OwnNode:
     """One node, from `up` to `down`."""
 
@@ -170,18 +174,24 @@ class OwnBed:
     async def _wired(self, switch: str, **more: Any) -> AsyncIterator[Target]:
         """A node whose ports are near ends of pairs; the tests have the far ends."""
         async with AsyncExitStack() as stack:
-            wires = await stack.enter_async_context(_wires(switch))
+            wires: dict[str, tuple[dict[str, Any], str]] = {}
+            if switch not in _WITHOUT_WIRES:
+                wires = await stack.enter_async_context(_wires(switch))
             upper = UpperLayer(Rest("http://127.0.0.1:1"), ("127.0.0.1", 0))
             await upper.open()
             stack.push_async_callback(upper.close)
             ports = [port for port, _ in wires.values()]
+            ports = ports or [{"name": name, "kind": "vhost-user"} for name in PORTS]
             url = f"http://127.0.0.1:{upper.port}/"
             config = self._config(switch, ports, orchestrator={"url": url}, **more)
             node = await self._up(stack, config)
             upper.follow(node.rest)
-            frames = KernelFrames({name: interface for name, (_, interface) in wires.items()})
-            stack.callback(frames.close)
-            yield Target(node, upper, self._settings, frames=frames, host=Host(), others=self)
+            target = Target(node, upper, self._settings, host=Host(), others=self)
+            if wires:
+                frames = KernelFrames({name: interface for name, (_, interface) in wires.items()})
+                stack.callback(frames.close)
+                target.frames = frames
+            yield target
 
     @asynccontextmanager
     async def _loaded(self) -> AsyncIterator[Target]:
@@ -213,21 +223,6 @@ class OwnBed:
 @asynccontextmanager
 async def _wires(switch: str) -> AsyncIterator[dict[str, tuple[dict[str, Any], str]]]:
     """For each port of node.yaml what it is, and the interface here that it is cabled to."""
-    if switch == "ovs-dpdk":
-        # A tap of DPDK's driver is the node's port and its wire; Debian's DPDK has no af_packet.
-        stem = f"hc{os.getpid()}"
-        yield {
-            name: (
-                {
-                    "name": name,
-                    "kind": "dpdk",
-                    "options": {"devargs": f"net_tap{number},iface={stem}t{number}", "n_rxq": "2"},
-                },
-                f"{stem}t{number}",
-            )
-            for number, name in enumerate(PORTS)
-        }
-        return
     async with pairs(PORTS) as ends:
         ports: dict[str, tuple[dict[str, Any], str]] = {}
         for name, (near, far) in ends.items():

@@ -173,12 +173,14 @@ class FaultyNode:
 
     async def ports(self, _: Request) -> Response:
         return JSONResponse(
-            [{"name": port, "kind": "memif", "attach": {"devargs": f"net_memif,id={port}"}}
-             for port in PORTS]
+            [{"name": port, "kind": "memif", "ofport": number,
+              "attach": {"devargs": f"net_memif,id={port}"}}
+             for number, port in enumerate(PORTS, 1)]
         )  # fmt: skip
 
     async def switch_ports(self, _: Request) -> Response:
-        rows = [{"lsi": LSI0, "port": port} for port in PORTS]
+        rows: list[dict[str, Any]] = [{"lsi": LSI0, "port": f"n{number}", "ofport": number}
+                for number, _ in enumerate(PORTS, 1)]  # fmt: skip
         for deployed in self.graphs.values():
             rows += [{"lsi": deployed.lsi, "port": "link"}]
             rows += [

@@ -28,7 +28,9 @@ async def isolation(target: Target, findings: Findings) -> None:
     if node.dialect.own:
         lsi0 = await node.member("/node", "switch", "lsi0")
         rows: list[dict[str, Any]] = (await node.rest.get("/node/switch/ports")).content or []
-        ports = {str(row["port"]) for row in rows if row.get("lsi") == lsi0}
+        here = {row.get("ofport") for row in rows if row.get("lsi") == lsi0}
+        listed: list[dict[str, Any]] = (await node.rest.get("/node/ports")).content or []
+        ports = {str(port["name"]) for port in listed if port.get("ofport") in here}
         findings.holds("LSI-0 is there, with the physical ports", set(frames.ports) <= ports,
                        set(frames.ports), ports)  # fmt: skip
     one = between(vlan("a", first, 101), vlan("b", second, 101), "isolated 101")

@@ -66,7 +66,7 @@ async def run(target: Target, findings: Findings) -> None:
 
     async with node.with_graph(_graph(loads, target.settings.computing)) as name:
 
-        async def step(share: float, wanted: int | None) -> Step:
+        async def step(share: float, wanted: int | None, flows: Stream = stream) -> Step:
             async def look(_: Read) -> None:
                 end = asyncio.get_running_loop().time() + target.settings.scale_s
                 while wanted is not None and len(await _replicas(target, name)) != wanted:
@@ -75,7 +75,7 @@ async def run(target: Target, findings: Findings) -> None:
                     await asyncio.sleep(target.settings.poll_s)
 
             measured = await loads.load(
-                [stream], share * alone.pps, 2 * target.settings.duration_s, look
+                [flows], share * alone.pps, 2 * target.settings.duration_s, look
             )
             return Step(share, len(await _replicas(target, name)), measured)
 
@@ -87,7 +87,9 @@ async def run(target: Target, findings: Findings) -> None:
         steps.append(await step(_RISING[-1], 2))
         findings.equal(f"replicas at {_RISING[-1]:.0%} of what one can do", 2, steps[-1].replicas)
         before = await _packets(target, name)
-        steps.append(await step(_RISING[-1], None))
+        # Flows that were there may stay where they are; new ones go to the new replica as well.
+        new = Stream("s", source, sink, flows=_FLOWS, targets="198.19.64.1")
+        steps.append(await step(_RISING[-1], None, new))
         after = await _packets(target, name)
         for each, count in after.items():
             findings.holds(f"packets go to replica {each}", count > before.get(each, 0),
