@@ -12,6 +12,9 @@ from headrace.traffic.models import Counts, StreamResult, Variation, Zipf
 
 LINK_S = 20.0
 LINE_BYTES = 20
+_DRAIN_S = 0.2
+"""How long a packet may be under way; it ends at once if all have come."""
+
 _SOURCE, _TARGET = "02:48:52:00:00:01", "02:48:52:00:01:00"
 
 
@@ -66,9 +69,11 @@ class Generator:
         """See packets.Loads."""
         await self._configure(streams)
         if meanwhile is None:
-            result = await self._process.trial(seconds, pps, drain_s=0.05, yield_core=self._shares)
+            result = await self._process.trial(
+                seconds, pps, drain_s=_DRAIN_S, yield_core=self._shares
+            )
             return _measured(result)
-        await self._process.start(pps, drain_s=0.05, yield_core=self._shares)
+        await self._process.start(pps, drain_s=_DRAIN_S, yield_core=self._shares)
 
         async def read() -> Mapping[str, Measured]:
             return _measured(await self._process.read()).streams

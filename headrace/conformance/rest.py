@@ -38,7 +38,7 @@ class Answer:
 
     def __str__(self) -> str:
         text = self.body.decode(errors="replace").strip()
-        return f"{self.status} {text[:200]}".strip()
+        return f"{self.status} {text[:600]}".strip()
 
     def member(self, *path: str | int) -> Any:
         """What is at a place of the JSON, or None if there is nothing."""

@@ -15,11 +15,11 @@ from headrace.conformance.graphs import Graph, chain, inner, interface, vnf
 from headrace.conformance.packets import Loads, Measured, Read, Stream
 from headrace.conformance.target import Target
 
-_UNITS = 20_000
+_UNITS = 2000
 _FLOWS = 64
-_RISING = (0.05, 0.2, 0.4, 0.7)
+_RISING = (0.03, 0.1, 0.25, 0.5)
 _SCALING = {
-    "max-replicas": 2, "up": 0.5, "down": 0.2, "for-s": 1, "cool-down-s": 1, "quiet-s": 1,
+    "max-replicas": 2, "up": 0.2, "down": 0.1, "for-s": 1, "cool-down-s": 1, "quiet-s": 1,
     "stateless": True,
 }  # fmt: skip
 
