@@ -14,6 +14,7 @@
 
 #include "base/log.h"
 #include "eal/hugepages.h"
+#include "eal/quick_start.h"
 #include "eal/thread.h"
 
 namespace headrace::eal {
@@ -107,7 +108,11 @@ Result<std::unique_ptr<Eal>> Eal::init(const EalOptions& options) {
   if (Result<> redirected = redirect_log(); !redirected) return tl::unexpected(redirected.error());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
-  if (rte_eal_init(static_cast<int>(argv.size()), argv.data()) < 0) {
+  const int initialized = [&argv] {
+    const QuickStart quick;
+    return rte_eal_init(static_cast<int>(argv.size()), argv.data());
+  }();
+  if (initialized < 0) {
     return fail("EAL: {}; the log above says more ({}, {} MiB)", rte_strerror(rte_errno),
                 eal->reason_, o.memory_mb);
   }
