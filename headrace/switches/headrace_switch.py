@@ -30,6 +30,7 @@ class HeadraceDriver(OvsFamilyDriver):
     """The compiled OpenFlow switch of this project."""
 
     name = "headrace"
+    waits_for_database = True
     capabilities = Capabilities(
         port_kinds=(
             PortKind.MEMIF,

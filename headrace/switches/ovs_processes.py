@@ -32,6 +32,8 @@ class OvsProcesses:
 
     name: str
     capabilities: Capabilities
+    waits_for_database = False
+    """Whether the daemon may be started before its database is there, and waits for it."""
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
         self.settings = settings
@@ -43,6 +45,7 @@ class OvsProcesses:
         self._sessions: dict[str, OpenFlowSession] = {}
         self._connecting = asyncio.Lock()
         self._shared = asyncio.Lock()
+        self._is_new = False
 
     # Defined by subclasses.
 
@@ -108,7 +111,14 @@ class OvsProcesses:
             for stale in self.directory.iterdir():
                 if not stale.is_dir():
                     stale.unlink()
-        await self._start_database()
+        starting = None
+        if not daemon_ran and self.waits_for_database:
+            starting = asyncio.create_task(self._launch_daemon())
+        try:
+            await self._start_database()
+        finally:
+            if starting is not None:
+                await starting
         await self._start_daemon()
         return daemon_ran
 
@@ -142,7 +152,8 @@ class OvsProcesses:
 
     async def _start_daemon(self) -> None:
         database = await self._ovsdb()
-        if self.supervisor.find(self.daemon_process) is not None:
+        running = self.supervisor.find(self.daemon_process)
+        if running is not None and not self._is_new:
             return
         config = {
             "op": "update",
@@ -152,19 +163,27 @@ class OvsProcesses:
         }
         try:
             await database.transact(config)
-            process, _ = await self.supervisor.ensure(
-                self.daemon_process,
-                self._daemon(),
-                cores=self._cores(),
-                environment=self._environment(),
-            )
-        except (OvsdbError, ProcessError) as error:
+            process = running or await self._launch_daemon()
+        except OvsdbError as error:
             raise SwitchError(f"{self.name}: {error}") from error
         try:
             await self._while_alive(process, database.configure())
         except OvsdbError as error:
             log = self.supervisor.log_of(self.daemon_process)
             raise SwitchError(f"{self.name}: {error}; see {log}") from error
+        self._is_new = False
+
+    async def _launch_daemon(self) -> ProcessId:
+        try:
+            process, self._is_new = await self.supervisor.ensure(
+                self.daemon_process,
+                self._daemon(),
+                cores=self._cores(),
+                environment=self._environment(),
+            )
+        except ProcessError as error:
+            raise SwitchError(f"{self.name}: {error}") from error
+        return process
 
     async def _while_alive(self, process: ProcessId, work: Coroutine[None, None, None]) -> None:
         """Runs `work`, which waits for the switch daemon; fails if the daemon exits."""

@@ -155,7 +155,7 @@ async def _killed(bed: Bed, traffic: Stream, what: str) -> float:
     async def kill() -> None:
         bed.kill(name)
 
-    return (await traffic.during(kill, 4.0)).away_ms
+    return (await traffic.during(kill, 3.0)).away_ms
 
 
 async def many(bed: Bed, plan: Plan, say: Say) -> list[Row]:
