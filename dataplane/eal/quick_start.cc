@@ -97,7 +97,7 @@ __attribute__((visibility("default"))) int nanosleep(const timespec* wanted, tim
 
 __attribute__((visibility("default"))) int access(const char* path, int mode) noexcept {
   if (headrace::eal::starting.load(std::memory_order_acquire) &&
-      headrace::eal::knows_possible.load(std::memory_order_acquire) && path != nullptr &&
+      headrace::eal::knows_possible.load(std::memory_order_acquire) &&
       headrace::eal::is_impossible(path, headrace::eal::possible)) {
     errno = ENOENT;
     return -1;

@@ -40,6 +40,10 @@ _ERRORS_SHOWN = 5
 """Checks of a configuration at once, how long one may take, and the errors of one that are told."""
 
 
+_RIGHT_KEPT = 256
+"""Configurations that were found right, of which that is remembered."""
+
+_READY_POLL_S = 0.005
 _RECONNECT_S = 3.0
 """How long a VNF that runs already may take to find its peers, as after a restart of its switch."""
 
@@ -106,6 +110,7 @@ class ProcessEngine:
         self._supervisor = supervisor
         self._hugepages = hugepages
         self._checking = asyncio.Semaphore(_CHECKS)
+        self._right: dict[tuple[object, ...], None] = {}
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
@@ -142,18 +147,35 @@ class ProcessEngine:
         }
 
     async def check(self, vnf: VnfSpec) -> None:
-        """See Engine: by headrace-vnf itself, which lists all errors by their place."""
-        text = json.dumps(self.configuration(vnf))
+        """See Engine: by headrace-vnf itself, which lists all errors by their place.
+
+        What it has found right is not asked again.
+        """
+        configuration = self.configuration(vnf)
+        text = json.dumps(configuration)
+        try:
+            program = find_program("headrace-vnf")
+        except ProgramMissing as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+        ports = [(port.id, port.mac, port.switch_port.kind) for port in vnf.ports]
+        asked = (
+            str(program),
+            program.stat().st_mtime_ns,
+            vnf.function,
+            json.dumps([configuration["function"], vnf.idle, vnf.burst, ports]),
+        )
+        if asked in self._right:
+            return
         async with self._checking:
             try:
                 child = await asyncio.create_subprocess_exec(
-                    str(find_program("headrace-vnf")),
+                    str(program),
                     *(vnf.function, "--check", "--config", "/dev/stdin"),
                     stdin=asyncio.subprocess.PIPE,
                     stdout=asyncio.subprocess.DEVNULL,
                     stderr=asyncio.subprocess.PIPE,
                 )
-            except (ProgramMissing, OSError) as error:
+            except OSError as error:
                 raise EngineError(f"VNF {vnf.vnf}: {error}") from error
             try:
                 _, said = await asyncio.wait_for(child.communicate(text.encode()), _CHECK_S)
@@ -170,6 +192,9 @@ class ProcessEngine:
                 else lines[:1]
             )
             raise EngineError(f"VNF {vnf.vnf}: {'; '.join(errors[:_ERRORS_SHOWN])}")
+        while len(self._right) >= _RIGHT_KEPT:
+            del self._right[next(iter(self._right))]
+        self._right[asked] = None
 
     async def ensure(self, vnf: VnfSpec) -> None:
         """See Engine.
@@ -222,7 +247,7 @@ class ProcessEngine:
                 await self.stop(vnf)
                 words = f"VNF {vnf.vnf}: {missing} after {timeout_s:.0f} s"
                 raise _TryAgain(words) if adopted else EngineError(words)
-            await asyncio.sleep(0.02)
+            await asyncio.sleep(_READY_POLL_S)
 
     def _fixed(self, vnf: VnfSpec) -> Path:
         """Where it is noted what a running VNF was made from, apart from its configuration."""

@@ -98,14 +98,13 @@ class ChaosBed(Bed):
     def disk_full(self) -> Iterator[None]:
         """Nothing more can be written where the node has its state."""
         file = self.statedir / "filler"
-        with file.open("wb") as filler, contextlib.suppress(OSError):
+        with contextlib.suppress(OSError), file.open("wb", buffering=0) as filler:
             while True:
                 filler.write(bytes(1 << 16))
-                filler.flush()
         try:
             yield
         finally:
-            file.unlink()
+            file.unlink(missing_ok=True)
 
     @contextlib.contextmanager
     def database_locked(self) -> Iterator[None]:

@@ -74,7 +74,9 @@ class Chaos:
         Raises:
             DeviceError: the node is lost for good.
         """
-        undisturbed = documents.chain(0, tag=documents.MARKED)
+        undisturbed = _shared(documents.chain(0))
+        for rule in undisturbed["forwarding-graph"]["big-switch"]["flow-rules"]:
+            rule["priority"] = 1
         await self._settled("PUT", "undisturbed", undisturbed)
         while self._made < self._wanted:
             kind = self._random.choice(
@@ -83,7 +85,7 @@ class Chaos:
             if kind == "switch":
                 await self._round(kind)
                 continue
-            async with stream(self.bed, vlan=documents.MARKED) as traffic:
+            async with stream(self.bed) as traffic:
                 await traffic.until_clean(_SETTLE_S)
                 outcome = await traffic.during(lambda k=kind: self._round(k), 0.2)  # type: ignore[misc]
             self.ledger.sent += outcome.sent
@@ -135,7 +137,7 @@ class Chaos:
     def _document(self, number: int, vnfs: int) -> Any:
         running = sum(self._live.values()) - self._live.get(f"g{number}", 0)
         vnfs = min(vnfs, max(0, _VNFS_AT_ONCE - running))
-        document = documents.chain(vnfs, tag=100 + number % 3900)
+        document = _shared(documents.chain(vnfs, tag=100 + number % 3900))
         return documents.with_rules(document, self._random.randrange(20), 1 + number % 200)
 
     async def _tried(self, work: tuple[str, str, Any]) -> None:
@@ -249,6 +251,13 @@ class Chaos:
                 self.ledger.found.append(f"{kind} {name} is on record and not there")
             for name in there[kind] - names:
                 self.ledger.found.append(f"{kind} {name} is there and not on record")
+
+
+def _shared(document: Any) -> Any:
+    """The document with end-points on ports that other graphs may use, too."""
+    for point in document["forwarding-graph"]["end-points"]:
+        point[point["type"]]["shared"] = True
+    return document
 
 
 def _vnfs(document: Any) -> int:

@@ -71,13 +71,13 @@ async def _nothing() -> None:
 
 @asynccontextmanager
 async def stream(bed: Bed, flows: int = 100, vlan: int | None = None) -> AsyncIterator[Stream]:
-    """A stream of UDP from p0 to p1 of the node, with a tag if that is given."""
+    """A stream of UDP from p0 to p1 of the node."""
     core = plan_cores().generator[0]
     async with TrafficProcess(cpu=core, memory_mb=128) as traffic:
         devargs = bed.devargs()
         for name in ("p0", "p1"):
             await traffic.add_port(name, devargs[name], wait_link_s=30)
         await traffic.configure(
-            [StreamSpec(name="stream", tx_port="p0", rx_port="p1", flows=flows, vlan=vlan)]
+            [StreamSpec(name="stream", tx_port="p0", rx_port="p1", flows=flows)]
         )
         yield Stream(traffic)
