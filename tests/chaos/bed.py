@@ -211,7 +211,14 @@ class ChaosBed(Bed):
         note("processes", list(there["vnf"]))
         note("namespaces", [n for n in os.listdir("/run/netns") if n.startswith(f"{prefix}-")]
              if Path("/run/netns").is_dir() else [])  # fmt: skip
-        note("interfaces", [n for n in os.listdir("/sys/class/net") if n.startswith(prefix)])
+        note(
+            "interfaces",
+            [
+                n
+                for n in os.listdir("/sys/class/net")
+                if n.startswith(prefix) and n != f"{prefix}-0"
+            ],
+        )
         for kind, folder in (("files of VNFs", "vnf"), ("bundles", "bundles")):
             place = self.rundir / folder
             note(kind, [p.name for p in place.iterdir()] if place.is_dir() else [])
@@ -236,9 +243,11 @@ class ChaosBed(Bed):
                 yield from (str(p) for p in place.iterdir() if p.is_dir())
 
 
-def free_hugepages() -> int:
-    """Free hugepages of 2 MiB."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("HugePages_Free:"):
-            return int(line.split()[1])
-    return 0
+def hugepage_files(rundir: Path) -> list[str]:
+    """Files of hugetlbfs that a node of this directory, or a VNF, has left there.
+
+    The free pages of the machine would say more, but others use them, too.
+    """
+    marks = (prefix_of(rundir), "hrvnf")
+    place = Path("/dev/hugepages")
+    return [file.name for file in place.iterdir() if file.name.startswith(marks)]

@@ -27,13 +27,15 @@ import httpx
 from headrace.bench.errors import DeviceError
 from headrace.bench.lifecycle import documents
 from headrace.bench.lifecycle.traffic import stream
-from tests.chaos.bed import ChaosBed, free_hugepages
+from tests.chaos.bed import ChaosBed, hugepage_files
 
 _AT_ONCE = 10
 _VNFS_AT_ONCE = 3
 _ROUND = 12
 _SETTLE_S = 60.0
 _LATEST_FAULT_S = 0.3
+_PPS = 500.0
+"""So few that the rings hold what comes while a machine of two cores does something else."""
 
 
 @dataclass
@@ -85,7 +87,7 @@ class Chaos:
             if kind == "switch":
                 await self._round(kind)
                 continue
-            async with stream(self.bed) as traffic:
+            async with stream(self.bed, pps=_PPS) as traffic:
                 await traffic.until_clean(_SETTLE_S)
                 outcome = await traffic.during(lambda k=kind: self._round(k), 0.2)  # type: ignore[misc]
             self.ledger.sent += outcome.sent
@@ -266,7 +268,6 @@ def _vnfs(document: Any) -> int:
 
 async def chaos(graphs: int, seed: int) -> Ledger:
     """A run with a node of its own, and what is left of that at the end."""
-    pages = free_hugepages()
     bed = ChaosBed()
     try:
         await bed.up()
@@ -282,8 +283,8 @@ async def chaos(graphs: int, seed: int) -> Ledger:
         await bed.down()
     if bed.rundir.exists():
         ledger.found.append(f"left behind: {bed.rundir}")
-    if free_hugepages() < pages:
-        ledger.found.append(f"left behind: {pages - free_hugepages()} hugepages")
+    for file in hugepage_files(bed.rundir):
+        ledger.found.append(f"left behind: hugepages of {file}")
     return ledger
 
 

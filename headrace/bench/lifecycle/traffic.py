@@ -24,28 +24,29 @@ class Outcome:
     lost: int
     unsent: int
     duplicated: int
+    pps: float = PPS
 
     @property
     def away_ms(self) -> float:
         """How long the path carried nothing: packets that did not arrive, at the stream's rate."""
-        return 1e3 * (self.lost + self.unsent) / PPS
+        return 1e3 * (self.lost + self.unsent) / self.pps
 
 
 class Stream:
     """The generator at both ports of a node."""
 
-    def __init__(self, traffic: TrafficProcess) -> None:
-        self._traffic = traffic
+    def __init__(self, traffic: TrafficProcess, pps: float) -> None:
+        self._traffic, self._pps = traffic, pps
 
     async def during(self, work: Callable[[], Awaitable[None]], after_s: float) -> Outcome:
         """What became of the packets before, while and `after_s` after `work`."""
-        await self._traffic.start(PPS, drain_s=0.2, yield_core=True)
+        await self._traffic.start(self._pps, drain_s=0.2, yield_core=True)
         await asyncio.sleep(SETTLE_S)
         await work()
         await asyncio.sleep(after_s)
         result = await self._traffic.stop()
         unsent = result.intended - result.sent
-        return Outcome(result.sent, result.lost, unsent, result.duplicated)
+        return Outcome(result.sent, result.lost, unsent, result.duplicated, self._pps)
 
     async def until_clean(self, patience_s: float = 20.0) -> None:
         """Returns when the path carries everything.
@@ -70,7 +71,9 @@ async def _nothing() -> None:
 
 
 @asynccontextmanager
-async def stream(bed: Bed, flows: int = 100, vlan: int | None = None) -> AsyncIterator[Stream]:
+async def stream(
+    bed: Bed, flows: int = 100, pps: float = PPS, vlan: int | None = None
+) -> AsyncIterator[Stream]:
     """A stream of UDP from p0 to p1 of the node."""
     core = plan_cores().generator[0]
     async with TrafficProcess(cpu=core, memory_mb=128) as traffic:
@@ -80,4 +83,4 @@ async def stream(bed: Bed, flows: int = 100, vlan: int | None = None) -> AsyncIt
         await traffic.configure(
             [StreamSpec(name="stream", tx_port="p0", rx_port="p1", flows=flows)]
         )
-        yield Stream(traffic)
+        yield Stream(traffic, pps)
