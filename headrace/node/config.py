@@ -217,6 +217,14 @@ class ForwardsConfig(_Strict):
         return str(ipaddress.ip_address(text))
 
 
+class SwitchConfig(_Strict):
+    """A further switch of the node, for the graphs that name it."""
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")]
+    driver: SwitchName
+    options: dict[str, str] = {}
+
+
 class NodeConfig(_Strict):
     """The whole of node.yaml. `vnf_ports` is preferred for ports to VNFs, where it is possible.
 
@@ -225,14 +233,15 @@ class NodeConfig(_Strict):
     with another poller. A template's own `idle` and `burst` win. `placement` is the policy that
     chooses templates, kinds of ports and cores (planning/policy.py). `dpdk_plugins` are shared
     objects of DPDK drivers that the switch loads besides DPDK's own. `switch_options` are the
-    driver's own (docs/switches.md). Graphs may have OpenFlow controllers in the networks
-    `controllers`. `model` is a file of `headrace model fit`, by which graphs are predicted
-    (prediction.py).
+    driver's own (docs/switches.md), `switches` further ones that graphs may name. Graphs may have
+    OpenFlow controllers in the networks `controllers`. `model` is a file of `headrace model fit`,
+    by which graphs are predicted (prediction.py).
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9_.\-]{1,64}$")] = "headrace"
     switch: SwitchName = "headrace"
     switch_options: dict[str, str] = {}
+    switches: Annotated[list[SwitchConfig], Field(max_length=8)] = []
     rest: RestConfig = RestConfig()
     cores: CoresConfig = Field(default_factory=CoresConfig)
     memory_mb: Annotated[int, Field(ge=64)] = 512
@@ -262,6 +271,8 @@ class NodeConfig(_Strict):
         shared = set(self.cores.control)
         if self.oversubscribe:
             shared |= set(self.cores.vnf)
+        if self.switches:
+            shared |= set(self.cores.switch)
         rests = self.idle in ("auto", "sleep") and shared & set(self.cores.switch)
         return self.sleep_us if rests else 0
 
@@ -277,6 +288,14 @@ class NodeConfig(_Strict):
             if not plugin.is_absolute() or len(str(plugin).split()) != 1:
                 raise ValueError(f"{plugin}: give an absolute path without blanks")
         return plugins
+
+    @model_validator(mode="after")
+    def _distinct_switches(self) -> "NodeConfig":
+        names = [self.switch, *(switch.name for switch in self.switches)]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"switches: two switches are named {name}")
+        return self
 
     @model_validator(mode="after")
     def _distinct_ports(self) -> "NodeConfig":

@@ -14,6 +14,7 @@ import platform
 import signal
 from importlib.metadata import version
 from pathlib import Path
+from string import ascii_lowercase
 from typing import Any
 
 from headrace.engines.base import Engine, EngineError, VnfSpec, engine_of
@@ -51,13 +52,21 @@ from headrace.node.planning.resources import (
     RuleResource,
     VnfResource,
 )
-from headrace.node.planning.surroundings import Surroundings
+from headrace.node.planning.surroundings import Further, Surroundings
 from headrace.node.planning.tunnels import underlay_rules
 from headrace.node.prediction import LEARNED, NodeModel
 from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
-from headrace.switches.base import TUNNELS, PortSpec, SwitchDriver, SwitchError, SwitchSettings
+from headrace.switches.base import (
+    TUNNELS,
+    PortKind,
+    PortSpec,
+    SwitchDriver,
+    SwitchError,
+    SwitchSettings,
+)
 from headrace.switches.registry import make_driver
+from headrace.switches.several import SeveralSwitches
 
 log = logging.getLogger("headrace.node")
 
@@ -113,11 +122,40 @@ def parts_of(
     # VNFs that yield share their cores by yielding, not by weight.
     confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
     driver = make_driver(config.switch, settings, supervisor)
+    if config.switches:
+        driver = SeveralSwitches(driver, _further(config, settings, supervisor, driver))
     prefix = prefix_of(rundir)
     engines = make_engines(
         EngineSettings(rundir, prefix, supervisor, hugepages, confinement, claim, driver)
     )
     return driver, engines
+
+
+def _further(
+    config: NodeConfig, settings: SwitchSettings, supervisor: Supervisor, first: SwitchDriver
+) -> dict[str, SwitchDriver]:
+    """The switches that graphs may name, by the letters that end the names of their LSIs.
+
+    Raises:
+        ConfigError: one cannot be joined with the first.
+    """
+    found = {}
+    for letter, switch in zip(ascii_lowercase[1:], config.switches, strict=False):
+        own = settings.model_copy(update={"instance": letter, "options": switch.options})
+        driver = make_driver(switch.driver, own, supervisor)
+        lacking = [
+            text
+            for kind, has, text in (
+                (PortKind.VETH, first.capabilities.offered, f"{config.switch} makes no veth pairs"),
+                (PortKind.SYSTEM, driver.capabilities.offered, f"{switch.driver} takes none"),
+            )
+            if kind not in has
+        ]
+        if lacking:
+            text = f"switches: {switch.name} cannot be joined with the first: {lacking[0]}"
+            raise ConfigError("config", text)
+        found[letter] = driver
+    return found
 
 
 def _policy(name: str) -> PlacementPolicy:
@@ -229,7 +267,15 @@ class Node:
             ports=self.ports,
             others=others,
             policy=self.policy,
+            further=self._further_switches(),
         )
+
+    def _further_switches(self) -> dict[str, Further]:
+        """What graphs may name beside the node's first switch."""
+        if not isinstance(self.driver, SeveralSwitches):
+            return {}
+        letters = zip(self.config.switches, self.driver.others.items(), strict=True)
+        return {s.name: Further(letter, d.capabilities) for s, (letter, d) in letters}
 
     @property
     def lsi0(self) -> str:
@@ -255,6 +301,14 @@ class Node:
             ConfigError: the directory belongs to a node with another switch.
         """
         used = self.store.meta("switch")
+        further = ", ".join(f"{s.name} ({s.driver})" for s in self.config.switches)
+        before = self.store.meta("switches")
+        if before is not None and before != further and self.graphs.records():
+            raise ConfigError(
+                "config",
+                f"{self.rundir} holds graphs of a node with the further switches: "
+                f"{before or 'none'}; go on with them, or delete the graphs first",
+            )
         if used not in (None, self.driver.name):
             raise ConfigError(
                 "config",
@@ -270,6 +324,7 @@ class Node:
             )
         self.store.set_meta("rundir", place)
         self.store.set_meta("switch", self.driver.name)
+        self.store.set_meta("switches", further)
         self.store.set_meta("config", self.config.model_dump_json())
         make_private(self.rundir / "ports")
         self.datastore.prepare()
@@ -535,7 +590,9 @@ async def tear_down(rundir: Path) -> list[str]:
     if database(rundir).exists():
         await _remove_known(rundir, supervisor)
     # Whatever the store did not know of: VNFs, then the switch, then its database.
-    order = sorted(supervisor.all(), key=lambda n: (not n.startswith("vnf-"), n == "ovsdb-server"))
+    order = sorted(
+        supervisor.all(), key=lambda n: (not n.startswith("vnf-"), n.startswith("ovsdb-server"))
+    )
     for name in order:
         await supervisor.end(name)
     remove_namespaces(prefix_of(rundir))

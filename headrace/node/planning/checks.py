@@ -47,7 +47,7 @@ def check_carried(graph: ForwardingGraph, rules: list[Rule], node: Surroundings)
         return f"{places[name]} ({name})" if name in places else rule.label
 
     for rule in rules:
-        why = lacks(node.capabilities, rule)
+        why = lacks(node.carrier(rule.lsi), rule)
         if why is not None:
             raise GraphRefused("flow-rules", f"{place(rule)}: switch {node.switch} {why}")
     pair = undecided(node.capabilities, rules)

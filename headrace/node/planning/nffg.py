@@ -431,6 +431,8 @@ class ForwardingGraph(_Open):
     name: Text | None = None
     description: Text | None = None
     domain: Text | None = None
+    # Ours: which of the node's switches has the graph's LSI; by default the first.
+    switch: Text | None = None
     vnfs: list[VnfModel] = Field([], alias="VNFs", max_length=MAX_VNFS)
     end_points: list[EndPointModel] = Field([], alias="end-points", max_length=MAX_END_POINTS)
     big_switch: BigSwitchModel = Field(

@@ -52,6 +52,7 @@ def make_plan(
     Raises:
         GraphRefused: the graph cannot be deployed; names the place and the remedy.
     """
+    node = node.on(graph.switch)
     check_ids(graph)
     check_references(graph)
     wanted = previous.replicas if replicas is None else replicas
@@ -59,7 +60,7 @@ def make_plan(
     graph = expand(graph, pools, node.switch, node.capabilities)
     check_ids(graph)
     warnings: list[str] = []
-    names = PortNames(node.prefix, number, previous)
+    names = PortNames(node.prefix, number, previous, node.letter)
     end_points = end_points_of(graph, graph_id, node, names, previous, warnings)
     claims = (*claims_of(graph, end_points.physical), *end_points.claims)
     check_claims(claims, node)
@@ -67,12 +68,14 @@ def make_plan(
     vnfs, warnings = placed.vnfs, [*warnings, *placed.warnings]
     links = assign_links(graph, previous.links)
     lsi = names.lsi()
+    # Between switches a link is a veth pair, whose names are the whole machine's.
+    marked = f"{node.prefix if node.letter else ''}g{number}"
     specs = {
         use.number: LinkSpec(
             first=node.lsi0,
-            first_port=f"g{number}l{use.number}a",
+            first_port=f"{marked}l{use.number}a",
             second=lsi,
-            second_port=f"g{number}l{use.number}b",
+            second_port=f"{marked}l{use.number}b",
         )
         for use in links
     }

@@ -17,7 +17,9 @@ _SHM_BUFFERS = 16384
 class PortNames:
     """Gives VNF ports the names that the switch knows them by; equal ports keep theirs."""
 
-    def __init__(self, prefix: str, number: int, previous: Plan) -> None:
+    def __init__(self, prefix: str, number: int, previous: Plan, letter: str = "") -> None:
+        """`letter` is that of the graph's switch, if that is not the node's first."""
+        self._letter = letter
         self._prefix = prefix
         self._number = number
         self._previous = previous.port_names
@@ -27,7 +29,7 @@ class PortNames:
 
     def lsi(self) -> str:
         """The name of the graph's LSI."""
-        return f"{self._prefix}-{self._number}"
+        return f"{self._prefix}-{self._number}{self._letter}"
 
     def name(self, reference: str, kind: PortKind | Literal["patch"]) -> str:
         """The name of the port `vnf:<id>:<label>:<n>` or `endpoint:<id>` of this kind."""
@@ -38,7 +40,8 @@ class PortNames:
             name = self._previous[identity]
         else:
             # An interface of the kernel is that of all nodes of the machine.
-            node = self._prefix if kind in (PortKind.VETH, PortKind.TAP) else ""
+            between = self._letter and kind == "patch" and kind is not PortKind.PATCH
+            node = self._prefix if between or kind in (PortKind.VETH, PortKind.TAP) else ""
             name, self.next = f"{node}g{self._number}p{self.next}", self.next + 1
         self.kept[identity] = name
         self.references[reference] = name
