@@ -50,7 +50,6 @@ class RoleModel:
     hz: float
     spans: dict[str, tuple[float, float]]
     disturbed: bool = False
-    extra: dict[str, float] = field(default_factory=dict)
 
     def term(self, name: str) -> float:
         """The cycles of a term, 0 if it is left out."""

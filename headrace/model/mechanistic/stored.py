@@ -43,7 +43,6 @@ class _Role(BaseModel):
     hz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     spans: dict[str, tuple[Finite, Finite]]
     disturbed: bool = False
-    extra: dict[str, float] = {}
 
     @model_validator(mode="after")
     def _shapes(self) -> "_Role":
