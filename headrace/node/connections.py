@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
 from enum import Enum, auto
+from functools import partial
 from typing import Any
 
 import h11
@@ -103,31 +104,52 @@ class TimedProtocol(H11Protocol):
 
     A request's headers have to be complete `headers_s` after the connection was made or the answer
     before was sent, whatever comes meanwhile. Within a body, and while an answer is taken, there is
-    no pause of more than `pause_s`. Then 408, or the end if the answer has begun.
+    no pause of more than `pause_s`, and in each `pause_s` at least `least_rate` octets pass for
+    each second of it: an octet now and then does not keep a connection. Then 408, or the end if the
+    answer has begun. (Not on average since the beginning: what the kernel takes at once for a
+    client, megabytes, would count for hours.)
+
+    A connection that becomes a WebSocket's takes its place along, and its times are then those of
+    `event_socket.EventSocket`.
     """
 
     headers_s = 15.0
     pause_s = 30.0
+    least_rate = 500.0
 
     def __init__(self, *args: Any, slot: Slot | None = None, **named: Any) -> None:
         super().__init__(*args, **named)
         self._slot = slot
         self._wait = _Wait.NODE
-        self._since = 0.0
-        self._unsent = 0
+        self._begun = self._moved = 0.0  # when this time began, and when octets last passed in it
+        self._received = self._written = 0
+        self._passed_before = self._passed_last = 0  # octets, when it began and when last looked at
         self._timer: asyncio.TimerHandle | None = None
+        self._upgraded = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """The connection can be used: over TLS, after the handshake."""
-        super().connection_made(transport)
+        super().connection_made(_Counting(transport, self._count_written))  # type: ignore[arg-type]
         self._note()
+
+    def _count_written(self, octets: int) -> None:
+        self._written += octets
 
     def data_received(self, data: bytes) -> None:
         """Takes what the client has sent."""
+        self._received += len(data)
         super().data_received(data)
-        if self._wait is _Wait.BODY:
-            self._since = self.loop.time()
         self._note()
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """The connection is a WebSocket's from now on."""
+        self._upgraded = True
+        if self._timer is not None:
+            self._timer.cancel()
+        slot, self._slot = self._slot, None
+        make: Any = self.ws_protocol_class
+        self.ws_protocol_class = partial(make, slot=slot)  # type: ignore[assignment]
+        super().handle_websocket_upgrade(event)
 
     def on_response_complete(self) -> None:
         """An answer has been handed to the transport."""
@@ -163,24 +185,42 @@ class TimedProtocol(H11Protocol):
             return _Wait.BODY
         return _Wait.NODE
 
+    def _passed(self) -> int:
+        """How many octets have passed in the direction that is waited for."""
+        if self._wait is _Wait.BODY:
+            return self._received
+        return self._written - self.transport.get_write_buffer_size()
+
     def _note(self) -> None:
         """Starts the time anew if something else is waited for now."""
-        wait = self._waits()
-        if wait is not self._wait or self._timer is None:
-            self._wait, self._since = wait, self.loop.time()
-            self._unsent = self.transport.get_write_buffer_size()
+        if self._upgraded:
+            return
+        if self._waits() is not self._wait or self._timer is None:
+            self._begin(self._waits())
             self._look()
+
+    def _begin(self, wait: _Wait) -> None:
+        self._wait = wait
+        self._begun = self._moved = self.loop.time()
+        self._passed_before = self._passed_last = self._passed()
 
     def _look(self) -> None:
         """Ends the connection if its client is overdue; otherwise looks again when it can be."""
         if self._timer is not None:
             self._timer.cancel()
         now, wait = self.loop.time(), self._waits()
-        unsent = self.transport.get_write_buffer_size()
-        if wait is not self._wait or wait is _Wait.NODE or unsent != self._unsent:
-            self._wait, self._since, self._unsent = wait, now, unsent
-        limit = self.headers_s if wait is _Wait.HEADERS else self.pause_s
-        left = self._since + limit - now
+        if wait is not self._wait or wait is _Wait.NODE:
+            self._begin(wait)
+        passed = self._passed()
+        if passed != self._passed_last:
+            self._moved, self._passed_last = now, passed
+        due = self._begun + (self.headers_s if wait is _Wait.HEADERS else self.pause_s)
+        if wait is not _Wait.HEADERS:
+            if now >= due and passed - self._passed_before >= self.least_rate * self.pause_s:
+                self._begun, self._passed_before = now, passed
+                due = now + self.pause_s
+            due = min(due, self._moved + self.pause_s)
+        left = due - now
         if left <= 0:
             self._end()
             left = self.pause_s
@@ -193,9 +233,27 @@ class TimedProtocol(H11Protocol):
             return
         text = f"the headers of a request took more than {self.headers_s:g} s"
         if self._wait is _Wait.BODY:
-            text = f"nothing of the request's body came for {self.pause_s:g} s"
+            text = (
+                f"the request's body paused for {self.pause_s:g} s, or came with less than "
+                f"{self.least_rate:g} octets/s"
+            )
         self.transport.write(_answer("408 Request Timeout", text))
         self.transport.close()
+
+
+class _Counting:
+    """A transport that tells how many octets are written to it."""
+
+    def __init__(self, transport: asyncio.Transport, count: Callable[[int], None]) -> None:
+        self._transport, self._count = transport, count
+
+    def write(self, data: bytes) -> None:
+        """Writes to the transport."""
+        self._count(len(data))
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class Listener:

@@ -9,7 +9,7 @@ comes back with the number of the last event that it has.
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -83,7 +83,7 @@ class Events:
         """Calls `work` at each event from now on."""
         self._calls.append(work)
 
-    async def listen(self, after: int | None = None) -> AsyncIterator[Event]:
+    async def listen(self, after: int | None = None) -> AsyncGenerator[Event, None]:
         """All events from now on, or those after number `after` as far as they are kept.
 
         Raises:

@@ -22,6 +22,7 @@ from headrace.node.connections import Connections, Listener, Slot, TimedProtocol
 from headrace.node.daemon import node_file, socket_of
 from headrace.node.domain import Announcer
 from headrace.node.errors import ConfigError
+from headrace.node.event_socket import MAX_MESSAGE, PING_S, EventSocket
 from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
 from headrace.node.observing import learning
@@ -111,15 +112,18 @@ def server_settings(app: FastAPI) -> uvicorn.Config:
     """How the server serves an app.
 
     There is no proxy whose X-Forwarded-For could be believed: the address of a request, which the
-    audit log has and failed logins are counted by, is that of its connection. No route speaks
-    WebSocket, and its protocol would take a connection over without its times.
+    audit log has and failed logins are counted by, is that of its connection.
     """
     return uvicorn.Config(
         app,
         log_level="warning",
         lifespan="on",
         http=TimedProtocol,
-        ws="none",
+        ws=EventSocket,
+        ws_max_size=MAX_MESSAGE,
+        ws_ping_interval=PING_S,
+        ws_ping_timeout=PING_S,
+        ws_per_message_deflate=False,
         proxy_headers=False,
     )
 

@@ -268,6 +268,48 @@ async def test_a_slow_body_without_a_pause_is_taken(rundir: Path) -> None:
 
 
 @pytest.mark.usefixtures("hurried")
+async def test_an_octet_now_and_then_keeps_no_connection(rundir: Path) -> None:
+    """There is never a pause, and yet it ends: a body has a least rate after its first pause."""
+    async with serving(rundir) as site:
+        client = await site.connect()
+        head = b"PUT /NF-FG/g HTTP/1.1\r\nContent-Type: application/json\r\n" + HOST
+        client.send(head + b"Content-Length: 1000\r\n\r\n")
+        began = time.monotonic()
+        answer = asyncio.create_task(client.answer())
+        async with asyncio.timeout(8):
+            while not answer.done():
+                client.send(b" ")
+                await asyncio.sleep(0.1)
+        code, body = await answer
+        assert code == 408 and "500 octets/s" in body["message"]
+        assert 0.5 < time.monotonic() - began < 6
+        assert await client.ended()
+
+
+@pytest.mark.usefixtures("hurried")
+async def test_an_answer_that_is_taken_octet_by_octet(rundir: Path) -> None:
+    async with serving(rundir, connections_per_peer=1) as site:
+        taker = socket.socket()
+        taker.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        taker.setblocking(False)
+        loop = asyncio.get_running_loop()
+        await loop.sock_connect(taker, ("127.0.0.1", site.port))
+        with taker:
+            asked = (b"GET /openapi.json HTTP/1.1\r\n" + HOST + b"\r\n") * 400
+            sending = asyncio.create_task(loop.sock_sendall(taker, asked))
+            began = time.monotonic()
+            with pytest.raises(ConnectionError):
+                for _ in range(150):  # fifteen seconds
+                    if not await loop.sock_recv(taker, 10):
+                        raise ConnectionResetError
+                    await asyncio.sleep(0.1)
+            assert time.monotonic() - began > 0.5
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+            await eventually(site.status)
+
+
+@pytest.mark.usefixtures("hurried")
 async def test_an_answer_that_is_not_taken(rundir: Path) -> None:
     async with serving(rundir, connections_per_peer=1) as site:
         taker = socket.socket()

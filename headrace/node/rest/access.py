@@ -6,7 +6,8 @@ it. A web browser is such a program that acts for others: a page from anywhere c
 send requests to 127.0.0.1. Three checks keep these out:
 
 * Host: a page whose own name resolves to 127.0.0.1 (DNS rebinding) sends that name.
-* Origin: a request that a page caused carries the page's; it must be the node's own.
+* Origin: a request that a page caused carries the page's; it must be the node's own. That is all
+  that keeps pages from a WebSocket, too.
 * Content-Type: forms send everything but application/json without asking the node first (CORS).
   Images are the exception, since clients of the original send them as forms; there
   Sec-Fetch-Site, which every browser sends, must not name another site, either.
@@ -15,9 +16,8 @@ send requests to 127.0.0.1. Three checks keep these out:
 from collections.abc import Callable, Collection
 from urllib.parse import urlsplit
 
-from fastapi import Request
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -33,7 +33,7 @@ _STREAMED = ("application/octet-stream", "multipart/form-data")
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
-def node_of(request: Request) -> Node:
+def node_of(request: HTTPConnection) -> Node:
     """The node that the app of this request serves."""
     node: Node = request.app.state.node
     return node
@@ -51,6 +51,11 @@ class Guard:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on, or answers it with 403 or 415."""
+        if scope["type"] == "websocket":
+            scheme = {"ws": "http", "wss": "https"}[scope["scheme"]]
+            if self._refusal(scheme, "GET", Headers(scope=scope), False) is not None:
+                await send({"type": "websocket.close"})  # before it is accepted: 403
+                return
         if scope["type"] == "http":
             is_image = scope["path"].startswith(_IMAGES)
             headers = Headers(scope=scope)

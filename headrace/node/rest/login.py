@@ -2,30 +2,34 @@
 """Login: who makes a request, by the token in X-Auth-Token, and what only administrators may.
 
 Without `rest.login` everybody may do everything, and /login answers 501, which clients of the
-original node understand. With it every path but /login needs a token; requests through the node's
-Unix socket need none, since only the node's own user can make them. What a user may do with a graph
-is decided where the graph is at hand (`rest/graphs.py`, `rest/node.py`).
+original node understand. With it every path but /login and the files of the web page
+(`rest/web.py`) needs a token; requests through the node's Unix socket need none, since only the
+node's own user can make them. What a user may do with a graph is decided where the graph is at hand
+(`rest/graphs.py`, `rest/node.py`).
 """
 
 import re
 from typing import Annotated
 
-from fastapi import Depends, Request
+from fastapi import Depends
 from starlette.datastructures import Headers
+from starlette.requests import HTTPConnection
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from headrace.node.access.audit import Audit
 from headrace.node.access.users import LOCAL, User, Users
 from headrace.node.rest.bodies import sendable
+from headrace.node.rest.contract import OPEN_PATHS
 
 _USER = "headrace.user"
 _READING = ("GET", "HEAD", "OPTIONS")
 _FOR_ADMINS = ("users", "groups")
+_OFFERED = "headrace.token."
 _EXEC = re.compile(r"/node/vnfs/[^/]+/[^/]+/exec")
 
 
-def user_of(request: Request) -> User:
+def user_of(request: HTTPConnection) -> User:
     """Who makes the request."""
     user: User = request.scope[_USER]
     return user
@@ -45,6 +49,14 @@ class Login:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on with its user, or answers it with 401 or 403."""
+        if scope["type"] == "websocket":
+            user = self._user(scope)
+            if user is not None:
+                await self._app({**scope, _USER: user}, receive, send)
+                return
+            self._audit.note("-", source_of(scope), "GET", scope["path"], 403)
+            await send({"type": "websocket.close"})  # before it is accepted: 403
+            return
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,7 +74,7 @@ class Login:
                     self._audit.note(name, source_of(scope), method, path, status)
             await send(message)
 
-        if user is None and path != "/login":
+        if user is None and not _is_open(method, path):
             answer = _refusal(401, "log in (POST /login) and send the token as X-Auth-Token")
             await answer(scope, receive, noting)
         elif user is not None and not user.is_admin and _is_for_admins(method, path):
@@ -73,8 +85,20 @@ class Login:
     def _user(self, scope: Scope) -> User | None:
         if not self._demanded or _is_local(scope):
             return LOCAL
-        tokens = Headers(scope=scope).getlist("x-auth-token")
+        tokens = Headers(scope=scope).getlist("x-auth-token") + _offered(scope)
         return self._users.of_token(tokens[0]) if len(tokens) == 1 else None
+
+
+def _offered(scope: Scope) -> list[str]:
+    """Tokens among the subprotocols of a WebSocket: pages can send no header of their own there."""
+    offered = scope.get("subprotocols", ()) if scope["type"] == "websocket" else ()
+    return [each.removeprefix(_OFFERED) for each in offered if each.startswith(_OFFERED)]
+
+
+def _is_open(method: str, path: str) -> bool:
+    """Whether a request needs no token: to log in, or for the files of the web page."""
+    is_page = path == "/" or path.startswith("/ui/")
+    return path in OPEN_PATHS or (is_page and method in _READING)
 
 
 def _is_local(scope: Scope) -> bool:
