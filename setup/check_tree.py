@@ -111,6 +111,9 @@ PY_MODULES: dict[str, set[str]] = {
 SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"} | {
     ".sql",
     ".service",
+    ".js",
+    ".css",
+    ".html",
 }
 
 

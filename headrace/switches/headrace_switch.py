@@ -23,6 +23,7 @@ from headrace.switches.base import (
     WorkerCycles,
     mask_of,
 )
+from headrace.switches.direct_links import DirectLink
 from headrace.switches.ovs_common import OvsFamilyDriver, dpdk_options, vhost_options
 
 
@@ -146,3 +147,22 @@ class HeadraceDriver(OvsFamilyDriver):
             at_ns=time.monotonic_ns(),
             workers=workers,
         )
+
+    async def direct_links(self) -> list[DirectLink]:
+        """See HasDirectLinks."""
+        try:
+            answer = await call(self.control, "links")
+        except ControlError as error:
+            raise SwitchError(f"headrace-switch: {error}") from error
+        return [
+            DirectLink(
+                lsi=link["lsi"],
+                port=link["port"],
+                to=link["to"],
+                state=link["state"],
+                packets=link["packets"],
+                bytes=link["octets"],
+                reason=link["reason"],
+            )
+            for link in answer["links"]
+        ]

@@ -101,7 +101,8 @@ async def test_every_route_is_in_it(site: Api) -> None:
         for method in (route.methods or set()) - {"HEAD"}:
             routes.add((method, route.path))
     own = {path for _, path in routes - found}
-    assert own == {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc"}
+    page = {"/", "/ui/{path:path}"}
+    assert own == {"/openapi.json", "/docs", "/docs/oauth2-redirect", "/redoc", *page}
     assert found <= routes
 
 

@@ -6,7 +6,6 @@ A frame of the wanted width holds the page, since a headless window has a minimu
 
 import json
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
@@ -14,8 +13,8 @@ import pytest
 from typer.testing import CliRunner
 
 from headrace.cli import app
+from tests.support.chromium import browser
 
-BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 SMALLEST_LABEL_PX = 9.0
 FRAME = """<!doctype html><meta charset="utf-8"><body style="margin:0">
 <iframe id="page" src="index.html" width="WIDTH" height="2000" style="border:0"></iframe>
@@ -34,13 +33,6 @@ document.getElementById("page").onload = event => {
   document.body.append(out);
 };
 </script>"""
-
-
-def browser() -> str:
-    for name in BROWSERS:
-        if path := shutil.which(name):
-            return path
-    pytest.skip(f"no browser: none of {', '.join(BROWSERS)} is installed")
 
 
 @pytest.mark.parametrize("width", [400, 1280])

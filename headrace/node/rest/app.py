@@ -31,6 +31,8 @@ from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
 from headrace.node.rest import prediction as prediction_routes
 from headrace.node.rest import users as user_routes
+from headrace.node.rest import web as web_routes
+from headrace.node.rest import wiring as wiring_routes
 from headrace.node.rest.access import Guard
 from headrace.node.rest.bodies import sendable
 from headrace.node.rest.contract import EVERYWHERE, describe_api
@@ -47,7 +49,7 @@ class TidyPath:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Hands the request on with a tidy path."""
-        if scope["type"] == "http":
+        if scope["type"] in ("http", "websocket"):
             path = re.sub(r"/{2,}", "/", scope["path"])
             scope = {**scope, "path": path.rstrip("/") or "/"}
         await self._app(scope, receive, send)
@@ -84,6 +86,8 @@ def make_app(
         event_routes.router,
         user_routes.router,
         execution_routes.router,
+        wiring_routes.router,
+        web_routes.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
     document: dict[str, Any] = {}

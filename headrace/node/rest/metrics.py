@@ -8,18 +8,17 @@ within its time. Rules, VNFs and graphs are those that the user may read.
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from headrace.engines.base import Engine, EngineError, VnfSpec
+from headrace.engines.base import engine_of
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.node import Node
+from headrace.node.readings import read_vnfs
 from headrace.node.statistics import Counted, rule_counters
 from headrace.switches.base import SwitchError
 
-_VNF_PATIENCE_S = 1.0
 _DIRECTIONS = ("rx", "tx")
 
 
@@ -146,18 +145,18 @@ async def _of_vnfs(node: Node, records: list[GraphRecord]) -> list[Metric]:
     cycles = CounterMetricFamily(
         "headrace_vnf_cycles", "TSC cycles of a VNF that polls", None, [*labels, "kind"]
     )
-    vnfs = [(vnf, node.engines[vnf.engine]) for record in records for vnf in record.plan.vnfs()]
-    read = await asyncio.gather(*(_read(vnf, engine) for vnf, engine in vnfs))
-    for (vnf, engine), (counters, spent) in zip(vnfs, read, strict=True):
+    vnfs = [vnf for record in records for vnf in record.plan.vnfs()]
+    for vnf, reading in zip(vnfs, await read_vnfs(node.engines, vnfs), strict=True):
         names = [vnf.graph, vnf.vnf]
-        up.add_metric([*names, vnf.template, vnf.engine], int(engine.running(vnf)))
-        for port, values in _ports_of(counters):
+        running = engine_of(node.engines, vnf).running(vnf)
+        up.add_metric([*names, vnf.template, vnf.engine], int(running))
+        for port, values in reading.ports():
             for direction in _DIRECTIONS:
                 if f"{direction}_packets" in values:
                     packets.add_metric([*names, port, direction], values[f"{direction}_packets"])
         for kind in ("busy", "idle"):
-            if spent.get(f"{kind}_cycles") is not None:
-                cycles.add_metric([*names, kind], spent[f"{kind}_cycles"])
+            if reading.cycles.get(f"{kind}_cycles") is not None:
+                cycles.add_metric([*names, kind], reading.cycles[f"{kind}_cycles"])
     return [up, packets, cycles]
 
 
@@ -183,20 +182,3 @@ def _of_scaling(node: Node, may_read: Callable[[str], bool]) -> list[Metric]:
         changes.add_metric([*names, "up"], known.ups)
         changes.add_metric([*names, "down"], known.downs)
     return [replicas, load, changes]
-
-
-async def _read(vnf: VnfSpec, engine: Engine) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Counters and cycles of a VNF; empty if it does not answer in time."""
-    try:
-        async with asyncio.timeout(_VNF_PATIENCE_S):
-            return await engine.counters(vnf), await engine.cycles(vnf)
-    except (EngineError, TimeoutError, OSError):
-        return {}, {}
-
-
-def _ports_of(counters: dict[str, Any]) -> Iterable[tuple[str, dict[str, Any]]]:
-    """The ports of an engine's counters: by name, or a list of ports with names."""
-    ports = counters.get("ports", {})
-    if isinstance(ports, dict):
-        return ports.items()
-    return [(port["name"], port) for port in ports]
