@@ -2,11 +2,15 @@
 """`headrace graph ...`: deploys, lists, shows, updates and deletes graphs through the REST API."""
 
 import json
+import sys
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
 import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn, TextColumn
 from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
@@ -27,6 +31,7 @@ def register(app: typer.Typer) -> None:
 
 
 _EXAMPLE = "example:"
+_PROGRESS_S = 0.2
 
 
 def _read(file: str) -> bytes:
@@ -67,6 +72,25 @@ def _warn(client: NodeClient, graph_id: str) -> None:
         typer.echo(f"warning: {warning}", err=True)
 
 
+def _put(client: NodeClient, graph_id: str, content: bytes) -> None:
+    """Deploys or updates a graph; on a terminal with its progress, which the node is asked for."""
+    if not sys.stderr.isatty():
+        client.request("PUT", _path(graph_id), content)
+        return
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), TaskProgressColumn())
+    with (
+        ThreadPoolExecutor(1) as pool,
+        Progress(*columns, console=Console(stderr=True), transient=True) as progress,
+    ):
+        work = pool.submit(client.request, "PUT", _path(graph_id), content)
+        bar = progress.add_task(graph_id, total=100)
+        while not wait([work], timeout=_PROGRESS_S).done:
+            listed = {graph["id"]: graph for graph in client.get("/node/graphs")}
+            if graph_id in listed:
+                progress.update(bar, completed=listed[graph_id]["percentage_completed"])
+        work.result()
+
+
 @graph.command()
 def deploy(
     graph_id: GraphId,
@@ -75,6 +99,7 @@ def deploy(
     ] = None,
     old_id: OldId = None,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Deploy a graph under an id, or update the one that has it; prints the id when it runs.
 
@@ -84,7 +109,10 @@ def deploy(
         graph_id, file = graph_id.removeprefix(_EXAMPLE), graph_id
     content = _read(_in_order("deploy", graph_id, file, old_id))
     client = NodeClient.of(rundir)
-    client.request("PUT", _path(graph_id), content)
+    _put(client, graph_id, content)
+    if as_json:
+        typer.echo(json.dumps({"id": graph_id, **client.get(_path(graph_id, "status/"))}, indent=2))
+        return
     _warn(client, graph_id)
     typer.echo(graph_id)
 
@@ -99,7 +127,7 @@ def update(
     content = _read(_in_order("update", graph_id, file, None))
     client = NodeClient.of(rundir)
     client.get(_path(graph_id))  # an unknown id is an error, not a new graph
-    client.request("PUT", _path(graph_id), content)
+    _put(client, graph_id, content)
     _warn(client, graph_id)
 
 
@@ -130,12 +158,13 @@ def list_graphs(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
     table.add_column("id", no_wrap=True, min_width=36)  # to be copied: never shortened
     for column in ("name", "status", "VNFs", "end-points", "rules"):
         table.add_column(column)
+    states = {graph["id"]: graph["status"] for graph in client.get("/node/graphs")}
     for entry in graphs:
         content = entry["forwarding-graph"]
         table.add_row(
             entry["nffg-uuid"],
             str(content.get("name", "")),
-            client.get(f"/NF-FG/status/{entry['nffg-uuid']}")["status"],
+            states.get(entry["nffg-uuid"], "gone"),
             ", ".join(str(vnf["id"]) for vnf in content.get("VNFs", [])),
             ", ".join(str(point["id"]) for point in content.get("end-points", [])),
             str(len(content.get("big-switch", {}).get("flow-rules", []))),

@@ -21,6 +21,7 @@ from headrace.client import (
 )
 
 Name = Annotated[str, typer.Argument(help="The user's name.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Limit = Annotated[int | None, typer.Option(min=0, help="Of all graphs of the user together.")]
 
 user = typer.Typer(no_args_is_help=True, help="Users of a node with rest.login.")
@@ -61,10 +62,14 @@ def add(
 
 
 @user.command("list")
-def list_users(rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def list_users(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """List the users."""
+    users = NodeClient.of(rundir).get("/users")["users"]
+    if as_json:
+        typer.echo(json.dumps(users, indent=2))
+        return
     table = Table("user", "group", "graphs", "cores", "MB", "MB of images")
-    for each in NodeClient.of(rundir).get("/users")["users"]:
+    for each in users:
         keys = ("max_graphs", "max_cores", "max_memory_mb", "max_images_mb")
         limits = [each[key] for key in keys]
         shown = ("-" if limit is None else str(limit) for limit in limits)
