@@ -87,6 +87,8 @@ TABLE: dict[tuple[str, str], Entry] = {
     ("GET", "/docs/oauth2-redirect"): Entry(Needs.TOKEN),
     ("GET", "/redoc"): Entry(Needs.TOKEN),
     ("GET", "/"): Entry(Needs.NOTHING),
+    ("GET", "/health"): Entry(Needs.NOTHING),
+    ("GET", "/ready"): Entry(Needs.NOTHING),
     ("GET", "/ui/{path:path}"): Entry(Needs.NOTHING, "/ui/main.js"),
     ("POST", "/login"): Entry(Needs.NOTHING, body={"username": "ann", "password": PASSWORD}),
     ("POST", "/NF-FG"): Entry(Needs.TOKEN, body=document([], [])),

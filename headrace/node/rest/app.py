@@ -26,6 +26,7 @@ from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import events as event_routes
 from headrace.node.rest import execution as execution_routes
 from headrace.node.rest import graphs as graph_routes
+from headrace.node.rest import health as health_routes
 from headrace.node.rest import name_resolver as resolver_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
@@ -87,6 +88,7 @@ def make_app(
         user_routes.router,
         execution_routes.router,
         wiring_routes.router,
+        health_routes.router,
         web_routes.router,
     ):
         app.include_router(router, responses=EVERYWHERE)

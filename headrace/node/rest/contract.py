@@ -17,7 +17,7 @@ _SCHEMAS = "#/components/schemas/"
 BINARY = {"type": "string", "format": "binary"}
 """The schema of octets."""
 
-OPEN_PATHS = ("/login",)
+OPEN_PATHS = ("/login", "/health", "/ready")
 """The paths that need no token."""
 
 
@@ -112,7 +112,10 @@ def describe_api(app: FastAPI) -> dict[str, Any]:
             # FastAPI answers a wrong request with 422; this node, as the original, with 400.
             operation["responses"].pop("422", None)
             for code, answer in operation["responses"].items():
-                if int(code) in _MEANING:  # also where what was asked for is no JSON
+                if int(code) in _MEANING and (path, code) != (
+                    "/ready",
+                    "503",
+                ):  # also where what was asked for is no JSON
                     answer["content"] = {"application/json": {"schema": _REFUSAL}}
             for kind in operation.get("requestBody", {}).get("content", {}).values():
                 _hoist(kind["schema"], schemas)
