@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headrace.commands.graph_prediction import shown
 from headrace.machine.waiting import processor
 from headrace.model.mechanistic import stored
 from headrace.model.mechanistic.fitting import fit_all
@@ -174,6 +175,10 @@ async def test_the_api_tells_the_prediction_beside_what_is_measured(tmp_path: Pa
         document = graphs.chain("pass", 1)
         document["forwarding-graph"]["demand"] = {"pps": 1e10}
         assert (await api("PUT", "/NF-FG/g", document)).status_code == 201
+        told = (await api("GET", "/NF-FG/g/prediction?seconds=0.01")).json()
+        words = {what: (ours, now) for what, ours, now in shown(told)}
+        assert words["packets per second"][0] == "10000000000 (the demand)"
+        assert words["packets per second at most"][0] and "capacity used at the demand" in words
         told = (await api("GET", "/NF-FG/g/prediction?seconds=0")).json()
         assert told["predicted"]["met"] is False and told["measured"] is None
         status = (await api("GET", "/NF-FG/status/g")).json()
