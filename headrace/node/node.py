@@ -544,6 +544,7 @@ class Node:
 
     def information(self) -> dict[str, Any]:
         """What this node is: GET /node."""
+        further = self._further_switches()
         return {
             "name": self.config.name,
             "version": version("headrace"),
@@ -553,6 +554,15 @@ class Node:
                 "lsi0": self.lsi0,
                 **self.driver.capabilities.model_dump(mode="json"),
             },
+            "switches": [
+                {
+                    "name": switch.name,
+                    "driver": switch.driver,
+                    **further[switch.name].capabilities.model_dump(mode="json"),
+                }
+                for switch in self.config.switches
+                if switch.name in further
+            ],
             "engines": {
                 name: [kind.value for kind in engine.port_kinds]
                 for name, engine in self.engines.items()

@@ -40,6 +40,13 @@ class NodeSwitch(Capabilities):
     lsi0: str
 
 
+class FurtherSwitch(Capabilities):
+    """A switch that graphs may name beside the first."""
+
+    name: str
+    driver: str
+
+
 class Placement(Answer):
     """The policy that places VNFs, and those that node.yaml can name."""
 
@@ -53,6 +60,7 @@ class NodeInformation(Answer):
     name: str
     version: str
     switch: NodeSwitch
+    switches: list[FurtherSwitch]
     engines: dict[str, list[PortKind]]
     templates: list[str]
     hugepages: bool
