@@ -160,12 +160,14 @@ def own_function(template_id: str, wire: WireTemplate, known: list[Template]) ->
         Unusable: there is no such function for that type.
     """
     function = wire.uri.removeprefix(OWN_SCHEME)
-    engine = next((ours for ours, theirs in LEGACY_TYPES.items() if theirs == wire.kind), wire.kind)
+    engines = [ours for ours, theirs in LEGACY_TYPES.items() if theirs == wire.kind]
     # headrace-vnf is the same program in a process and in a container.
-    alike = ("process", "container") if engine in ("process", "container") else (engine,)
+    programs = {"process", "container"}
+    alike = programs if programs & {*engines} else {*engines, wire.kind}
     like = next((t for t in known if t.function == function and t.engine in alike), None)
     if like is None:
         raise Unusable(f"no function {function!r} of type {wire.kind}")
+    engine = engines[0] if alike is programs else like.engine
     return Template.model_validate(
         {
             **_common(template_id, wire),

@@ -23,7 +23,12 @@ from headrace.node.config import Burst, Idle
 from headrace.node.errors import ConfigError, describe, one_line
 from headrace.node.planning.nffg import VnfModel
 
-LEGACY_TYPES = {"process": "dpdk", "container": "docker", "vm": "virtual-machine-kvm"}
+LEGACY_TYPES = {
+    "process": "dpdk",
+    "container": "docker",
+    "vm": "virtual-machine-kvm",
+    "lsi": "native",
+}
 """What the original node calls our engines; `native` is the same."""
 
 
