@@ -99,6 +99,7 @@ def template(rundir: Path, name: str, engine: str, function: str, **configuratio
         "function": function,
         "cores": 1,
         "memory-mb": 128 if engine == "vm" else 64,
+        **({"idle": "yield"} if engine == "vm" else {}),  # weighs as any other process
         "configuration": configuration,
     }
     file = rundir / f"{name}.yaml"

@@ -54,6 +54,7 @@ def template(
         "function": "guest",
         "cores": 1,
         "memory-mb": 256,
+        "idle": "yield",  # weighs as any other process: a busy host may leave VNFs little else
         "graph-may-set": ["user_data"],
         "graph-may-forward": forward or [],
         "configuration": {

@@ -80,6 +80,7 @@ def template(rundir: Path, kind: str) -> Path:
         "function": "guest",
         "cores": 1,
         "memory-mb": 128,
+        "idle": "yield",  # weighs as any other process: a busy host may leave VNFs little else
         "configuration": configuration,
     }
     file.write_text(yaml.safe_dump(words))

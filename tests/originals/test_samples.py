@@ -176,7 +176,7 @@ def machine(rundir: Path) -> list[str]:
         "ready": "guest: forwards",
         "boot_s": 100,
     }
-    more = {"memory-mb": 128, "configuration": configuration}
+    more = {"memory-mb": 128, "idle": "yield", "configuration": configuration}
     return [file_of(rundir, "vm", "vm", "guest", **more)]
 
 
