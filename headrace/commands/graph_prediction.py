@@ -47,7 +47,7 @@ def register(_: typer.Typer) -> None:
     @graph.command("prediction")
     def prediction_command(
         graph_id: GraphId,
-        seconds: Annotated[float, typer.Option(help="Time to measure.", min=0, max=10)] = 0.5,
+        seconds: Annotated[float, typer.Option(help="Time to measure.", min=0, max=2)] = 0.5,
         rundir: Rundir = DEFAULT_RUNDIR,
         as_json: AsJson = False,
     ) -> None:

@@ -45,7 +45,7 @@ async def get_prediction(
     graph_id: str,
     node: NodeDep,
     user: UserDep,
-    seconds: Annotated[float, Query(ge=0, le=10, description="time to measure")] = 0.5,
+    seconds: Annotated[float, Query(ge=0, le=2, description="time to measure")] = 0.5,
 ) -> dict[str, Any]:
     """What the model predicted of a graph when it was deployed, beside what it does now."""
     record = node.graphs.record(graph_id)
