@@ -1,20 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "vnf/eth_device.h"
 
-#include <rte_cycles.h>
-
 #include <array>
-#include <string_view>
 
 #include "base/log.h"
 #include "vnf/output.h"
 
 namespace headrace::vnf {
-namespace {
-
-constexpr uint64_t kVirtioGapNs = 1000;
-
-}  // namespace
 
 Result<std::unique_ptr<Device>> EthDevice::open(const PortConfig& config, rte_mempool* pool) {
   auto ethdev = eal::Ethdev::probe(config.devargs);
@@ -41,9 +33,6 @@ Result<> EthDevice::configure(rte_mempool* pool) {
     }
   }
   mac_ = config_.mac.value_or(ethdev_->mac());
-  const bool is_virtio = std::string_view(ethdev_->info().driver_name).starts_with("net_virtio");
-  const uint64_t gap_ns = config_.poll_gap_ns.value_or(is_virtio ? kVirtioGapNs : 0);
-  gap_cycles_ = gap_ns * rte_get_tsc_hz() / 1'000'000'000;
   return {};
 }
 
@@ -70,11 +59,9 @@ Result<> EthDevice::update_link() {
 
 uint16_t EthDevice::rx(std::span<rte_mbuf*> packets) noexcept {
   if (!started_.load(std::memory_order_acquire)) return 0;
-  if (gap_cycles_ != 0 && rte_rdtsc() < not_before_) return 0;
   const uint16_t count =
       rte_eth_rx_burst(ethdev_->id(), 0, packets.data(), static_cast<uint16_t>(packets.size()));
   if (count == 0) return 0;
-  if (gap_cycles_ != 0 && count < packets.size()) not_before_ = rte_rdtsc() + gap_cycles_;
   uint64_t bytes = 0;
   for (const rte_mbuf* packet : packets.first(count)) bytes += packet->pkt_len;
   rx_packets_.add(count);

@@ -16,9 +16,6 @@ PortConfig read_port(ConfigReader& config, size_t index) {
   port.mac = config.optional_mac("mac");
   port.rx_descriptors = static_cast<uint16_t>(config.integer("rx_descriptors", 32, 32768, 1024));
   port.tx_descriptors = static_cast<uint16_t>(config.integer("tx_descriptors", 32, 32768, 1024));
-  if (config.raw("poll_gap_ns") != nullptr) {
-    port.poll_gap_ns = static_cast<uint32_t>(config.integer("poll_gap_ns", 0, 1'000'000, 0));
-  }
   const auto devargs = config.string("devargs", "");
   const auto interface = config.string("interface", "");
   const bool has_shm = config.raw("shm") != nullptr;

@@ -7,8 +7,7 @@
 //    "cpu": 0,
 //    "idle": "poll" | "yield" | "sleep", "sleep_us": 50, "burst": 32,
 //    "ports": [{"name": "0", "devargs": "net_virtio_user0,path=/run/a.sock,server=1",
-//               "mac": "02:00:00:00:00:01", "rx_descriptors": 1024, "tx_descriptors": 1024,
-//               "poll_gap_ns": 1000},
+//               "mac": "02:00:00:00:00:01", "rx_descriptors": 1024, "tx_descriptors": 1024},
 //              {"name": "1", "interface": "veth0"},
 //              {"name": "2", "shm": {"socket": "/run/graph.shm", "port": "g1p2"}},
 //              {"name": "3", "shm": {"memory": "/sys/bus/pci/devices/0000:00:04.0/resource2",
@@ -52,7 +51,6 @@ struct PortConfig {
   std::optional<MacAddress> mac;
   uint16_t rx_descriptors{1024};
   uint16_t tx_descriptors{1024};
-  std::optional<uint32_t> poll_gap_ns;  ///< eth_device.h; by default what suits the device
   bool operator==(const PortConfig&) const = default;
 };
 
