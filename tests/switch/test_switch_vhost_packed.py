@@ -93,6 +93,7 @@ class PackedGuest(GuestWithTwoRegions):
 
     def __init__(self, path: Path, *, features: int = 0) -> None:
         super().__init__(path, features=F_RING_PACKED | features)
+        self._next, self._wrap = 0, True
 
     def set_up(self, number: int) -> None:
         """Announces a vring; the event structures are where a split ring has its rings."""
@@ -119,6 +120,27 @@ class PackedGuest(GuestWithTwoRegions):
             words = (at, length, slot, DESC_WRITE | DESC_AVAIL)
             struct.pack_into("=QIHH", self.memory, vring.desc + 16 * slot, *words)
         self.enable(0)
+
+    def take(self) -> list[bytes]:
+        """What has come since the last call; its buffers are given to the switch again."""
+        vring = self.vrings[0]
+        frames: list[bytes] = []
+        while True:
+            at = vring.desc + 16 * self._next
+            (flags,) = struct.unpack_from("=H", self.memory, at + 14)
+            if flags & (DESC_AVAIL | DESC_USED) != (DESC_AVAIL | DESC_USED if self._wrap else 0):
+                return frames
+            # Not before the flags: the switch writes them last.
+            length, slot = struct.unpack_from("=IH", self.memory, at + 8)
+            where = vring.buffers + slot * SLOT
+            frames.append(bytes(self.memory[where + HEADER : where + length]))
+            struct.pack_into("=QIH", self.memory, at, where, SLOT, slot)
+            # The next time round: available means that one bit is the wrap counter, the other not.
+            again = DESC_USED if self._wrap else DESC_AVAIL
+            struct.pack_into("=H", self.memory, at + 14, DESC_WRITE | again)
+            self._next += 1
+            if self._next == self.size:
+                self._next, self._wrap = 0, not self._wrap
 
     def frames(self) -> list[bytes]:
         """All that have come so far, in the order of the ring."""
@@ -190,6 +212,23 @@ def test_bursts_to_packed_rings_are_sent_as_one(switch: Switch) -> None:
             transmit_together(sender, frames[start : start + 20])
             assert received(to, start + 20) == frames[: start + 20]
         wait_until(lambda: bursts_of_workers(switch, "to") == 40, "they went by librte_vhost")
+
+
+def test_a_packed_ring_goes_round(switch: Switch) -> None:
+    """Bursts across the end of the ring, with both values of the wrap counter."""
+    add_guest_ports(switch, "from", "to")
+    with guest(switch.rundir / "from") as sender, PackedGuest(switch.rundir / "to") as to:
+        to.ready()
+        wait_for_link(switch, "from", "to")
+        for start in range(0, 40 * 19, 19):
+            frames = [numbered(start + n) for n in range(19)]
+            transmit_together(sender, frames)
+            got: list[bytes] = []
+            end = time.monotonic() + 10
+            while len(got) < len(frames) and time.monotonic() < end:
+                got += to.take()
+            assert got == frames
+        wait_until(lambda: bursts_of_workers(switch, "to") == 40 * 19, "by librte_vhost")
 
 
 @pytest.mark.skipif((os.cpu_count() or 1) < 2, reason="two workers need two CPUs")

@@ -13,8 +13,8 @@
 // Sending, enqueue(). librte_vhost makes packets visible by four, each time with stores to a line
 // of descriptors. A guest that polls takes them at once, and looks at the next line, which the
 // worker is about to write: it has to be fetched back for each four packets, and the longer frames
-// are, the more surely the guest is faster than the copying. So bursts are short on both sides,
-// and packed rings slower than split ones, whose index is written once. Here all frames of a burst
+// are, the more surely the guest is faster than the copying. A split ring's index is written once
+// for a burst. Here all frames of a burst
 // are copied first, and become visible by one store, that of the first descriptor's flags, as a
 // split ring's index does. Only what is simple goes this way: a frame in one buffer, of which
 // nothing is left to do, for a descriptor of its own that is long enough. librte_vhost does the
