@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace graph ...`: deploys, lists, shows, updates and deletes graphs through the REST API."""
 
+import io
 import json
+import os
 import sys
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import redirect_stderr, suppress
 from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
@@ -14,10 +17,32 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir, console, fail
+from headrace.machine.places import RUNDIR_VARIABLE
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
-GraphId = Annotated[str, typer.Argument(help="The id of the graph.")]
-File = Annotated[str, typer.Argument(help="The NF-FG as JSON, or example:NAME.")]
+
+
+def _known_graphs(context: typer.Context, incomplete: str) -> list[str]:
+    """The ids of the graphs, for the shell's completion; none if the node does not say them."""
+    rundir = context.params.get("rundir") or os.environ.get(RUNDIR_VARIABLE) or DEFAULT_RUNDIR
+    with suppress(SystemExit), redirect_stderr(io.StringIO()):
+        listed = NodeClient.of(Path(rundir)).get("/node/graphs")
+        return [entry["id"] for entry in listed if entry["id"].startswith(incomplete)]
+    return []
+
+
+def _known_files(incomplete: str) -> list[str]:
+    """The examples, for the shell's completion, and the JSON files here."""
+    names = [f"{_EXAMPLE}{path.stem}" for path in sorted(EXAMPLES.glob("*.json"))]
+    files = [str(path) for path in sorted(Path().glob("*.json"))]
+    return [name for name in (*names, *files) if name.startswith(incomplete)]
+
+
+GraphId = Annotated[str, typer.Argument(help="The id of the graph.", autocompletion=_known_graphs)]
+File = Annotated[
+    str,
+    typer.Argument(help="The NF-FG as JSON, or example:NAME.", autocompletion=_known_files),
+]
 OldId = Annotated[str | None, typer.Option("--id", hidden=True)]
 
 EXAMPLES = Path(__file__).resolve().parent.parent / "node" / "examples"
@@ -95,7 +120,12 @@ def _put(client: NodeClient, graph_id: str, content: bytes) -> None:
 def deploy(
     graph_id: GraphId,
     file: Annotated[
-        str | None, typer.Argument(help="The NF-FG as JSON, or example:NAME.", show_default=False)
+        str | None,
+        typer.Argument(
+            help="The NF-FG as JSON, or example:NAME.",
+            show_default=False,
+            autocompletion=_known_files,
+        ),
     ] = None,
     old_id: OldId = None,
     rundir: Rundir = DEFAULT_RUNDIR,

@@ -35,16 +35,20 @@ def watch(
     client = NodeClient.of(rundir)
     path = f"/NF-FG/{quote(graph_id, safe='')}/wiring"
     before, taken = client.get(path), 0
-    with nullcontext() if as_json else Live(console=console(), refresh_per_second=4) as live:
+    terminal = console()
+    is_live = terminal.is_terminal and not as_json
+    with Live(console=terminal, refresh_per_second=4) if is_live else nullcontext() as live:
         try:
             while count == 0 or taken < count:
                 time.sleep(interval)
                 after = client.get(path)
                 reading = rates(before, after)
-                if live is None:
+                if live is not None:
+                    live.update(Group(*_tables(reading)))
+                elif as_json:
                     typer.echo(json.dumps(reading))
                 else:
-                    live.update(Group(*_tables(reading)))
+                    terminal.print(Group(*_tables(reading)))
                 before, taken = after, taken + 1
         except KeyboardInterrupt:
             return

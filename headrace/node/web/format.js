@@ -22,7 +22,14 @@ export function scaled(value, digits = 3) {
 export const rate = (value) => (value === null || value === undefined ? "–" : scaled(value < 10 ? Math.round(value * 10) / 10 : Math.round(value)));
 
 /** Bits per second from bytes per second. */
-export const bits = (bytes) => (bytes === null || bytes === undefined ? "–" : `${scaled(bytes * 8)}bit/s`);
+export function bits(bytes) {
+  if (bytes === null || bytes === undefined) return "–";
+  const text = scaled(Math.round(bytes * 8));
+  return text.includes(" ") ? `${text}bit/s` : `${text} bit/s`;
+}
+
+/** Octets in binary units. */
+export const octets = (value) => (value >= 2 ** 30 ? `${(value / 2 ** 30).toFixed(1)} GiB` : `${Math.round(value / 2 ** 20)} MiB`);
 
 /** A share of one. */
 export const percent = (share) => (share === null || share === undefined ? "–" : `${(share * 100).toFixed(share > 0 && share < 0.1 ? 1 : 0)} %`);

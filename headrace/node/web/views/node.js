@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The machine and what runs on it: cores and workers, memory, how to attach to ports, templates.
 import { h, setText, table } from "../dom.js";
-import { count, cycles, mebibytes, percent, rate } from "../format.js";
+import { count, cycles, mebibytes, octets, percent, rate } from "../format.js";
 import { cost } from "../readings.js";
 
 const SLOWLY = 5;
@@ -31,6 +31,19 @@ export function nodeView(page) {
     ],
     (port) => port.name,
     "The node has no physical ports.",
+  );
+  const nics = table(
+    [
+      { title: "Interface", className: "main", text: (nic) => nic.name },
+      { title: "Link", text: (nic) => (nic.up ? "up" : "down") },
+      { title: "Speed", className: "number", text: (nic) => (nic.speed_mbps ? `${count(nic.speed_mbps)} Mbit/s` : "–") },
+      { title: "MTU", className: "number", text: (nic) => nic.mtu ?? "–" },
+      { title: "Address", className: "code", text: (nic) => nic.mac ?? "–" },
+      { title: "PCI", text: (nic) => nic.pci ?? "–" },
+      { title: "NUMA", className: "number", text: (nic) => nic.numa_node ?? "–" },
+    ],
+    (nic) => nic.name,
+    "The kernel has no network interfaces.",
   );
   const pci = table(
     [
@@ -62,6 +75,7 @@ export function nodeView(page) {
       const [node, listed] = await Promise.all([page.api.get("/node", signal), page.api.get("/v2/nf_template", signal)]);
       resources = await page.api.get("/node/resources", signal);
       facts(about, node, resources);
+      nics.update(resources.machine.nics);
       templates.update(listed.list);
       pci.update(resources.pci);
     }
@@ -77,6 +91,7 @@ export function nodeView(page) {
     h("section", { class: "card" }, h("h1", {}, "Node"), about),
     h("section", { class: "card" }, h("h2", {}, "Cores"), cores.element),
     h("section", { class: "card" }, h("h2", {}, "Physical ports ", h("small", {}, "since the node's start")), ports.element),
+    h("section", { class: "card" }, h("h2", {}, "Network interfaces of the machine"), nics.element),
     h("section", { class: "card" }, h("h2", {}, "PCI network functions"), pci.element),
     h("section", { class: "card" }, h("h2", {}, "Templates"), templates.element),
   );
@@ -85,6 +100,8 @@ export function nodeView(page) {
 
 function facts(list, node, resources) {
   const { used, total } = resources.memory_mb;
+  const { cpu, memory, disks, accelerators } = resources.machine;
+  const numa = cpu.numa.map((each) => `${each.node}: cores ${each.cores.join(", ")}`).join("; ");
   const wanted = [
     ["Name", node.name],
     ["Headrace", node.version],
@@ -94,6 +111,11 @@ function facts(list, node, resources) {
     ["Kernel", node.kernel],
     ["Memory for switch and VNFs", `${mebibytes(used)} of ${mebibytes(total)} given`],
     ["Hugepages", node.hugepages ? "used" : `not used: ${node.hugepages_note}`],
+    ["Processor", `${cpu.number} × ${cpu.model ?? cpu.architecture}`],
+    ["NUMA nodes", numa || "–"],
+    ["Memory of the machine", `${octets(memory.available)} of ${octets(memory.total)} available`],
+    ["Disks", disks.map((disk) => `${disk.path}: ${octets(disk.free)} of ${octets(disk.total)} free`).join("; ")],
+    ["Accelerators", accelerators.map((each) => each.address).join(", ") || "none"],
     ["Directory", node.rundir],
   ];
   if (!list.children.length) for (const [term] of wanted) list.append(h("dt", {}, term), h("dd"));
