@@ -33,6 +33,7 @@ class EventKind(StrEnum):
     LINK_DOWN = "link-down"
     LINK_UP = "link-up"
     SWITCH_RESTARTED = "switch-restarted"
+    RESOURCES_CHANGED = "resources-changed"
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from headrace.node.event_socket import MAX_MESSAGE, PING_S, EventSocket
 from headrace.node.logs import LogKeeper
 from headrace.node.node import Node
 from headrace.node.observing import learning
+from headrace.node.resource_watch import ResourceWatch, machine_of
 from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
 from headrace.node.tls import Tls
@@ -224,7 +225,11 @@ async def _serve(
         node.consoles,
     )
     announcer = Announcer(node, config.orchestrator, f"{shown}:{port}")
-    works = (_recover_and_watch(node), keeper.run(), _renew(tls), _reap(node), announcer.run())
+    machine = ResourceWatch(node.events, lambda: machine_of(rundir))
+    works = (
+        *(_recover_and_watch(node), keeper.run(), _renew(tls), _reap(node)),
+        *(announcer.run(), machine.run()),
+    )
     tasks = [asyncio.create_task(work) for work in works]
     try:
         await server.serve(sockets=[unix])
