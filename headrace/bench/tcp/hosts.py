@@ -231,7 +231,7 @@ class Guests(Hosts):
         for log, process in zip(logs, self._processes, strict=True):
             while "ready" not in log.read_text(errors="replace"):
                 if process.poll() is not None or time.monotonic() > deadline:
-                    told = log.read_text(errors="replace")[-400:]
+                    told = log.read_text(errors="replace")[-1500:]
                     raise PeerError(f"headrace-guest found no switch: {told}")
                 time.sleep(0.02)
         self._set_up()

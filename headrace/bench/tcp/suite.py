@@ -13,7 +13,7 @@ from typing import Any
 
 from headrace.bench.manifest import machine, versions
 from headrace.bench.peers.bed import place
-from headrace.bench.peers.systems import Missing, PeerError
+from headrace.bench.peers.systems import PeerError
 from headrace.bench.rows import Row, row, skipped
 from headrace.bench.tcp.hosts import LISTENS_S, Hosts
 from headrace.bench.tcp.subjects import (
@@ -64,8 +64,10 @@ def measure(plan: Plan, say: Say) -> tuple[list[Row], dict[str, Any]]:
             try:
                 subject.start()
                 hosts.join(Path(folder))
-            except Missing as error:
+            except PeerError as error:
                 found[subject.name].missing = str(error)
+                say(f"{subject.name}: skipped: {error}")
+                subject.stop()
                 continue
             open_.enter_context(hosts.serving(Path(folder) / f"iperf3-{number}.log"))
             _wait_for_server(hosts)
