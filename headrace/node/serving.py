@@ -6,6 +6,7 @@ import fcntl
 import json
 import logging
 import os
+import resource
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -32,6 +33,7 @@ from headrace.node.restarts import Restarter
 from headrace.node.tls import Tls
 
 _REAP_EVERY_S = 5.0
+_DESCRIPTORS = 65_536
 _RENEWAL_S = 5.0
 """How often a certificate is looked at."""
 
@@ -177,6 +179,19 @@ async def _renew(tls: Tls | None) -> None:
         tls.renew()
 
 
+def raise_descriptors() -> int:
+    """Lets this process, and what it starts, have as many descriptors as many graphs need.
+
+    Each process that is watched takes one, and each LSI a connection here and some in the switch;
+    the usual 1024 are those of some hundred graphs. Returns the limit.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, _DESCRIPTORS)
+    if soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+    return max(soft, wanted)
+
+
 async def _reap(node: Node) -> None:
     """Waits for what ended containers and others leave, but for the VNFs' own exit codes."""
     reaper = Reaper()
@@ -201,6 +216,7 @@ async def _serve(
     if config.cores.control:
         os.sched_setaffinity(0, config.cores.control)
     raise_own()
+    raise_descriptors()
     become_reaper()
     node = Node(config, rundir)
     await node.start_switch()

@@ -111,3 +111,41 @@ async def test_missing_program(supervisor: Supervisor) -> None:
     with pytest.raises(ProcessError, match="cannot start /nonexistent"):
         await supervisor.ensure("a", ["/nonexistent"])
     assert supervisor.all() == {}
+
+
+async def test_tells_of_an_end_at_once_and_of_its_code(supervisor: Supervisor) -> None:
+    ended: asyncio.Queue[str] = asyncio.Queue()
+    supervisor.watch(ended.put_nowait)
+    process, _ = await supervisor.ensure("a", SLEEP)
+    other, _ = await supervisor.ensure("b", [sys.executable, "-c", "raise SystemExit(3)"])
+    assert await asyncio.wait_for(ended.get(), 20) == "b"
+    assert supervisor.exit_code("b") == 3 and not other.alive()
+    process.signal(signal.SIGKILL)
+    assert await asyncio.wait_for(ended.get(), 20) == "a"
+    assert supervisor.find("a") is None and supervisor.exit_code("a") == -signal.SIGKILL
+    assert supervisor.names() == []
+
+
+async def test_another_supervisor_watches_what_it_adopts(
+    supervisor: Supervisor, rundir: Path
+) -> None:
+    process, _ = await supervisor.ensure("a", SLEEP)
+    again = Supervisor(rundir)
+    assert again.find("a") == process
+    ended: asyncio.Queue[str] = asyncio.Queue()
+    again.watch(ended.put_nowait)
+    process.signal(signal.SIGKILL)
+    assert await asyncio.wait_for(ended.get(), 20) == "a"
+    assert again.find("a") is None
+
+
+def test_descriptors_for_many_graphs() -> None:
+    script = """
+import resource
+from headrace.node.serving import raise_descriptors
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard))
+print(raise_descriptors() == resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard > 64)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.split() == ["True", "True"], done.stderr
