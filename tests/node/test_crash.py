@@ -3,13 +3,16 @@
 
 import asyncio
 import shutil
+import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from headrace.node.errors import DeployFailed
+from headrace.machine.places import database
+from headrace.node.errors import Busy, DeployFailed, StoreFault
 from headrace.node.node import Node
+from headrace.node.restarts import Restarter
 from headrace.switches.base import SwitchError
 from tests.node import graphs
 from tests.node.crashing import FIRST, NODE_CHANGES, SECOND, make_node, run_killed
@@ -148,4 +151,54 @@ async def test_delete_while_deploying(rundir: Path) -> None:
     await asyncio.gather(creation, deletion)
     assert node.graphs.records() == []
     assert_only_lsi0(rundir)
+    node.store.close()
+
+
+async def test_what_an_adopted_switch_holds_is_not_made_again(rundir: Path) -> None:
+    """As when its database alone has ended: counters of rules go on."""
+    world = World(rundir / "world.json")
+    node = make_node(rundir, world)
+    await node.start()
+    await node.graphs.create("g", FIRST)
+    made = list(world.changes)
+    node.graphs.doubt()
+    assert node.graphs.recovering == 1
+    with pytest.raises(Busy):
+        node.graphs.update("g", SECOND)
+    await node.graphs.recover(adopted=True)
+    assert world.changes == made and node.graphs.recovering == 0
+    assert node.status(node.graphs.record("g"))["status"] == "complete"
+    # A node that was killed then cannot know, and makes all of it again.
+    node.graphs.doubt()
+    node.store.close()
+    world.changes.clear()
+    again = await recovered(rundir)
+    assert again.status(again.graphs.record("g"))["status"] == "complete"
+    world_again = again.driver.world  # type: ignore[attr-defined]
+    assert any(change.startswith("install") for change in world_again.changes)
+    again.store.close()
+
+
+async def test_a_database_that_cannot_be_written_changes_nothing_and_work_is_taken_up(
+    rundir: Path,
+) -> None:
+    node = make_node(rundir, World(rundir / "world.json"))
+    await node.start()
+    await node.graphs.create("g", FIRST)
+    before = world_of(rundir)
+    other = sqlite3.connect(database(rundir), isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreFault, match="database is locked; nothing was changed"):
+        node.graphs.update("g", SECOND)
+    assert world_of(rundir) == before and node.graphs.record("g").document == FIRST
+    other.execute("ROLLBACK")
+    task = node.graphs.update("g", SECOND)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StoreFault):
+        await task
+    other.close()
+    assert [record.id for record in node.graphs.unfinished()] == ["g"]
+    await Restarter(node).look()
+    assert node.status(node.graphs.record("g"))["status"] == "complete"
+    assert node.graphs.record("g").document == SECOND
     node.store.close()

@@ -90,6 +90,7 @@ class GraphManager:
         """The ids of those VNFs that stay ended."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
+        self._doubted: set[str] = set()
         self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
 
     # Reading.
@@ -451,7 +452,8 @@ class GraphManager:
     def doubt(self) -> None:
         """Notes that no graph runs, because the switch does not; recover() makes them run again."""
         running = [r for r in self._store.graphs() if r.state is GraphState.RUNNING]
-        self._returning |= {record.id for record in running}
+        self._doubted = {record.id for record in running}
+        self._returning |= self._doubted
         self._store.put_late(replace(record, state=GraphState.DEPLOYING) for record in running)
         self._store.flush()
 
@@ -497,6 +499,7 @@ class GraphManager:
             await asyncio.gather(*(one(record) for record in records))
         finally:
             self._returning.clear()
+            self._doubted.clear()
             self._flush()
 
     def _flush(self) -> None:
@@ -543,7 +546,8 @@ class GraphManager:
             async with self._locks[graph_id]:
                 await self._run(graph_id, EMPTY_PLAN)
         else:
-            # What was being made when the node ended may have been begun on an empty switch.
-            doubtful = record.state is GraphState.DEPLOYING
+            # What was being made when the node ended may have been begun on an empty switch; what
+            # this process itself doubts is there if the switch was adopted.
+            doubtful = record.state is GraphState.DEPLOYING and graph_id not in self._doubted
             held = self.held(record.plan.vnfs())  # what stays ended, over a restart of the node
             await self._deploy(graph_id, distrust=doubtful or not adopted, held=held)
