@@ -328,7 +328,8 @@ async def test_every_sample(start_node: StartNode, rundir: Path, switch: str) ->
 
 
 @pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed")
-@pytest.mark.parametrize("switch", MOSTLY_FULL)
+@pytest.mark.full
+@pytest.mark.parametrize("switch", ["headrace", "ovs-dpdk", "linux-bridge"])
 async def test_every_engine(start_node: StartNode, rundir: Path, switch: str) -> None:
     """The sample with one VNF, which is of each engine in turn, the clients' own images too."""
     sample = BY_NAME["passthrough_with_vnf"]
