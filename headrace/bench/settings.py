@@ -4,5 +4,5 @@
 from pathlib import Path
 
 SCENARIOS = Path(__file__).resolve().parent.parent.parent / "scenarios"
-DEFAULT_MINUTES = 8.8
+DEFAULT_MINUTES = 8.0
 QUICK_MINUTES = 1.0

@@ -6,7 +6,9 @@ marginal cost is fitted to the fixed loads alone (headrace/model/marginal.py), o
 scenarios of the graph, and the rate at which full bursts of one size use up all cycles follows from
 it. No trial under overload is in the fit. `held_out` marks sizes of which none at all is.
 
-Where the switch was not the limit, what was measured is no saturation of it.
+Graphs without a load in at least half-full bursts are left out: single packets say nothing of what
+a packet of a full burst costs. Where the switch was not the limit, what was measured is no
+saturation of it.
 """
 
 import statistics
@@ -20,6 +22,7 @@ from headrace.results import Case, Trial
 from headrace.results.store import Store
 
 MAX_LOSS = 0.05
+HALF_FULL = BURST / 2
 _NEEDED = ("busy_cycles", "idle_cycles", "rounds", "busy_rounds", "bursts")
 
 
@@ -85,6 +88,10 @@ def saturations(store: Store, campaign: int) -> list[Saturation]:
                 overloads.setdefault(key, {}).setdefault(case.size, []).append((case, trial))
     found = []
     for key, sizes in overloads.items():
+        traversals = next(iter(sizes.values()))[0][0].traversals
+        fullest = max((one.packets * traversals / one.bursts for one in points[key]), default=0.0)
+        if fullest < HALF_FULL:
+            continue
         try:
             cost = fit_marginal(points[key])
         except FitError:

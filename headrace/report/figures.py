@@ -56,6 +56,10 @@ def _grouped(rows: Iterable[Row]) -> dict[str, list[Row]]:
     return found
 
 
+def _is_at(row: Row, size: str, subject: str) -> bool:
+    return (row.case.size, row.case.subject) == (size, subject)
+
+
 def throughput_by_size(view: View) -> str | None:
     """Rates port to port: a dot with its interval for each frame size, subject and search goal.
 
@@ -73,12 +77,19 @@ def throughput_by_size(view: View) -> str | None:
     sizes = sorted({row.case.size for row in rows}, key=mean_bytes)
     subjects = list(dict.fromkeys(row.case.subject for row in rows))
     fills = {"mrr": "none", "pdr": "full", "ndr": "bottom"}
-    step = 0.8 / max(1, len(subjects))
-    with style.figure(9.2, 0.55 + 0.36 * len(sizes) * len(subjects)) as (made, axes):
+    # A line for each size and subject that there is, and a gap between sizes.
+    lines: dict[tuple[str, str], float] = {}
+    ticks: list[float] = []
+    for size in sizes:
+        there = [one for one in subjects if any(_is_at(row, size, one) for row in rows)]
+        first = max(lines.values(), default=-1.8) + 1.8
+        lines |= {(size, one): first + at for at, one in enumerate(there)}
+        ticks.append(first + (len(there) - 1) / 2)
+    last = max(lines.values())
+    with style.figure(9.2, 0.9 + 0.24 * (last + 1)) as (made, axes):
         for row in rows:
             middle, low, high = _whiskers(row)
-            place = float(sizes.index(row.case.size))
-            place += (subjects.index(row.case.subject) - (len(subjects) - 1) / 2) * step
+            place = lines[row.case.size, row.case.subject]
             axes.errorbar(
                 middle,
                 place,
@@ -106,11 +117,9 @@ def throughput_by_size(view: View) -> str | None:
         limits = {(row.case.subject, row.case.size): view.port_ceiling(row.case) for row in rows}
         for (subject, size), limit in limits.items():
             if limit is not None:
-                place = (
-                    sizes.index(size) + (subjects.index(subject) - (len(subjects) - 1) / 2) * step
-                )
+                place = lines[size, subject]
                 axes.plot(
-                    [limit / MPPS] * 2, [place - step / 2, place + step / 2],
+                    [limit / MPPS] * 2, [place - 0.5, place + 0.5],
                     color=style.QUIET, lw=1.6, ls=(0, (2, 1.2)),
                 )  # fmt: skip
         for subject in subjects:
@@ -130,8 +139,8 @@ def throughput_by_size(view: View) -> str | None:
         axes.set_xscale("log")
         style.plain_log(axes.xaxis)
         axes.set_xlabel("million frames per second, one direction (logarithmic)")
-        axes.set_yticks(range(len(sizes)), [f"{s} B" if s.isdigit() else s for s in sizes])
-        axes.set_ylim(len(sizes) - 0.5, -0.5)
+        axes.set_yticks(ticks, [f"{s} B" if s.isdigit() else s for s in sizes])
+        axes.set_ylim(last + 0.8, -0.8)
         axes.margins(x=0.12)
         axes.grid(visible=False, axis="y")
         axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))

@@ -83,16 +83,25 @@ class View:
         ]
 
     def port_ceiling(self, case: Case) -> float | None:
-        """What the generator reaches over the case's kind of port, by its calibration, in pps.
+        """What the generator reaches over the case's kind of port, in pps.
 
-        None if it was not calibrated over such ports, or source or sink are in the switch.
+        That is its calibration, and at least what came back over such ports in any trial: where
+        other programs disturbed the calibration, a rate above it shows that. None if it was not
+        calibrated over such ports, or source or sink are in the switch.
         """
         for over in (self.campaign.manifest.get("generator") or {}).get("ports", []):
             if over["kind"] == case.ports and not over["bare"]:
                 points = sorted(over["points"], key=lambda point: point["size"])
                 sizes = [point["size"] for point in points]
                 times = [1 / point["pps"] for point in points]
-                return 1 / float(np.interp(mean_bytes(case.size), sizes, times))
+                calibrated = 1 / float(np.interp(mean_bytes(case.size), sizes, times))
+                reached = [
+                    trial.rx_pps
+                    for other, trials in self.trials.items()
+                    if (other.ports, other.size) == (case.ports, case.size)
+                    for trial in trials
+                ]
+                return max([calibrated, *reached])
         return None
 
     @property
