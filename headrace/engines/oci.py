@@ -106,6 +106,11 @@ def _make_root(container: Container, directory: Path) -> None:
         else:
             inside.parent.mkdir(parents=True, exist_ok=True)
             inside.touch()
+    # The node's umask leaves them to root alone, but the container's user passes them on the way
+    # to what is mounted below. Who may enter the root at all stands on the root.
+    for point in root.rglob("*"):
+        if point.is_dir() and not point.is_symlink():
+            point.chmod(0o755)
     for passed in (directory.parent, directory, root):
         os.chown(passed, 0, container.node_group)
         passed.chmod(0o750 if passed == root else 0o710)
