@@ -178,6 +178,8 @@ async def _run(
     information: Any = None
     async for result in runner.run(bed, cases, tell):
         results.append(result)
+        line = f"{result.case.number}: {result.verdict.value} after {result.seconds:.1f} s"
+        progress.print(f"{line}  {result.reason}".rstrip(), markup=False, highlight=False)
         information = result.information or information
     results.sort(key=lambda each: each.case.number)
     manifest = manifest_of(url or "a node of the tests' own", information)

@@ -11,7 +11,10 @@ from headrace.traffic import StreamSpec, TrafficError, TrafficProcess, TrialResu
 from headrace.traffic.models import Counts, StreamResult, Variation, Zipf
 
 LINK_S = 20.0
-LINE_BYTES = 20
+LINE_BYTES, _TAG_OCTETS = 20, 4
+_SLOW_PPS, _PATIENT_US = 20_000.0, 500_000.0
+"""Up to this rate a load asks whether packets pass, not how fast: none is left out as too late."""
+
 _DRAIN_S = 0.2
 """How long a packet may be under way; it ends at once if all have come."""
 
@@ -70,10 +73,12 @@ class Generator:
         await self._configure(streams)
         if meanwhile is None:
             result = await self._process.trial(
-                seconds, pps, drain_s=_DRAIN_S, yield_core=self._shares
+                seconds, pps, drain_s=_DRAIN_S, yield_core=self._shares, late_bound_us=_late(pps)
             )
             return _measured(result)
-        await self._process.start(pps, drain_s=_DRAIN_S, yield_core=self._shares)
+        await self._process.start(
+            pps, drain_s=_DRAIN_S, yield_core=self._shares, late_bound_us=_late(pps)
+        )
 
         async def read() -> Mapping[str, Measured]:
             return _measured(await self._process.read()).streams
@@ -89,12 +94,21 @@ class Generator:
         return _measured(await self._process.stop())
 
 
+def _late(pps: float | None) -> float | None:
+    """How late a packet may be sent, in microseconds; None is the generator's own bound."""
+    return _PATIENT_US if pps is not None and pps <= _SLOW_PPS else None
+
+
 def _spec(stream: Stream) -> StreamSpec:
+    # A tag comes on top: 64 octets with one are less without, and would be padded behind the
+    # signature by which the generator knows its packets.
+    tagged = stream.tag is not None and isinstance(stream.size, int)
+    size = int(stream.size) + _TAG_OCTETS if tagged else stream.size
     return StreamSpec(
         name=stream.name,
         tx_port=stream.source,
         rx_port=stream.sink,
-        size=stream.size,
+        size=size,
         flows=stream.flows,
         share=stream.share,
         vlan=stream.tag,

@@ -16,9 +16,9 @@ from headrace.conformance.frames import Frame
 class Stream:
     """Packets from one port, expected at another.
 
-    `size` counts the FCS, or is an IMIX of headrace-traffic's. `zipf` is the exponent of the flows'
-    popularity, None is round robin. `targets` is the first IPv4 destination; flow i has the one
-    that is i after it.
+    `size` counts the FCS but no tag, or is an IMIX of headrace-traffic's. `zipf` is the exponent of
+    the flows' popularity, None is round robin. `targets` is the first IPv4 destination; flow i has
+    the one that is i after it.
     """
 
     name: str

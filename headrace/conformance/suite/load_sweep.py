@@ -24,7 +24,7 @@ SIZES = (64, 128, 256, 500, 1000, 1500)
 MANY = 1000
 REALISTIC = "imix-genome:aaaaaaabbbddfg"
 _POPULAR = 10_000
-_TRIES = 3
+_TRIES, _LOOKS = 3, 40
 _GIGA = 1e9
 
 
@@ -144,7 +144,7 @@ async def sweeps(
         vnfs = [vnf(each, template) for each in names]
         document = chain(interface("subscriber", source), interface("internet", sink), vnfs)
         async with target.node.with_graph(document) as name:
-            await _forwards(loads)
+            await passes(loads, Stream("s", source, sink))
             for traffic in TRAFFIC:
                 for size in traffic.sizes:
                     found.append(await sweep(target, loads, name, names, traffic, size, busy_too))
@@ -153,11 +153,10 @@ async def sweeps(
     return found
 
 
-async def _forwards(loads: Loads) -> None:
-    """Waits until a packet passes: a VNF may open its ports after its graph is complete."""
-    source, sink = loads.ports
-    for _ in range(40):
-        if (await loads.load([Stream("s", source, sink)], 1000, 0.05)).received:
+async def passes(loads: Loads, stream: Stream) -> None:
+    """Waits until packets pass: a VNF may open its ports after its graph is complete."""
+    for _ in range(_LOOKS):
+        if (await loads.load([stream], 500, 0.05)).received:
             return
 
 

@@ -13,6 +13,7 @@ from headrace.conformance.case import Case, Part
 from headrace.conformance.findings import Findings
 from headrace.conformance.graphs import Graph, chain, inner, interface, vnf
 from headrace.conformance.packets import Loads, Measured, Read, Stream
+from headrace.conformance.suite.load_sweep import passes
 from headrace.conformance.target import Target
 
 _UNITS = 2000
@@ -48,6 +49,13 @@ async def _replicas(target: Target, name: str) -> list[str]:
     return sorted(each for each in ids if each == "v" or each.startswith("v~"))
 
 
+async def _settled(target: Target, name: str) -> int | None:
+    """How many replicas there are; None while the graph is being changed."""
+    if (await target.node.status(name)).member("status") != "complete":
+        return None
+    return len(await _replicas(target, name))
+
+
 async def run(target: Target, findings: Findings) -> None:
     """Raises the load step by step, and looks at what the VNF gets."""
     node = target.node
@@ -58,9 +66,7 @@ async def run(target: Target, findings: Findings) -> None:
     plain = _graph(loads, target.settings.computing)
     del inner(plain)["VNFs"][0]["scaling"]
     async with node.with_graph(plain):
-        for _ in range(40):
-            if (await loads.load([stream], 500, 0.05)).received:
-                break
+        await passes(loads, stream)
         alone = await loads.load([stream], None, max(0.3, target.settings.duration_s))
     findings.demand("the VNF passes packets", alone.pps > 0, "more than 0 pps", alone.pps)
 
@@ -69,7 +75,7 @@ async def run(target: Target, findings: Findings) -> None:
         async def step(share: float, wanted: int | None, flows: Stream = stream) -> Step:
             async def look(_: Read) -> None:
                 end = asyncio.get_running_loop().time() + target.settings.scale_s
-                while wanted is not None and len(await _replicas(target, name)) != wanted:
+                while wanted is not None and await _settled(target, name) != wanted:
                     if asyncio.get_running_loop().time() > end:
                         break
                     await asyncio.sleep(target.settings.poll_s)
@@ -79,9 +85,7 @@ async def run(target: Target, findings: Findings) -> None:
             )
             return Step(share, len(await _replicas(target, name)), measured)
 
-        for _ in range(40):
-            if (await loads.load([stream], 500, 0.05)).received:
-                break
+        await passes(loads, stream)
         steps = [await step(share, None) for share in _RISING[:-1]]
         findings.equal("replicas under a low load", 1, steps[0].replicas)
         steps.append(await step(_RISING[-1], 2))
