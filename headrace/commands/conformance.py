@@ -4,6 +4,7 @@
 import asyncio
 import dataclasses
 import json
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from headrace.client import CACERT_VARIABLE, TOKEN_VARIABLE, console, fail
 
@@ -169,6 +171,10 @@ async def _run(
     from headrace.conformance.output.html import page
     from headrace.conformance.output.junit import junit
 
+    task = asyncio.current_task()
+    assert task is not None
+    # What was brought up is taken down then, too.
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     progress = Console(stderr=True)
     results = []
 
@@ -176,11 +182,16 @@ async def _run(
         progress.print(f"{case.number}: {case.name}", markup=False, highlight=False)
 
     information: Any = None
-    async for result in runner.run(bed, cases, tell):
-        results.append(result)
-        line = f"{result.case.number}: {result.verdict.value} after {result.seconds:.1f} s"
-        progress.print(f"{line}  {result.reason}".rstrip(), markup=False, highlight=False)
-        information = result.information or information
+    ended = False
+    try:
+        async for result in runner.run(bed, cases, tell):
+            results.append(result)
+            line = f"{result.case.number}: {result.verdict.value} after {result.seconds:.1f} s"
+            progress.print(f"{line}  {result.reason}".rstrip(), markup=False, highlight=False)
+            information = result.information or information
+    except asyncio.CancelledError:
+        ended = True
+        task.uncancel()  # what there is until now is told
     results.sort(key=lambda each: each.case.number)
     manifest = manifest_of(url or "a node of the tests' own", information)
     _write(junit_file, lambda: junit(results))
@@ -191,9 +202,11 @@ async def _run(
         table = Table("test", "name", "verdict", "s", "reason")
         for each in results:
             table.add_row(str(each.case.number), each.case.name, each.verdict.value,
-                          f"{each.seconds:.1f}", each.reason)  # fmt: skip
+                          f"{each.seconds:.1f}", Text(each.reason))  # fmt: skip
         shown = console()
-        shown.print(table, markup=False)
+        shown.print(table)
         counts = summary(results).items()
         shown.print(", ".join(f"{count} {verdict}" for verdict, count in counts))
+    if ended:
+        raise SystemExit(143)
     return any(each.verdict == Verdict.FAIL for each in results)

@@ -27,7 +27,7 @@ from headrace.conformance.node import Node
 from headrace.conformance.rest import NoAnswer, Rest
 from headrace.conformance.target import Settings, Target, Unavailable
 from headrace.conformance.upper_layer import UpperLayer
-from headrace.conformance.wires import KernelFrames, pairs
+from headrace.conformance.wires import KernelFrames, Noted, pairs, unnoted
 from headrace.traffic import TrafficError
 
 START_S = 60.0
@@ -116,11 +116,13 @@ class OwnBed:
     Args:
         settings: of the tests.
         switch: of the node under test.
-        templates: files of further templates, and which of them pass packets.
+        noted: is told what is there, while it is.
     """
 
-    def __init__(self, settings: Settings, switch: str = "headrace") -> None:
-        self._settings, self._switch = settings, switch
+    def __init__(
+        self, settings: Settings, switch: str = "headrace", noted: Noted = unnoted
+    ) -> None:
+        self._settings, self._switch, self._noted = settings, switch, noted
         self._plan = plan_cores()
 
     @property
@@ -176,7 +178,7 @@ class OwnBed:
         async with AsyncExitStack() as stack:
             wires: dict[str, tuple[dict[str, Any], str]] = {}
             if switch not in _WITHOUT_WIRES:
-                wires = await stack.enter_async_context(_wires(switch))
+                wires = await stack.enter_async_context(_wires(switch, self._noted))
             upper = UpperLayer(Rest("http://127.0.0.1:1"), ("127.0.0.1", 0))
             await upper.open()
             stack.push_async_callback(upper.close)
@@ -215,15 +217,16 @@ class OwnBed:
 
     async def _up(self, stack: AsyncExitStack, config: dict[str, Any]) -> Node:
         own = OwnNode(config)
+        stack.enter_context(self._noted("node", own.rundir))
         stack.push_async_callback(own.down)
         await own.up()
         return Node(own.rest, DIALECTS["headrace"])
 
 
 @asynccontextmanager
-async def _wires(switch: str) -> AsyncIterator[dict[str, tuple[dict[str, Any], str]]]:
+async def _wires(switch: str, noted: Noted) -> AsyncIterator[dict[str, tuple[dict[str, Any], str]]]:
     """For each port of node.yaml what it is, and the interface here that it is cabled to."""
-    async with pairs(PORTS) as ends:
+    async with pairs(PORTS, noted) as ends:
         ports: dict[str, tuple[dict[str, Any], str]] = {}
         for name, (near, far) in ends.items():
             addresses = [UNDERLAY] if switch == "headrace" and name == PORTS[-1] else []

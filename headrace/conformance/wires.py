@@ -11,8 +11,8 @@ import os
 import socket
 import struct
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, asynccontextmanager, nullcontext
 from pathlib import Path
 
 from pyroute2 import IPRoute
@@ -27,6 +27,15 @@ _BUFFER = 8 << 20
 _numbers = itertools.count()
 _AT_ONCE = 64
 """Frames after which the sender lets the receiver run, so that no queue overflows."""
+
+
+Noted = Callable[[str, str | Path], AbstractContextManager[None]]
+"""Within it a thing (its kind: `node`, `link`; its name) is there: for whoever must know."""
+
+
+def unnoted(_: str, __: str | Path) -> AbstractContextManager[None]:
+    """Nobody has to know."""
+    return nullcontext()
 
 
 class KernelPort:
@@ -115,21 +124,25 @@ class KernelFrames:
 
 
 @asynccontextmanager
-async def pairs(names: Sequence[str]) -> AsyncIterator[dict[str, tuple[str, str]]]:
+async def pairs(
+    names: Sequence[str], noted: Noted = unnoted
+) -> AsyncIterator[dict[str, tuple[str, str]]]:
     """Within it there is a veth pair for each name: the near end and the far end, both up.
 
     Without IPv6, so that nothing is on the wires but what the tests and the node send.
     """
     made: dict[str, tuple[str, str]] = {}
-    try:
-        for number, name in enumerate(names):
-            stem = f"hc{os.getpid()}{next(_numbers):x}{number}"
-            made[name] = f"{stem}n", f"{stem}f"
-            await asyncio.to_thread(_make, *made[name])
-        yield made
-    finally:
-        for near, _ in made.values():
-            await asyncio.to_thread(_remove, near)
+    with ExitStack() as notes:
+        try:
+            for number, name in enumerate(names):
+                stem = f"hc{os.getpid()}{next(_numbers):x}{number}"
+                made[name] = f"{stem}n", f"{stem}f"
+                notes.enter_context(noted("link", made[name][0]))
+                await asyncio.to_thread(_make, *made[name])
+            yield made
+        finally:
+            for near, _ in made.values():
+                await asyncio.to_thread(_remove, near)
 
 
 def _make(near: str, far: str) -> None:

@@ -11,6 +11,7 @@ from headrace.conformance.case import Result, Verdict
 from headrace.conformance.own import OwnBed
 from headrace.conformance.target import Settings
 from headrace.machine.programs import ProgramMissing, find_program
+from tests.support.janitor import removed_at_the_latest
 
 pytestmark = [
     pytest.mark.root,
@@ -24,7 +25,8 @@ async def results(only: str, settings: Settings) -> list[Result]:
         find_program("headrace-switch")
     except ProgramMissing as missing:
         pytest.skip(str(missing))
-    return [each async for each in runner.run(OwnBed(settings), registry.chosen(only))]
+    bed = OwnBed(settings, noted=removed_at_the_latest)
+    return [each async for each in runner.run(bed, registry.chosen(only))]
 
 
 def reasons(found: list[Result], verdict: Verdict) -> dict[int, str]:
