@@ -38,6 +38,10 @@ For processes that must not outlive their user, e.g. a generator; util-linux's s
 """
 
 
+_KILLED_S = 60.0
+"""How long the kernel may take with a killed process, whose devices it removes one by one."""
+
+
 class ProcessError(Exception):
     """A process could not be started or ended; the text says which and why."""
 
@@ -375,7 +379,7 @@ class Supervisor:
             process.signal(signal.SIGTERM)
             if not await gone(process, patience_s):
                 process.signal(signal.SIGKILL)
-                if not await gone(process, patience_s):
+                if not await gone(process, max(patience_s, _KILLED_S)):
                     raise ProcessError(f"{name} (pid {process.pid}) does not end")
         entry = self._entries.pop(name, None)
         if entry is not None:
