@@ -13,6 +13,7 @@ import json
 import logging
 import socket
 import ssl
+import struct
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
@@ -229,6 +230,10 @@ class TimedProtocol(H11Protocol):
     def _end(self) -> None:
         begun = self.cycle is not None and self.cycle.response_started
         if self._wait is _Wait.READER or (self._wait is _Wait.BODY and begun):
+            # Else the kernel would go on with the megabytes that it holds for this client.
+            self.transport.get_extra_info("socket").setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
             self.transport.abort()
             return
         text = f"the headers of a request took more than {self.headers_s:g} s"

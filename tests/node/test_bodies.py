@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from headrace.node.planning.nffg import MAX_VNFS
 from headrace.node.rest.bodies import MAX_BYTES, MAX_DEPTH
 from headrace.switches.base import SwitchError
 from tests.node import graphs
@@ -40,7 +41,10 @@ def named(**changes: Any) -> bytes:
         (b'{"a":' * 100_000 + b"1" + b"}" * 100_000, "nested too deeply"),
         (named(VNFs=[graphs.vnf("a\tb", "pass")]), "VNFs[0].id"),
         (named(VNFs=[graphs.vnf("a\u0001", "pass")]), "VNFs[0].id"),
-        (named(VNFs=[graphs.vnf(str(n), "pass") for n in range(65)]), "VNFs"),
+        (
+            named(VNFs=[graphs.vnf(str(n), "pass") for n in range(MAX_VNFS + 1)]),
+            "VNFs: List should have",
+        ),
     ],
 )
 async def test_what_cannot_be_kept_is_400(api: Api, body: bytes, text: str) -> None:

@@ -119,7 +119,9 @@ def test_one_clear_line_for_each_mistake(headrace: Run, rundir: Path, tmp_path: 
     assert complaint("status") == f"no node serves {rundir}; start one with `headrace up`"
     config = tmp_path / "node.yaml"
     config.write_text("switch: cisco\n")
-    assert complaint("up", "--config", str(config)).startswith(f"{config}: switch: Input should be")
+    assert complaint("up", "--config", str(config)).startswith(
+        f"{config}: switch: no switch is called"
+    )
     config.write_text("ports:\n\t- p0\n")
     assert "no YAML: found character" in complaint("up", "--config", str(config))
     config.write_text("ports: [{name: p0, kind: memif}]\n")
