@@ -198,8 +198,6 @@ def test_refused_matches(match: dict[str, str], text: str) -> None:
         (IPV4, {"set_ip_src_address": "::1"}, "must match ether_type 0x86dd"),
         (IPV4, {"set_l4_src_port": "1"}, 'needs "protocol"'),
         ({}, {"set_ip_tos": "4"}, "must match ether_type 0x800 or 0x86dd"),
-        ({}, {"output_to_controller": True}, "not supported yet"),
-        ({}, {"output_to_queue": "1"}, "not supported yet"),
     ],
 )
 def test_refused_actions(match: dict[str, str], action: dict[str, str | bool], text: str) -> None:
