@@ -9,6 +9,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import TypeVar
 
 _ETH_P_ALL = 3
@@ -74,6 +75,12 @@ class Wire:
             except BlockingIOError:
                 await asyncio.sleep(0.005)
         return frames
+
+    def drain(self) -> None:
+        """Drops what has come and was not received."""
+        with suppress(BlockingIOError):
+            while True:
+                self._next()
 
     def _next(self) -> bytes:
         data, ancillary, _, _ = self._socket.recvmsg(2048, socket.CMSG_SPACE(20))

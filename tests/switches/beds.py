@@ -103,7 +103,7 @@ class Bed:
     def rules(self, *rules: Rule) -> Iterator[None]:
         """Rules that are there for a while; nothing that came before is left to be received."""
         for wire in self.wires:
-            self.run(wire.receive(1 << 20, 0.0))
+            wire.drain()
         self.install(*rules)
         try:
             yield
