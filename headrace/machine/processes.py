@@ -53,16 +53,26 @@ class ProcessId:
     pid: int
     start_ticks: int
 
-    @staticmethod
-    def of(pid: int) -> "ProcessId | None":
+    @classmethod
+    def of(cls, pid: int) -> "ProcessId | None":
         """The identity of `pid` now, or None if there is none or only a zombie."""
+        found = cls._state_and_start(pid)
+        return None if found is None or found[0] in "ZX" else cls(pid, found[1])
+
+    @staticmethod
+    def _state_and_start(pid: int) -> tuple[str, int] | None:
         try:
             stat = Path(f"/proc/{pid}/stat").read_text()
         except OSError:
             return None
         # The command name may hold spaces and brackets; the fields begin after the last one.
         fields = stat[stat.rindex(")") + 2 :].split()
-        return None if fields[0] in "ZX" else ProcessId(pid, int(fields[19]))
+        return fields[0], int(fields[19])
+
+    def is_reused(self) -> bool:
+        """Whether the pid is that of no process, or of a later one."""
+        found = self._state_and_start(self.pid)
+        return found is None or found[1] != self.start_ticks
 
     def alive(self) -> bool:
         """Whether this process (not a later one with its pid) still runs."""
@@ -414,7 +424,8 @@ async def gone(process: ProcessId, patience_s: float) -> bool:
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
     try:
-        if not process.alive():
+        # A killed process is a zombie while threads of it still end, and hold what they held.
+        if process.is_reused():
             return True
         loop.add_reader(descriptor, ended.set)
         async with asyncio.timeout(patience_s):
