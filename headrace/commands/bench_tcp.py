@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench tcp`: TCP between two network namespaces, by veth or as guests, over a switch."""
+"""`headrace bench tcp`: TCP between two network namespaces over a switch."""
 
 from typing import Annotated
 

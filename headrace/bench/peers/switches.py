@@ -4,7 +4,6 @@
 import os
 import re
 import time
-from abc import abstractmethod
 from pathlib import Path
 
 from headrace.bench.peers import ovs_overlay
@@ -24,10 +23,6 @@ class OpenVSwitchLike(System):
 
     ports_out: tuple[int, ...] = (SINK,)  # of sinks and bystanders
     counts_arrivals = True  # by its own count, so less than the source's where packets are missing
-
-    @abstractmethod
-    def start(self) -> None:
-        """Starts the database and the switch; Missing if that is not installed."""
 
     def start_database(self) -> None:
         """Starts this system's own ovsdb-server with the stock schema."""
@@ -141,7 +136,6 @@ class OvsDpdk(OpenVSwitchLike):
 
     name = "ovs-dpdk"
     eal_extra = ""  # further EAL arguments, each after a blank
-    further_config: tuple[str, ...] = ()  # columns of Open_vSwitch, as ovs-vsctl sets them
     overlay: Overlay | None = None
     counts_arrivals = False  # its device counter includes packets that the source takes back
 
@@ -160,7 +154,6 @@ class OvsDpdk(OpenVSwitchLike):
             f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}{self.eal_extra}",
             # Its flows must not time out while it is stopped and others are measured.
             "other_config:max-idle=600000",
-            *self.further_config,
         )
         self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
         self.wait_for("ovs-vswitchd", self.rundir / "ovs.ctl")
