@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables at the end of a campaign: one for each scenario, its subjects side by side."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from rich.console import Console
+from rich.measure import Measurement
 from rich.table import Table
 
 from headrace.bench.narrow_tables import narrow_table
@@ -17,7 +18,7 @@ from headrace.results.units import digits
 
 _SCALE = {"pps": (1e-6, "Mpps"), "ns": (1e-3, "µs"), "% of a core": (1.0, "%"), "": (100.0, "%")}
 WIDE = 120
-"""Columns that a table with a column for each subject needs; a narrower terminal gets lines."""
+"""Columns below which no table has a column for each subject; one that needs more gets lines."""
 WIDEST_PRINTED = 20.0
 """An interval whose ends differ by more shows nothing, and is marked so."""
 _SHOWN = (
@@ -154,15 +155,29 @@ def _scenario_table(
             best[key] = ratio
     whats = list(dict.fromkeys(key[0] for key in cells))
     order = sorted(cells, key=lambda k: (whats.index(k[0]), _SHOWN.index(k[1]), _point_order(k[2])))
-    if width < WIDE:
-        beside = {key: (column[entry.ours], _ratio(entry)) for key, entry in best.items()}
-        return narrow_table(name, order, cells, _metric, _cell, beside)
+    if width >= WIDE:
+        wide = _wide_table(name, subjects, order, cells, best if compared else None)
+        plain = Console(width=10 * width)
+        if Measurement.get(plain, plain.options, wide).maximum <= width:
+            return wide
+    beside = {key: (column[entry.ours], _ratio(entry)) for key, entry in best.items()}
+    return narrow_table(name, order, cells, _metric, _cell, beside)
+
+
+def _wide_table(
+    name: str,
+    subjects: Sequence[str],
+    order: Sequence[Key],
+    cells: Mapping[Key, Mapping[str, Row]],
+    best: Mapping[Key, RatioRow] | None,
+) -> Table:
+    """A column for each subject, and one for `best`, the ratios, where something is compared."""
     table = Table(title=name, title_justify="left", title_style="bold")
     table.add_column("case", no_wrap=True)
     table.add_column("metric", no_wrap=True)
     for subject in subjects:
         table.add_column(subject.replace("/", "\n").replace("+", "\n+"), justify="right")
-    if compared:
+    if best is not None:
         table.add_column(f"{OURS} /\n{PEER}", justify="right", no_wrap=True)
     previous = ""
     for key in order:
@@ -171,7 +186,7 @@ def _scenario_table(
         found = cells[key]
         line = [key[0] if key[0] != previous else "", _metric(next(iter(found.values())))]
         line += [_cell(found.get(subject)) for subject in subjects]
-        table.add_row(*line, *([_ratio(best.get(key))] if compared else []))
+        table.add_row(*line, *([] if best is None else [_ratio(best.get(key))]))
         previous = key[0]
     return table
 
