@@ -213,10 +213,11 @@ async def test_deploy_edit_and_delete_with_login(rundir: Path) -> None:
         # Delete: not before it is confirmed.
         await tab.value("location.hash = '#/graphs/mine'")
         await click(tab, "main .danger")
-        await click(tab, "dialog button:not(.danger)")
+        await click(tab, "dialog[open] button:not(.danger)")
+        assert await tab.value("document.querySelector('dialog')") is None
         assert node.graphs.record("mine")
         await click(tab, "main .danger")
-        await click(tab, "dialog .danger")
+        await click(tab, "dialog[open] .danger")
         await tab.until("location.hash === '#/'")
         await tab.until("document.querySelector('.empty').checkVisibility()")
         assert node.graphs.records() == []

@@ -7,6 +7,8 @@ export function confirmed(question, detail, yes) {
   return new Promise((resolve) => {
     const done = (answer) => () => {
       dialog.close();
+      // At once: its close event comes later, and until then it would be found as an open question.
+      dialog.remove();
       resolve(answer);
     };
     const dialog = h("dialog", { class: "card", oncancel: done(false) },
@@ -16,7 +18,6 @@ export function confirmed(question, detail, yes) {
         h("button", { type: "button", onclick: done(false) }, "Cancel"),
         h("button", { type: "button", class: "danger", onclick: done(true) }, yes)),
     );
-    dialog.addEventListener("close", () => dialog.remove());
     document.body.append(dialog);
     dialog.showModal();
   });
