@@ -105,6 +105,7 @@ PY_MODULES: dict[str, set[str]] = {
     "conformance": {"machine", "traffic", "bench", "report"},
     "model": {"results"},
     "placement": set(),
+    "cluster": {"placement", "model", "results"},
     "report": {"results", "model", "placement"},
 }
 
