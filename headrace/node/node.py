@@ -28,7 +28,7 @@ from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
 from headrace.node.access.lockout import Lockout
 from headrace.node.access.users import Users
-from headrace.node.config import NodeConfig, PortConfig
+from headrace.node.config import NodeConfig
 from headrace.node.datastore.datastore import Datastore
 from headrace.node.deployment.lifecycle import GraphManager
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
@@ -36,6 +36,7 @@ from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, GraphRefused, NotFound
 from headrace.node.events import Events
 from headrace.node.host_stack import HostStack
+from headrace.node.outer_ports import OuterPorts
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
 from headrace.node.pci.users import function_of, name_of, users_of
@@ -43,24 +44,15 @@ from headrace.node.planning.holdings import Others
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.policy import POLICIES, PlacementPolicy
-from headrace.node.planning.ports import port_spec
 from headrace.node.planning.resources import (
-    LsiResource,
-    Plan,
-    PortResource,
-    Resource,
-    RuleResource,
     VnfResource,
 )
 from headrace.node.planning.surroundings import Further, Surroundings
-from headrace.node.planning.tunnels import underlay_rules
 from headrace.node.prediction import LEARNED, NodeModel
 from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
 from headrace.switches.base import (
-    TUNNELS,
     PortKind,
-    PortSpec,
     SwitchDriver,
     SwitchError,
     SwitchSettings,
@@ -204,12 +196,15 @@ class Node:
             image_directory(self.rundir),
             lambda: self.graphs.plans(),
         )
-        self.ports = self._physical_ports()
+        self.outer = OuterPorts(config, self.driver, self.store, self.rundir, self.lsi0)
+        self.ports = self.outer.specs
         self.host_stack = HostStack()
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.events = Events()
         self.graphs = GraphManager(self.store, transition, self._surroundings, memory, self.events)
+        self.outer.prepare, self.outer.users = self.graphs.prepare, self.graphs.users_of
+        self.outer.repair = self.graphs.repair
         self.supervision = Supervision(self.store)
         self.scaler = Scaler(self.graphs, self.engines, self.events)
         self.graphs.changed = self.supervision.forget
@@ -222,38 +217,6 @@ class Node:
         self._adopted = False
         self.version = ""
         self.sysfs = Sysfs()
-
-    def _physical_ports(self) -> dict[str, PortSpec]:
-        """The ports of LSI-0 by their names outside. Without `ports` in node.yaml: p0 and p1."""
-        offered = self.driver.capabilities.port_kinds
-        configured = self.config.ports
-        if configured is None:
-            configured = [PortConfig(name=name, kind=offered[0]) for name in ("p0", "p1")]
-        found = {}
-        for number, port in enumerate(configured):
-            if port.kind not in offered:
-                kinds = ", ".join(offered)
-                raise ConfigError(
-                    "config",
-                    f"ports[{number}].kind: switch {self.config.switch} has no {port.kind} ports; "
-                    f"it has: {kinds}",
-                )
-            if port.addresses and not TUNNELS.keys() & {*self.driver.capabilities.end_points}:
-                raise ConfigError(
-                    "config",
-                    f"ports[{number}].addresses: switch {self.config.switch} has no tunnels, for "
-                    f"which they are",
-                )
-            if port.kind == "dpdk" and "devargs" not in port.options:
-                text = f"ports[{number}].options: a dpdk port needs devargs (PCI address or vdev)"
-                raise ConfigError("config", text)
-            # A switch knows an existing interface by the interface's own name.
-            name = port.options.get("iface", port.name) if port.kind == "system" else port.name
-            labels = {"port": port.name}
-            found[port.name] = port_spec(
-                name, port.kind, port.options, self.rundir / "ports", self.rundir, labels
-            )
-        return found
 
     def _surroundings(self, others: Others) -> Surroundings:
         return Surroundings(
@@ -349,17 +312,17 @@ class Node:
         Raises:
             SwitchError: it cannot be had; then it does not run.
         """
-        resources: list[Resource] = [LsiResource(lsi=self.lsi0)]
-        resources += [PortResource(lsi=self.lsi0, port=port) for port in self.ports.values()]
-        for rule in underlay_rules(self.config.ports or [], self.ports, self.lsi0):
-            resources.append(RuleResource(rule=rule))
+        async with self.outer.changing:
+            return await self._open_switch_alone()
+
+    async def _open_switch_alone(self) -> bool:
         if any(self.supervisor.find(name) is None for name in self.driver.processes()):
             self.graphs.doubt()
         adopted = False
         try:
             adopted = await self.driver.start()
             log.info("%s %s", self.driver.name, "adopted" if adopted else "started")
-            await self.graphs.prepare(Plan(resources=tuple(resources)), adopted)
+            await self.graphs.prepare(await self.outer.plan(), adopted)
         except SwitchError:
             if not adopted:
                 await self.driver.stop()  # nobody may hold on to a half-made switch
@@ -424,6 +387,8 @@ class Node:
             for name in self.driver.watched():
                 if self.supervisor.find(name) is None:
                     state, message = "error", f"the {name} has ended; the node starts it again"
+            for port in self.outer.lacking(record.plan):
+                state, message = "error", f"port {port} is not attached to the node any more"
             for vnf in record.plan.vnfs():
                 # A switch that has ended is the cause of more than one VNF: it is named.
                 if state != "error" and not engine_of(self.engines, vnf).running(vnf):
@@ -471,7 +436,7 @@ class Node:
         statistics = {}
         with contextlib.suppress(SwitchError):
             statistics = {(s.lsi, s.port): s for s in await self.driver.port_statistics(self.lsi0)}
-        listed = []
+        listed, owners = [], self.outer.owners()
         for name, spec in self.ports.items():
             counters = statistics.get((self.lsi0, spec.name))
             listed.append(
@@ -481,16 +446,13 @@ class Node:
                     "ofport": counters.ofport if counters else 0,
                     "attach": self.driver.attach(spec).model_dump(exclude_none=True),
                     "users": self.users_of(name),
+                    "owner": owners.get(name),
                     "statistics": counters.model_dump(exclude={"lsi", "port", "ofport"})
                     if counters
                     else {},
                 }
             )
         return listed
-
-    def port_names(self) -> list[str]:
-        """The physical ports, by the names that the switch has for them."""
-        return [spec.name for spec in self.ports.values()]
 
     def users_of(self, name: str) -> list[str]:
         """The graphs that send to or take from the physical port `name`."""

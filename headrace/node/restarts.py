@@ -168,7 +168,7 @@ class Restarter:
                 log.error("%s has ended; starting it again", ", ".join(gone))
                 await node.fill_switch()
                 node.events.publish(EventKind.SWITCH_RESTARTED, message=f"{gone[0]} had ended")
-        elif await node.driver.missing(node.port_names()) and self._may_try("ports"):
+        elif await node.outer.missing() and self._may_try("ports"):
             log.error("ports of LSI-0 have gone; making them again")
             await node.fill_switch()
 

@@ -143,6 +143,10 @@ TABLE: dict[tuple[str, str], Entry] = {
     ),
     ("PUT", "/node/paused"): Entry(Needs.ADMIN, body={"paused": False}),
     ("GET", "/metrics"): Entry(Needs.TOKEN),
+    ("PUT", "/node/ports/{name}"): Entry(
+        Needs.ADMIN, "/node/ports/pod0", {"kind": "memif", "owner": "sandbox"}
+    ),
+    ("DELETE", "/node/ports/{name}"): Entry(Needs.ADMIN, "/node/ports/none"),
     ("GET", "/node/pci"): Entry(Needs.TOKEN),
     ("PUT", "/node/pci/{address}/driver"): Entry(
         Needs.ADMIN, f"{NO_FUNCTION}/driver", {"driver": None}

@@ -30,6 +30,7 @@ from headrace.node.rest import health as health_routes
 from headrace.node.rest import name_resolver as resolver_routes
 from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
+from headrace.node.rest import ports as port_routes
 from headrace.node.rest import prediction as prediction_routes
 from headrace.node.rest import users as user_routes
 from headrace.node.rest import web as web_routes
@@ -83,6 +84,7 @@ def make_app(
         datastore_routes.conf_router,
         resolver_routes.router,
         node_routes.router,
+        port_routes.router,
         pci_routes.router,
         event_routes.router,
         user_routes.router,

@@ -49,7 +49,7 @@ async def get_readiness(node: NodeDep) -> dict[str, bool]:
     elif not missing:
         try:
             async with asyncio.timeout(_PATIENCE_S):
-                gone = await node.driver.missing(node.port_names())
+                gone = await node.outer.missing()
             missing = [f"port {name}" for name in sorted(gone)]
         except (SwitchError, TimeoutError):
             missing = ["an answer of the switch"]

@@ -22,7 +22,6 @@ from headrace.node.rest.login import UserDep
 from headrace.node.rest.metrics import exposition
 from headrace.node.rest.node_answers import (
     NodeInformation,
-    NodePort,
     Resources,
     VnfCounters,
     VnfCycles,
@@ -60,16 +59,6 @@ async def get_resources(node: NodeDep) -> dict[str, Any]:
         "pci": pci.report(node),
         "machine": machine,
     }
-
-
-@router.get("/node/ports", response_model=list[NodePort], response_model_exclude_unset=True)
-async def get_ports(node: NodeDep) -> list[dict[str, Any]]:
-    """The physical ports (LSI-0): how to attach to each, and its counters.
-
-    `attach.devargs` is the vdev string of a DPDK program that becomes the port's peer, with `{n}`
-    for an index that it has not used yet; `attach.iface` a kernel interface.
-    """
-    return await node.port_list()
 
 
 @router.get("/node/switch/cycles")

@@ -184,13 +184,17 @@ class PortCounters(Answer):
 
 
 class NodePort(Answer):
-    """A physical port: how to attach to it, who uses it, what passed it."""
+    """A physical port: how to attach to it, who uses it, what passed it.
+
+    `owner` is who has attached it; null for a port of node.yaml.
+    """
 
     name: str
     kind: PortKind
     ofport: int
     attach: Attach
     users: list[str]
+    owner: str | None
     statistics: PortCounters
 
 
