@@ -16,18 +16,65 @@ def register(app: typer.Typer) -> None:
     """Adds `headrace cluster`."""
     group = typer.Typer(no_args_is_help=True, help="Service graphs over many nodes (Kubernetes).")
     app.add_typer(group, name="cluster")
+    group.command("manifests")(manifests_command)
+    group.command("controller")(controller_command)
 
-    @group.command("manifests")
-    def manifests_command(
-        names: Annotated[
-            list[str] | None, typer.Argument(help="Some of them; all by default.")
-        ] = None,
-    ) -> None:
-        """Print the manifests to apply: `headrace cluster manifests | kubectl apply -f -`."""
-        from headrace.cluster.manifests import NAMES, text
 
-        unknown = sorted(set(names or ()) - set(NAMES))
-        if unknown:
-            raise _fail(f"no manifest {', '.join(unknown)}; there are: {', '.join(NAMES)}")
-        wanted = [name for name in NAMES if not names or name in names]
-        print("---\n".join(text(name) for name in wanted), end="")
+def manifests_command(
+    names: Annotated[list[str] | None, typer.Argument(help="Some of them; all by default.")] = None,
+) -> None:
+    """Print the manifests to apply: `headrace cluster manifests | kubectl apply -f -`."""
+    from headrace.cluster.manifests import NAMES, text
+
+    unknown = sorted(set(names or ()) - set(NAMES))
+    if unknown:
+        raise _fail(f"no manifest {', '.join(unknown)}; there are: {', '.join(NAMES)}")
+    wanted = [name for name in NAMES if not names or name in names]
+    print("---\n".join(text(name) for name in wanted), end="")
+
+
+def controller_command(
+    probe_every: Annotated[
+        float, typer.Option(help="Seconds between two probes of a node.", min=0.05)
+    ] = 1.0,
+    down_after: Annotated[
+        float, typer.Option(help="Seconds without an answer after which a node is lost.", min=0)
+    ] = 6.0,
+    up_after: Annotated[
+        float,
+        typer.Option(help="Seconds that a node that was lost has to answer; doubles.", min=0),
+    ] = 30.0,
+    most_lost: Annotated[
+        float,
+        typer.Option(help="Share of lost nodes above which nothing is moved.", min=0, max=1),
+    ] = 0.55,
+    vnis: Annotated[str, typer.Option(help="The VNIs of links, FIRST-LAST.")] = "1048576-16777215",
+    liveness: Annotated[
+        str | None, typer.Option(help="Where to answer probes: http://0.0.0.0:8080/healthz.")
+    ] = None,
+) -> None:
+    """Run the controller of ServiceGraphs: in a pod, or with kubectl's configuration."""
+    import asyncio
+    import logging
+
+    from headrace.cluster.controller.driver import Pace
+    from headrace.cluster.controller.operator import run
+    from headrace.cluster.core.core import Settings
+    from headrace.cluster.core.health import HoldDown
+    from headrace.cluster.core.vnis import Vnis
+
+    first, _, last = vnis.partition("-")
+    try:
+        numbers = int(first), int(last)
+        Vnis(*numbers)
+    except ValueError as error:
+        raise _fail(f"--vnis {vnis!r}: write FIRST-LAST, within 1 to 16777215") from error
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
+    logging.getLogger("httpx").setLevel(logging.WARNING)
+    settings = Settings(
+        hold=HoldDown(down_s=down_after, up_s=up_after),
+        most_lost=most_lost,
+        first_vni=numbers[0],
+        last_vni=numbers[1],
+    )
+    asyncio.run(run(settings, Pace(probe_s=probe_every), liveness))

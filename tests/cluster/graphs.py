@@ -13,7 +13,7 @@ NODES = ("n1", "n2", "n3", "n4")
 @st.composite
 def graphs(draw: st.DrawFn) -> dict[str, Any]:
     """An NF-FG with any rules between any ports, also several outputs, groups and queues."""
-    vnfs = [
+    vnfs: list[dict[str, Any]] = [
         {"id": f"v{n}", "ports": [{"id": f"port:{p}"} for p in range(draw(st.integers(1, 3)))]}
         for n in range(draw(st.integers(0, 4)))
     ]

@@ -8,7 +8,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from headrace.cluster.cutting.cut import Link, cut, digest, links_of
-from headrace.cluster.cutting.hops import CannotCut, check, neighbours, sequence
+from headrace.cluster.cutting.hops import CannotCut, check, neighbors, sequence
 from headrace.cluster.cutting.join import join, normal, verify
 from headrace.node.planning.nffg import parse
 from tests.cluster.graphs import NODES, behaviour, behaviour_of_parts, graphs, places
@@ -94,7 +94,7 @@ def test_a_chain_is_cut_once_per_crossing() -> None:
     assert sequence(graph) == [
         "endpoint:in", "vnf:v0", "vnf:v1", "vnf:v2", "vnf:v3", "endpoint:out",
     ]  # fmt: skip
-    assert neighbours(graph)["vnf:v1"] == ["vnf:v0", "vnf:v2"]
+    assert neighbors(graph)["vnf:v1"] == ["vnf:v0", "vnf:v2"]
 
 
 def test_a_wrong_part_is_found() -> None:

@@ -203,6 +203,7 @@ class Core:
             self._tell("node", name, "Warning", "Lost", why)
             for uid in list(self._at.get(name, ())):
                 self.deployments[uid].abandon(name)
+                self.deployments[uid].attempts = 0
                 self._touch(uid)
         elif state is State.RETURNING:
             self._pending.pop(name, None)
@@ -375,7 +376,7 @@ class Core:
         self._unplaced.pop(uid, None)
         found.vnis.update(layout.links)
         self.fleet.take(uid, layout.takings)
-        count = moved(before, layout)
+        count = moved(found.good, layout)
         if count:
             found.migrations += count
             self._tell("graph", uid, "Normal", "Moving", f"{count} VNFs go to other nodes")
@@ -420,7 +421,7 @@ class Core:
             self.fleet.release(found.graph.uid)
         else:
             self.fleet.take(found.graph.uid, good.takings)
-        found.undoing = True
+        found.undoing, found.told = True, None
         self._set_layout(found, good)
 
     def _failed(
@@ -440,13 +441,14 @@ class Core:
         found.attempts = 0
         found.rounds += 1
         before = found.layout
-        if found.rounds <= self.settings.attempts:
+        pinned = any(pin.node == action.node for pin in found.graph.spec.constraints.pinned)
+        if found.rounds <= self.settings.attempts and not pinned:
             self._plan(uid, now)
         if found.layout is before or found.trouble is not None:
             if found.layout is before:
                 self._undo(found)
             found.trouble = Trouble(reason, message)
-            self._later(found, now + self._backoff(4 + found.rounds))
+            self._later(found, now + self._backoff(2 + found.rounds))
 
     def _retry(self, found: Deployment, now: float) -> None:
         uid = found.graph.uid
@@ -484,14 +486,16 @@ class Core:
         if not found.undoing and found.layout is not None:
             found.trouble, found.rounds, found.retry_at = None, 0, None
             self._unplaced.pop(found.graph.uid, None)
-        if found.layout is None or found.told is found.layout:
+        news = found.layout or found.graph
+        if found.told is news or (found.layout is None and not found.undoing):
             return
-        uid, nodes = found.graph.uid, ", ".join(sorted(found.layout.nodes))
+        found.told = news
+        uid = found.graph.uid
+        nodes = "nothing" if found.layout is None else ", ".join(sorted(found.layout.nodes))
         if found.undoing:
-            self._tell("graph", uid, "Normal", "Undone", f"the version before is on {nodes}")
+            self._tell("graph", uid, "Normal", "Undone", f"back to what was before: {nodes}")
         else:
             self._tell("graph", uid, "Normal", "Deployed", f"on {nodes}")
-        found.told = found.layout
         self.changed_graphs.add(uid)
 
     def _forget(self, found: Deployment) -> None:

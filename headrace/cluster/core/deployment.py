@@ -36,6 +36,7 @@ class Deployment:
         vnis: of all links of `layout`, `good` and parts that are still to go.
         attempts: failures in a row; retry_at: when it is tried again.
         excluded: nodes on which it failed.
+        told: the version of which an event has told.
         undoing: `layout` is not what the specification asks for, but what is left of it.
     """
 
@@ -54,7 +55,7 @@ class Deployment:
     undoing: bool = False
     deleted: bool = False
     migrations: int = 0
-    told: Layout | None = None
+    told: object = None
 
     @property
     def wanted(self) -> dict[str, Part]:

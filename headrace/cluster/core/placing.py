@@ -3,7 +3,7 @@
 
 The graph is placed as the chain in which packets first meet its VNFs; ends that are pinned are part
 of it, as VNFs that take nothing: a run that holds only an end still enters its node's switch and
-passes its link. Ends that are not pinned go with their neighbour.
+passes its link. Ends that are not pinned go with their neighbor.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headrace.cluster.core.fleet import Fleet, Takings
-from headrace.cluster.cutting.hops import neighbours, owners_of, sequence
+from headrace.cluster.cutting.hops import neighbors, owners_of, sequence
 from headrace.cluster.resources import Graph
 from headrace.placement import search
 from headrace.placement.document import MAX_VNFS, Chain, Document, Function, Server
@@ -50,7 +50,7 @@ class PinnedState(State):
 
     def forbidden(self, vnf: int, beside: dict[int, int]) -> Bools | None:
         """Servers that a VNF may not have: the closed ones, or all but its own, and by groups."""
-        mask = super().forbidden(vnf, beside)
+        mask = super().forbidden(vnf, {**self.fixed, **beside})
         if vnf in self.fixed:
             own = np.ones(len(self.problem.servers), dtype=bool)
             own[self.fixed[vnf]] = False
@@ -109,6 +109,11 @@ class _Task:
         owners = owners or list(self.order)
         state = self._state(owners, fixed)
         found = [servers for servers in self._options(state, owners) if self._joined(servers)]
+        if not found and fixed:
+            # A VNF may have taken the room of one that is fixed: now they leave those nodes alone.
+            state.closed = state.closed.copy()
+            state.closed[list(state.fixed.values())] = True
+            found = [servers for servers in self._options(state, owners) if self._joined(servers)]
         if not found:
             return None
         return self._placed(state, owners, min(found, key=lambda servers: cost(state, servers)))
@@ -283,7 +288,7 @@ class _Task:
     def _placed(self, state: PinnedState, owners: Sequence[str], servers: list[int]) -> Placed:
         names = self.fleet.names
         where = {owner: names[server] for owner, server in zip(owners, servers, strict=True)}
-        near = neighbours(self.document)
+        near = neighbors(self.document)
         waiting = [owner for owner in owners_of(self.document) if owner not in where]
         while waiting:
             joined = [o for o in waiting if any(other in where for other in near[o])]

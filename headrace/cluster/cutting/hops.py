@@ -113,7 +113,7 @@ def sequence(graph: Mapping[str, Any]) -> list[str]:
     return list(found)
 
 
-def neighbours(graph: Mapping[str, Any]) -> dict[str, list[str]]:
+def neighbors(graph: Mapping[str, Any]) -> dict[str, list[str]]:
     """By owner, those with which it has a hop in either direction, in the order of the rules."""
     found: dict[str, dict[str, None]] = {owner: {} for owner in owners_of(graph)}
     for rule in rules_of(graph):
