@@ -9,7 +9,7 @@ COMPILER := ccache g++
 # What is compiled in one checkout serves the next: the folder is no part of the key.
 export CCACHE_NOHASHDIR := 1
 
-.PHONY: help run test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
+.PHONY: help run papers test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
   conformance-openflow fuzz
 
 help:
@@ -19,11 +19,16 @@ help:
 run: build
 	.venv/bin/headrace run
 
+## make papers       every experiment of the papers at reduced size (under an hour), and a page for each paper
+papers: build
+	.venv/bin/headrace bench run icpe18 kawashima luizelli hong unify vsperf --results results/papers.sqlite
+	.venv/bin/headrace report --paper all --results results/papers.sqlite
+
 ## make test         set up, build, run every check and test
 test: lint check-deps test-cpp test-asan test-py
 
-## make test-all     make test, the tests that take minutes, then one build measured twice (A/A): at most 5 % of the rows may differ
-test-all: test
+## make test-all     make test, the tests that take minutes, all papers at reduced size, then one build measured twice (A/A): at most 5 % of the rows may differ
+test-all: test papers
 	$(PYTHON) -m pytest -m full
 	.venv/bin/headrace bench same-build port-to-port --minutes 4 --quick --results results/same-build.sqlite
 

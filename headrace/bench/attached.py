@@ -23,7 +23,8 @@ from headrace.bench.node_client import NodeClient
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.noise.others import Cores, by_core, threads_of
 from headrace.bench.priority import raise_owned
-from headrace.bench.scenario import IN_PROCESS, Subject, Traffic
+from headrace.bench.scenario import Traffic
+from headrace.bench.subject import IN_PROCESS, Subject
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case, Trial
 from headrace.results.limiter import Activity, Verdict, decide

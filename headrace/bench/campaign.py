@@ -261,7 +261,7 @@ class Campaign:
                     await self._bed.deploy(block, subject)
                     ready.add(subject)
                 except DeviceError as error:
-                    lost = [job for job in block.jobs if job.case.subject == subject]
+                    lost = [job for job in block.jobs if job.case.deployment == subject]
                     self._lose(lost, error, number)
                     self._progress.failed(f"deploying {name} on {subject}", str(error))
             setup_s = clock.now() - begun
@@ -277,7 +277,7 @@ class Campaign:
         order = random.Random(f"{self._seed} {number} {block.shape} {block.vnfs}")  # noqa: S311
         for turn in block.turns(number, order):
             case = turn.job.case
-            if case.subject not in ready:
+            if case.deployment not in ready:
                 continue
             if not clock.has_time_for(0.5 * clock.step_s(turn.step)):
                 continue

@@ -36,21 +36,28 @@ class CorePlan:
             f"{', '.join(str(core) for core in self.generator)}"
         )
 
+    def with_workers(self, count: int) -> "CorePlan":
+        """The plan with the last `count` cores for the switch's workers.
+
+        What there are no cores for besides shares one with them: see `lacking.py`.
+        """
+        return self if count == len(self.switch) else plan_cores(self.usable, count)
+
     def as_dict(self) -> dict[str, Any]:
         """For the manifest."""
         return asdict(self)
 
 
-def plan_cores(usable: list[int] | None = None) -> CorePlan:
-    """Plans the cores of this machine (or those given): the last is the switch's.
+def plan_cores(usable: list[int] | None = None, workers: int = 1) -> CorePlan:
+    """Plans the cores of this machine (or those given): the last are the switch's workers'.
 
-    With three or more cores the generator has its own, with four or more the VNFs share those that
-    are left besides control's.
+    With three or more cores (and one worker) the generator has its own, with four or more the VNFs
+    share those that are left besides control's.
     """
     cores = sorted(os.sched_getaffinity(0)) if usable is None else sorted(usable)
     if not cores:
         raise ValueError("no usable core")
-    first, last = cores[0], cores[-1]
-    generator = cores[1] if len(cores) >= 3 else first
-    vnf = [core for core in cores if core not in {first, last, generator}] or [first]
-    return CorePlan(cores, [last], [generator], vnf, [first])
+    first, switch = cores[0], cores[-workers:]
+    generator = cores[1] if len(cores) >= workers + 2 else first
+    vnf = [core for core in cores if core not in {first, generator, *switch}] or [first]
+    return CorePlan(cores, switch, [generator], vnf, [first])

@@ -13,6 +13,7 @@ from headrace.results import Shape
 ENTRY = "in"
 EXIT = "out"
 PRIORITY = 10
+SOURCE_MAC = "02:48:52:00:00:01"
 
 
 def vnf_mac(index: int) -> str:
@@ -38,13 +39,17 @@ def _endpoint(name: str, interface: str) -> dict[str, Any]:
     return {"id": name, "type": "interface", "interface": {"if-name": interface}}
 
 
-def _vnf(index: int, template: str) -> dict[str, Any]:
+def _vnf(index: int, template: str, addressed: bool) -> dict[str, Any]:
+    near = {"id": "port:0", "name": "towards in"}
     return {
         "id": f"vnf{index}",
         "name": template,
         "vnf_template": template,
         "functional-capability": template,
-        "ports": [{"id": "port:0", "name": "towards in"}, {"id": "port:1", "name": "towards out"}],
+        "ports": [
+            {**near, "mac": vnf_mac(index)} if addressed else near,
+            {"id": "port:1", "name": "towards out"},
+        ],
     }
 
 
@@ -95,6 +100,7 @@ def build(
     entry_interface: str,
     exit_interface: str,
     prefixes: int = 0,
+    addressed: bool = False,
 ) -> dict[str, Any]:
     """The NF-FG of a shape between two physical ports of the node.
 
@@ -106,6 +112,8 @@ def build(
         exit_interface: physical port on which traffic leaves.
         prefixes: p2p only: that many rules at the entry, one for each /24 of destinations, instead
             of one by port.
+        addressed: the VNFs have the addresses to which the traffic is sent (`vnf_mac`), as those
+            need that look at it.
 
     Raises:
         ValueError: the shape can't have this number of VNFs.
@@ -115,7 +123,7 @@ def build(
     return {
         "forwarding-graph": {
             "name": f"bench {shape} {vnfs}" if vnfs else f"bench {shape}",
-            "VNFs": [_vnf(index, template) for index in range(vnfs)],
+            "VNFs": [_vnf(index, template, addressed) for index in range(vnfs)],
             "end-points": [_endpoint(ENTRY, entry_interface), _endpoint(EXIT, exit_interface)],
             "big-switch": {
                 "flow-rules": [
@@ -149,17 +157,23 @@ def with_unused_rules(graph: dict[str, Any], count: int) -> dict[str, Any]:
 
 
 def streams(
-    shape: Shape, vnfs: int, size: str, flows: int, tx_port: str, rx_port: str
+    shape: Shape,
+    vnfs: int,
+    size: str,
+    flows: int,
+    tx_port: str,
+    rx_port: str,
+    both_ways: bool = False,
 ) -> list[dict[str, Any]]:
     """The generator's streams for a shape: one, or one for each parallel VNF.
 
     The flows are divided over the streams, at least one each; every stream has the same share of
-    the load.
+    the load. `both_ways`: as many streams come from the other end, with addresses exchanged.
     """
     count = vnfs if shape == "parallel" else 1
     frame: int | str = int(size) if size.isdigit() else size
     share, more = divmod(max(flows, count), count)
-    return [
+    made = [
         {
             "name": f"s{index}",
             "tx_port": tx_port,
@@ -168,9 +182,23 @@ def streams(
             "flows": share + (1 if index < more else 0),
             "share": 1,
             "dst_mac": vnf_mac(index),
-            "src_mac": "02:48:52:00:00:01",
+            "src_mac": SOURCE_MAC,
             "src_ip": "198.18.0.1",
             "dst_ip": "198.18.0.1",
         }
         for index in range(count)
     ]
+    if not both_ways:
+        return made
+    back = [
+        {
+            **stream,
+            "name": f"r{index}",
+            "tx_port": rx_port,
+            "rx_port": tx_port,
+            "dst_mac": SOURCE_MAC,
+            "src_mac": vnf_mac(index),
+        }
+        for index, stream in enumerate(made)
+    ]
+    return [*made, *back]

@@ -24,7 +24,7 @@ from headrace.bench.core_plan import CorePlan
 from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError
 from headrace.bench.evidence import Reading, counters_of
-from headrace.bench.graph import vnf_mac
+from headrace.bench.graph import SOURCE_MAC, vnf_mac
 from headrace.bench.node_process import SOURCE
 from headrace.bench.noise.others import Cores
 from headrace.bench.peers import frames
@@ -44,7 +44,7 @@ CEILING_PPS = 1e9
 MAX_OCTETS = 256 << 20
 REPEATED = 480
 """At least that many frames are prepared, so that a mix has its sizes in their ratio."""
-_SOURCE_MAC, _ADDRESS = "02:48:52:00:00:01", 0xC6120001  # 198.18.0.1
+_ADDRESS = 0xC6120001  # 198.18.0.1
 _MIXES = {
     "imix-csit": Mix("imix-csit", (64, 570, 1518), (28, 16, 4)),
     "imix-nfvbench": Mix("imix-nfvbench", (64, 594, 1518), (7, 4, 1)),
@@ -72,7 +72,7 @@ def prepared(case: Case) -> tuple[frames.Bytes, np.ndarray[tuple[int], np.dtype[
     def made(length: int) -> frames.Bytes:
         return frames.udp_frames(
             eth_dst=macs[flow % vnfs],
-            eth_src=frames.mac(_SOURCE_MAC),
+            eth_src=frames.mac(SOURCE_MAC),
             ipv4_src=np.full(len(rows), _ADDRESS, dtype=np.uint32),
             ipv4_dst=_ADDRESS + flow // np.uint32(vnfs),
             udp_src=49152,
@@ -168,7 +168,8 @@ class InProcessDevice:
         """
         if request.event is not None:
             raise DeviceError("in-process source: no events")
-        pace = Pace(request.load_pps, self._sent.burst, self._sent.poisson)
+        taken = int(self.case.varied("taken", "0"))
+        pace = Pace(request.load_pps, self._sent.burst, self._sent.poisson, taken)
         paced = pace.pps is not None
         opening = await self._look() if paced else None
         started = time.time()

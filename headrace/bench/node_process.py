@@ -12,7 +12,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,10 +25,12 @@ from headrace.bench.owned import end_owned
 from headrace.bench.peers import frames
 from headrace.bench.peers.bed import flow_source
 from headrace.bench.peers.systems import PeerError
-from headrace.bench.scenario import IN_PROCESS, Subject
+from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
+from headrace.bench.templates import MEMORY_MB, write_templates
 from headrace.machine.programs import ProgramMissing, find_program
 
 START_S = 60.0
+SWITCH_MB, LEAST_MB = 256, 640
 DOWN_S = 90.0
 PORTS = ("in0", "out0")
 """Names of the two physical ports: traffic enters by the first and leaves by the second."""
@@ -37,16 +39,30 @@ SOURCE_DEVICE, SINK_DEVICE = f"{SOURCE},size=60", "net_null_sink,no-rx=1"
 
 
 def node_config(
-    subject: Subject, plan: CorePlan, rest_port: int, plugin: Path | None = None
+    subject: Subject,
+    plan: CorePlan,
+    rest_port: int,
+    plugin: Path | None = None,
+    most_vnfs: int = 0,
 ) -> dict[str, Any]:
-    """The node.yaml of a subject's node; `plugin` is the flow source's."""
+    """The node.yaml of a subject's node; `plugin` is the flow source's.
+
+    It has memory for `most_vnfs` VNFs.
+
+    Raises:
+        DeviceError: no node has a driver for the subject's switch.
+    """
+    if subject.switch not in DRIVERS:
+        raise DeviceError(f"no node has a driver for {subject.switch}")
+    driver, options = DRIVERS[subject.switch]
     return {
         "name": subject.node,
-        "switch": subject.switch,
+        "switch": driver,
+        "switch_options": options,
         "rest": {"host": "127.0.0.1", "port": rest_port},
         "cores": {"control": plan.control, "switch": plan.switch, "vnf": plan.vnf},
-        "memory_mb": 640,
-        "switch_memory_mb": 256,
+        "memory_mb": max(LEAST_MB, SWITCH_MB + (1 + most_vnfs) * MEMORY_MB),
+        "switch_memory_mb": SWITCH_MB,
         "oversubscribe": True,
         "idle": "yield",  # sleeps would be part of what is measured
         "vnf_ports": subject.inner_ports,
@@ -89,6 +105,8 @@ class NodeProcess:
         plan: its cores.
         folder: creates the node's folder.
         settings: keys of node.yaml besides.
+        vnfs: all subjects that it runs: those whose VNFs need templates of their own.
+        most_vnfs: of a graph.
     """
 
     def __init__(
@@ -97,6 +115,8 @@ class NodeProcess:
         plan: CorePlan,
         folder: Callable[[], Path] = run_folder,
         settings: Mapping[str, Any] | None = None,
+        vnfs: Sequence[Subject] = (),
+        most_vnfs: int = 0,
     ) -> None:
         self.subject = subject
         self.rundir = folder()
@@ -108,7 +128,8 @@ class NodeProcess:
             plugin = self.rundir / "flowsource.so"
             self.flows = self.rundir / "flows"
         self._plugin = plugin
-        self._config = {**node_config(subject, plan, port, plugin), **(settings or {})}
+        self._vnfs = vnfs
+        self._config = {**node_config(subject, plan, port, plugin, most_vnfs), **(settings or {})}
         self.client = NodeClient(f"http://127.0.0.1:{port}")
         self._process: asyncio.subprocess.Process | None = None
 
@@ -130,7 +151,9 @@ class NodeProcess:
             frames.close(self.flows / f"{SOURCE}.frames")
             environment["HEADRACE_FLOW_DIR"] = str(self.flows)
         config = self.rundir / "bench-node.yaml"
-        config.write_text(yaml.safe_dump(self._config))
+        written = write_templates(self._vnfs, self.rundir / "bench-templates")
+        templates = [*self._config.get("templates", []), *written]
+        config.write_text(yaml.safe_dump({**self._config, "templates": templates}))
         log = self.rundir / "bench-node.log"
         with log.open("wb") as stream:
             self._process = await asyncio.create_subprocess_exec(

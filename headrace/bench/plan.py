@@ -86,7 +86,7 @@ class Block:
     @property
     def subjects(self) -> list[str]:
         """The subjects that alternate in the block."""
-        return list(dict.fromkeys(job.case.subject for job in self.jobs))
+        return list(dict.fromkeys(job.case.deployment for job in self.jobs))
 
     @property
     def points(self) -> list[list[Job]]:
@@ -102,7 +102,7 @@ class Block:
         return [sorted(jobs, key=self._subject_order) for jobs in points.values()]
 
     def _subject_order(self, job: Job) -> int:
-        return self.subjects.index(job.case.subject) if job.interleaved else 0
+        return self.subjects.index(job.case.deployment) if job.interleaved else 0
 
     def turns(self, round_number: int, shuffled: random.Random | None = None) -> Iterator[Turn]:
         """The block's turns in one round: subjects alternate within each point of traffic.

@@ -20,7 +20,8 @@ from headrace.bench.errors import DeviceError
 from headrace.bench.manifest import machine
 from headrace.bench.plan import Block, Job
 from headrace.bench.rows import Row, row, skipped
-from headrace.bench.scenario import Measure, Subject
+from headrace.bench.scenario import Measure
+from headrace.bench.subject import Subject
 from headrace.bench.testbed import Testbed
 from headrace.results import Case, Trial
 
@@ -59,7 +60,7 @@ def random_cases(seed: int, count: int, subject: Subject) -> list[Case]:
 async def _one(bed: Testbed, case: Case, repeats: int, seconds: float) -> tuple[Any, list[Trial]]:
     """The node's prediction of a case, and its trials."""
     block = Block(case.shape, case.vnfs, case.prefixes, [Job(case, Measure(overload=True))])
-    await bed.deploy(block, case.subject, {"bytes": float(case.size)})
+    await bed.deploy(block, case.deployment, {"bytes": float(case.size)})
     try:
         predicted = await bed.prediction(case)
         device = await bed.device(case)
@@ -68,7 +69,7 @@ async def _one(bed: Testbed, case: Case, repeats: int, seconds: float) -> tuple[
             for number in range(repeats)
         ]
     finally:
-        await bed.withdraw(block, case.subject)
+        await bed.withdraw(block, case.deployment)
     return predicted, trials
 
 

@@ -18,19 +18,16 @@ The shapes, in the terms of RFC 8204 and of Luizelli et al.:
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from headrace.bench.errors import ScenarioError
+from headrace.bench.profiles import read
 from headrace.bench.searching.goals import GoalName
 from headrace.bench.settings import SCENARIOS
+from headrace.bench.subject import IN_PROCESS, PortKind, Subject, Switch
 from headrace.results import Case, Placement, Shape
+from headrace.results.experiment import Figure
 
-Switch = Literal["headrace", "ovs-dpdk", "linux-bridge"]
-PortKind = Literal["memif", "vhost-user", "veth", "shm"]
-IN_PROCESS = "in-process"
-OF_DPDK: tuple[Switch, ...] = ("headrace", "ovs-dpdk")
-"""Switches that can load the in-process source, which is a DPDK plugin."""
 Mix = Literal["imix-csit", "imix-nfvbench"]
 
 
@@ -65,51 +62,6 @@ class GraphSpec(_Strict):
         return self
 
 
-class Subject(_Strict):
-    """What is measured: a switch, the kinds of its ports, and how VNFs run on it.
-
-    With `ports: in-process` source and sink are in the switch's own worker
-    (dataplane/flowsource): there is no generator that could be the limit or take a core. With
-    `sink: in-process` a generator sends by `ports`, and the switch counts what it would send back.
-    """
-
-    switch: Switch
-    ports: PortKind | Literal["in-process"]
-    vnf_ports: PortKind | None = None
-    engine: Literal["process", "native"] = "process"
-    function: str = "pass"
-    sink: Literal["generator", "in-process"] = "generator"
-
-    @model_validator(mode="after")
-    def _possible(self) -> Self:
-        inside = IN_PROCESS in (self.ports, self.sink)
-        if "shm" in (self.ports, self.vnf_ports) and self.switch != "headrace":
-            raise ValueError(f"{self.switch} has no ports by shared memory: they are headrace's")
-        if inside and self.switch not in OF_DPDK:
-            raise ValueError(f"{self.switch} has no in-process source and sink: they are DPDK's")
-        return self
-
-    @property
-    def inner_ports(self) -> PortKind:
-        """Kind of the ports towards VNFs; by default that of the physical ports."""
-        if self.vnf_ports is not None:
-            return self.vnf_ports
-        return "vhost-user" if self.ports == "in-process" else self.ports
-
-    @property
-    def outer_ports(self) -> str:
-        """Where packets come from and go to: a kind of port, or `vhost-user>in-process`."""
-        if self.ports != IN_PROCESS and self.sink == IN_PROCESS:
-            return f"{self.ports}>{IN_PROCESS}"
-        return self.ports
-
-    @property
-    def node(self) -> str:
-        """Name of the node that runs it: one node for each switch and set of port kinds."""
-        inner = f"-{self.inner_ports}" if self.inner_ports != self.ports else ""
-        return f"{self.switch}-{self.outer_ports.replace('>', '-to-')}{inner}"
-
-
 class Traffic(_Strict):
     """What is sent.
 
@@ -120,6 +72,9 @@ class Traffic(_Strict):
             less: losses are counted; order, copies and latency are not.
         burst: packets with one scheduled time, at the same mean rate.
         poisson: exponential gaps between these times, instead of even ones.
+        both_ways: the same traffic from the other end, too; loads and rates are of both together.
+        taken_cycles: TSC cycles that each frame costs the switch's worker besides: what a slower
+            core would take (in-process sources).
     """
 
     sizes: list[Annotated[int, Field(ge=64, le=1518)] | Mix] = [64]
@@ -127,6 +82,8 @@ class Traffic(_Strict):
     bare: bool = False
     burst: Annotated[int, Field(ge=1, le=4096)] = 1
     poisson: bool = False
+    both_ways: bool = False
+    taken_cycles: list[Annotated[int, Field(ge=0, le=100_000)]] = [0]
 
 
 class BackToBack(_Strict):
@@ -225,13 +182,43 @@ class Headline(_Strict):
     ports: list[PortKind | Literal["in-process"]] | None = None
 
 
-class Scenario(_Strict):
-    """One experiment."""
+class Need(_Strict):
+    """A row of a paper that only a machine with something particular can fill.
+
+    `what` is the row, `needs` a word of `headrace/bench/lacking.py`. The cases that fill it there
+    are the scenario's own.
+    """
+
+    what: str
+    needs: str
+
+
+class About(_Strict):
+    """What every experiment has, whether it is made of cases or is a command.
+
+    Attributes:
+        name: of the file, with its folder in `scenarios/`.
+        profile: which of the file's profiles was read ("" if it has none).
+        minutes: how long measuring takes, by the file's own word.
+        rounds: at most that many rounds over all cases.
+        figures: of the paper, that this measures anew.
+        needs: rows of the paper that need what not every machine has.
+    """
 
     name: str
     title: str
     question: str
     papers: list[str] = []
+    profile: str = ""
+    minutes: Annotated[float, Field(gt=0)] | None = None
+    rounds: Annotated[int, Field(ge=1)] = 1000
+    figures: list[Figure] = []
+    needs: list[Need] = []
+
+
+class Scenario(About):
+    """One experiment made of cases."""
+
     graphs: list[GraphSpec]
     subjects: list[Subject]
     traffic: Traffic = Traffic()
@@ -248,6 +235,15 @@ class Scenario(_Strict):
         inside = any(IN_PROCESS in (one.ports, one.sink) for one in self.subjects)
         if inside and self.measure.extras:
             raise ValueError(f"{', '.join(self.measure.extras)}: not with an in-process sink")
+        if self.traffic.taken_cycles != [0] and any(
+            IN_PROCESS not in (one.ports, one.sink) for one in self.subjects
+        ):
+            raise ValueError("taken_cycles: only an in-process source takes cycles from a switch")
+        if self.traffic.both_ways and inside:
+            raise ValueError("both_ways: an in-process source sends one way")
+        made = [(one.node, one.engine, one.function) for one in self.subjects]
+        if len(set(made)) < len(made):
+            raise ValueError("two subjects differ in their configuration only: one file for each")
         several = any(graph.shape == "parallel" and max(graph.vnfs) > 1 for graph in self.graphs)
         if self.traffic.bare and several:
             raise ValueError("bare packets don't say which of several parallel streams is theirs")
@@ -288,12 +284,19 @@ class Scenario(_Strict):
             for vnfs in graph.vnfs or [0]:
                 for flows in self.traffic.flows:
                     for size in self.traffic.sizes:
-                        for subject in self.subjects:
-                            found.append(self._case(graph, vnfs, flows, str(size), subject))
-        return found
+                        for taken in self.traffic.taken_cycles:
+                            for subject in self.subjects:
+                                made = self._case(graph, vnfs, flows, str(size), subject, taken)
+                                found.append(made)
+        # Subjects that differ in their VNFs only are the same without VNFs.
+        return list(dict.fromkeys(found))
 
-    def _case(self, graph: GraphSpec, vnfs: int, flows: int, size: str, subject: Subject) -> Case:
+    def _case(
+        self, graph: GraphSpec, vnfs: int, flows: int, size: str, subject: Subject, taken: int
+    ) -> Case:
         bare = graph.shape == "p2p"
+        words = ["both-ways"] if self.traffic.both_ways else []
+        words += subject.words + ([f"taken={taken}"] if taken else [])
         return Case(
             scenario=self.name,
             shape=graph.shape,
@@ -307,29 +310,37 @@ class Scenario(_Strict):
             size=size,
             flows=flows,
             prefixes=graph.prefixes,
+            variant=" ".join(words),
         )
 
 
-def load(path: Path) -> Scenario:
-    """Reads one scenario file.
+def load(path: Path, profile: str | None = None) -> Scenario:
+    """Reads one scenario file; `profile` as for `headrace.bench.profiles.read`.
 
     Raises:
-        ScenarioError: the file cannot be read or is invalid.
+        ScenarioError: the file cannot be read or is invalid, or has no such profile.
     """
-    try:
-        content = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError) as error:
-        raise ScenarioError(f"{path}: {error}") from error
-    if not isinstance(content, dict):
-        raise ScenarioError(f"{path}: not a scenario (a mapping with graphs, subjects, measure)")
+    return scenario_of(path, read(path, profile))
+
+
+def scenario_of(path: Path, content: dict[str, object]) -> Scenario:
+    """A scenario of a file's content.
+
+    Raises:
+        ScenarioError: it is invalid; names the file and each place.
+    """
     try:
         return Scenario.model_validate({"name": path.stem, **content})
     except ValidationError as error:
-        places = "; ".join(
-            f"{'.'.join(str(part) for part in entry['loc']) or 'scenario'}: {entry['msg']}"
-            for entry in error.errors()
-        )
-        raise ScenarioError(f"{path}: {places}") from error
+        raise ScenarioError(f"{path}: {places(error)}") from error
+
+
+def places(error: ValidationError) -> str:
+    """Where a file is wrong, and what is wrong there."""
+    return "; ".join(
+        f"{'.'.join(str(part) for part in entry['loc']) or 'scenario'}: {entry['msg']}"
+        for entry in error.errors()
+    )
 
 
 def load_all(folder: Path = SCENARIOS) -> list[Scenario]:

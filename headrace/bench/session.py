@@ -10,6 +10,7 @@ import signal
 import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from headrace.bench.campaign import Bed, Campaign, Progress, SimulatedBed
 from headrace.bench.core_plan import CorePlan, plan_cores
@@ -20,10 +21,11 @@ from headrace.bench.precision import questions
 from headrace.bench.priority import raise_priority
 from headrace.bench.resume import restore
 from headrace.bench.same_build import SameBuild, judge, run_twice
-from headrace.bench.scenario import Measure, Scenario, Subject
+from headrace.bench.scenario import Measure, Scenario
 from headrace.bench.settings import DEFAULT_MINUTES
 from headrace.bench.simulated import DeviceModel
 from headrace.bench.steps import Timing
+from headrace.bench.subject import Subject
 from headrace.bench.testbed import Testbed
 from headrace.results.store import Store
 
@@ -86,25 +88,37 @@ def quickened(scenario: Scenario) -> Scenario:
 
 
 def subjects_of(scenarios: Sequence[Scenario]) -> list[Subject]:
-    """The distinct nodes that the scenarios need, in the order of first use."""
-    found: dict[str, Subject] = {}
+    """The distinct subjects of the scenarios, in the order of first use."""
+    found: list[Subject] = []
     for scenario in scenarios:
-        for subject in scenario.subjects:
-            found.setdefault(subject.node, subject)
-    return list(found.values())
+        found += [subject for subject in scenario.subjects if subject not in found]
+    return found
 
 
 @contextlib.asynccontextmanager
-async def _bed(
-    scenarios: Sequence[Scenario], options: Options, manifest: dict[str, object]
+async def bed_of(
+    scenarios: Sequence[Scenario],
+    options: Options,
+    manifest: dict[str, Any],
+    quick: bool | None = None,
 ) -> AsyncIterator[Bed]:
+    """The bed of these scenarios, started; what it is goes into the manifest.
+
+    `quick` shortens the calibration, by default as `options` say.
+    """
     if options.simulate:
         manifest["simulated"] = True
         yield SimulatedBed(SIMULATED, options.seed)
         return
     manifest["priority"] = raise_priority()
     sent = {scenario.name: scenario.traffic for scenario in scenarios}
-    testbed = Testbed(subjects_of(scenarios), options.plan, options.quick, sent)
+    testbed = Testbed(
+        subjects_of(scenarios),
+        options.plan,
+        options.quick if quick is None else quick,
+        sent,
+        most_vnfs=max(case.vnfs for scenario in scenarios for case in scenario.cases()),
+    )
     try:
         await testbed.up()
         manifest["nodes"] = testbed.information
@@ -122,7 +136,7 @@ async def _bed(
 
 
 @contextlib.contextmanager
-def _ended_by_signals() -> Iterator[None]:
+def ended_by_signals() -> Iterator[None]:
     """The first signal cancels the current task; further ones must not interrupt the cleanup."""
     task = asyncio.current_task()
     loop = asyncio.get_running_loop()
@@ -137,7 +151,7 @@ def _ended_by_signals() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _stored_status(store: Store, *campaigns: int) -> Iterator[None]:
+def stored_status(store: Store, *campaigns: int) -> Iterator[None]:
     """Stores how the campaigns ended, however that is."""
     status = "failed"
     try:
@@ -167,8 +181,8 @@ async def measure_twice(
     budget_s = 60 * options.minutes
     manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
     both = (store.begin(manifest), store.begin(manifest))
-    with _ended_by_signals(), _stored_status(store, *both):
-        async with _bed(scenarios, options, manifest) as bed:
+    with ended_by_signals(), stored_status(store, *both):
+        async with bed_of(scenarios, options, manifest) as bed:
             for number, other in (both, both[::-1]):
                 store.set_manifest(number, {**manifest, "interleaved_with": other})
             rounds = await run_twice(
@@ -210,8 +224,8 @@ async def measure(
         number = resume
         store.reopen(number)
         manifest["resumed"] = [*store.campaign(number).manifest.get("resumed", []), time.time()]
-    with _ended_by_signals(), _stored_status(store, number):
-        async with _bed(scenarios, options, manifest) as bed:
+    with ended_by_signals(), stored_status(store, number):
+        async with bed_of(scenarios, options, manifest) as bed:
             store.set_manifest(number, manifest)
             campaign = Campaign(store, number, bed, progress, options.timing, options.seed)
             first = 0

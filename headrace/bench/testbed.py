@@ -29,8 +29,10 @@ from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block
 from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
-from headrace.bench.scenario import IN_PROCESS, Subject, Traffic
+from headrace.bench.scenario import Traffic
 from headrace.bench.simulated import mean_bytes
+from headrace.bench.subject import IN_PROCESS, Subject
+from headrace.bench.templates import template_name
 from headrace.bench.waiting import vnf_threads, worker_threads
 from headrace.results import Case
 from headrace.traffic import (
@@ -42,6 +44,8 @@ from headrace.traffic import (
 )
 
 LINK_S = 20.0
+UNADDRESSED = ("pass", "bridge", "cpu", "memory")
+"""Functions that take frames whatever address they have."""
 SETTLE_S = 0.03
 
 
@@ -49,11 +53,12 @@ class Testbed:
     """The nodes and the generator of a campaign.
 
     Args:
-        subjects: what will be measured; one node each.
+        subjects: what will be measured; one node for each switch and set of port kinds.
         plan: the core of each program.
         quick: shorten the calibration.
         sent: how each scenario sends, by its name; by default evenly, with stamps.
         settings: keys of every node's node.yaml besides.
+        most_vnfs: of a graph.
     """
 
     __test__ = False  # pytest: not a test
@@ -65,12 +70,16 @@ class Testbed:
         quick: bool = False,
         sent: Mapping[str, Traffic] | None = None,
         settings: Mapping[str, Any] | None = None,
+        most_vnfs: int = 0,
     ) -> None:
+        self._most_vnfs = most_vnfs
         self._plan = plan
         self._sent = dict(sent or {})
         self._quick = quick
         self._settings = settings
-        self._stands = {self._key(subject): subject for subject in subjects}
+        self._subjects = list(subjects)
+        self._stands = {subject.node: subject for subject in reversed(self._subjects)}
+        self._stands = dict(reversed(self._stands.items()))
         self._up: dict[str, Stand] = {}
         self._lost: dict[str, str] = {}
         self._traffic: TrafficProcess | None = None
@@ -84,18 +93,21 @@ class Testbed:
         self._sources: dict[str, Source] = {}
         self.information: dict[str, dict[str, object]] = {}
 
-    @staticmethod
-    def _key(subject: Subject) -> str:
-        return f"{subject.switch}/{subject.outer_ports}/{subject.inner_ports}"
+    def _subject(self, case: Case) -> Subject:
+        """The subject of a case; without VNFs any that has its switch and its outer ports."""
+        return next(
+            one
+            for one in self._subjects
+            if (one.switch, one.outer_ports) == (case.switch, case.ports)
+            and str(one.workers) == case.varied("workers", "1")
+            and case.vnf_ports in ("", one.inner_ports)
+            and case.engine in ("", one.engine)
+            and case.function in ("", one.function)
+        )
 
     def _case_key(self, case: Case) -> str:
-        """The stand of a case; without VNFs any that has its switch and its outer ports."""
-        outer = f"{case.switch}/{case.ports}/"
-        return next(
-            key
-            for key in self._stands
-            if key == outer + case.vnf_ports or (not case.vnf_ports and key.startswith(outer))
-        )
+        """The stand of a case."""
+        return self._subject(case).node
 
     async def up(self) -> None:
         """Starts and calibrates the generator, then starts, attaches and pauses every node.
@@ -120,17 +132,18 @@ class Testbed:
         measured = {*self._plan.switch, *self._plan.generator, *self._plan.vnf}
         self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
-            stand = Stand(
-                subject,
-                NodeProcess(subject, self._plan, settings=self._settings),
-                cores=self._plan.switch,
+            plan = self._plan.with_workers(subject.workers)
+            alike = [one for one in self._subjects if one.node == key]
+            node = NodeProcess(
+                subject, plan, settings=self._settings, vnfs=alike, most_vnfs=self._most_vnfs
             )
+            stand = Stand(subject, node, cores=plan.switch)
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
                 raise_owned(stand.node.rundir)
                 await self._attach(stand)
-                stand.workers = worker_threads(stand.node.rundir, self._plan.switch)
+                stand.workers = worker_threads(stand.node.rundir, plan.switch)
                 await stand.node.client.pause(True)
             except (DeviceError, TrafficError) as error:
                 self._lost[key] = str(error)
@@ -194,16 +207,20 @@ class Testbed:
         self, block: Block, subject: str, demand: Mapping[str, float] | None = None
     ) -> None:
         """Deploys the block's graph, with a demand or none, on the subject's node."""
-        case = next(job.case for job in block.jobs if job.case.subject == subject)
+        case = next(job.case for job in block.jobs if job.case.deployment == subject)
         stand = self._stand(self._case_key(case))
         await self._run_only(stand)
         self._configured = None
         stand.deployed = GRAPH
-        graph = build(block.shape, block.vnfs, case.function, *PORTS, prefixes=block.prefixes)
+        template = template_name(self._subject(case)) if block.vnfs else ""
+        graph = build(
+            block.shape, block.vnfs, template, *PORTS, prefixes=block.prefixes,
+            addressed=case.function not in ("", *UNADDRESSED),
+        )  # fmt: skip
         if demand is not None:
             graph["forwarding-graph"]["demand"] = dict(demand)
         await stand.node.client.deploy(GRAPH, graph)
-        if case.engine == "process":
+        if case.engine in ("process", "container"):
             names = [f"vnf{index}" for index in range(block.vnfs)]
             raise_owned(stand.node.rundir)
             await stand.node.client.wait_forwarding(GRAPH, names, LINK_S)
@@ -211,7 +228,7 @@ class Testbed:
 
     async def withdraw(self, block: Block, subject: str) -> None:
         """Deletes the block's graph on the subject's node, if it is there."""
-        case = next(job.case for job in block.jobs if job.case.subject == subject)
+        case = next(job.case for job in block.jobs if job.case.deployment == subject)
         stand = self._up.get(self._case_key(case))
         if stand is None or not stand.deployed:
             return
@@ -234,8 +251,9 @@ class Testbed:
             return QuietDevice(InProcessDevice(case, stand, source, sent, self._plan), self._watch)
         if self._configured != case:
             made = streams(
-                case.shape, case.vnfs, case.size, case.flows, stand.tx_port, stand.rx_port
-            )
+                case.shape, case.vnfs, case.size, case.flows, stand.tx_port, stand.rx_port,
+                both_ways=sent.both_ways,
+            )  # fmt: skip
             try:
                 await self._traffic.configure([StreamSpec.model_validate(row) for row in made])
             except TrafficError as error:
@@ -243,7 +261,9 @@ class Testbed:
             self._configured = case
         # yield costs a time slice whenever another thread is runnable: used only if VNFs poll on
         # this core.
-        shared = case.engine == "process" and bool(set(self._plan.generator) & set(self._plan.vnf))
+        shared = case.engine not in ("", "native") and bool(
+            set(self._plan.generator) & set(self._plan.vnf)
+        )
         device = AttachedDevice(
             case,
             stand,

@@ -6,8 +6,9 @@ Modules that take long to load are imported by the command that needs them.
 
 import asyncio
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -16,6 +17,9 @@ from rich.table import Table
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.settings import DEFAULT_MINUTES, QUICK_MINUTES, SCENARIOS
 from headrace.results.store import Store, StoreError
+
+if TYPE_CHECKING:
+    from headrace.bench.listing import Listed
 
 RESULTS = Path("results/headrace.sqlite")
 INTERRUPTED = 130
@@ -31,20 +35,20 @@ def fail(error: Exception | str) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _list(folder: Path) -> Table:
-    from headrace.bench.scenario import find
-
+def _list(rows: "Sequence[Listed]") -> Table:
     table = Table(show_lines=True)
-    for name in ("scenario", "question", "cases", "subjects", "papers"):
+    for name in ("paper", "scenario", "figures", "what", "minutes", "needs", "lacking here"):
         table.add_column(name, overflow="fold")
-    for scenario in find([], folder):
-        subjects = ", ".join(f"{subject.switch}/{subject.ports}" for subject in scenario.subjects)
+    for row in rows:
+        minutes = [row.minutes_small, row.minutes_paper]
         table.add_row(
-            scenario.name,
-            scenario.question,
-            str(len(scenario.cases())),
-            subjects,
-            ", ".join(scenario.papers),
+            row.paper,
+            row.name,
+            row.figures,
+            f"{row.what}\n{row.how}",
+            " / ".join(f"{one:g}" for one in minutes if one is not None),
+            row.needs,
+            "; ".join(one for one in (row.lacks, row.note) if one),
         )
     return table
 
@@ -55,19 +59,44 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="bench")
 
     @group.command("list")
-    def list_command(folder: FolderOption = SCENARIOS) -> None:
-        """List the scenarios and what each measures."""
+    def list_command(folder: FolderOption = SCENARIOS, as_json: JsonOption = False) -> None:
+        """List the papers' experiments and the scenarios: figures, minutes, needs, what lacks.
+
+        Minutes are of the profiles small / paper.
+        """
+        from headrace.bench.console import make_console
+        from headrace.bench.core_plan import plan_cores
+        from headrace.bench.listing import listed
+
         try:
-            Console().print(_list(folder))
+            rows = listed(plan_cores(), folder)
         except ScenarioError as error:
             raise fail(error) from error
+        if as_json:
+            print(json.dumps({"rows": [row.as_dict() for row in rows]}))
+        else:
+            make_console().print(_list(rows))
 
     @group.command("run")
     def run_command(
         names: Annotated[
-            list[str] | None, typer.Argument(help="Scenarios (names or files); all by default.")
+            list[str] | None,
+            typer.Argument(
+                help="Papers, experiments (luizelli/chains-100), scenarios or files; by default "
+                "the scenarios of `headrace run`."
+            ),
         ] = None,
-        minutes: Annotated[float, typer.Option(help="Time budget after set-up.")] = DEFAULT_MINUTES,
+        profile: Annotated[
+            str | None,
+            typer.Option(help="Of papers' experiments: paper (its own parameters) or small."),
+        ] = None,
+        minutes: Annotated[
+            float | None,
+            typer.Option(
+                help=f"Time budget after set-up ({DEFAULT_MINUTES:g}); of papers' experiments for "
+                "each, by default what its file says."
+            ),
+        ] = None,
         rounds: Annotated[int, typer.Option(help="At most that many rounds.", min=1)] = 1000,
         quick: Annotated[bool, typer.Option(help="One short round, no searches.")] = False,
         seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
@@ -78,19 +107,28 @@ def register(app: typer.Typer) -> None:
     ) -> None:
         """Measure scenarios and store every trial. `headrace run` measures them all."""
         from headrace.bench.console import ConsoleProgress, make_console
+        from headrace.bench.experiments import find_experiments, of_papers
+        from headrace.bench.papers import measure_each
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure
         from headrace.bench.tables import print_tables
         from headrace.results.summary import json_rows
 
-        options = Options(
-            QUICK_MINUTES if quick else minutes, quick, 1 if quick else rounds, seed, simulate
-        )
+        papers = of_papers(names or [], folder) or profile is not None
+        budget = QUICK_MINUTES if quick else minutes or DEFAULT_MINUTES
+        options = Options(budget, quick, 1 if quick else rounds, seed, simulate)
         console = make_console(as_json)
         try:
-            scenarios = find(names or [], folder)
             with Store(results) as store, ConsoleProgress(console) as progress:
-                number = asyncio.run(measure(scenarios, store, options, progress))
+                if papers:
+                    experiments = find_experiments(names or [], profile, folder)
+                    one_by_one = measure_each(
+                        experiments, store, options, progress, progress.say, minutes
+                    )
+                    number = asyncio.run(one_by_one)
+                else:
+                    scenarios = find(names or [], folder)
+                    number = asyncio.run(measure(scenarios, store, options, progress))
                 if as_json:
                     print(json.dumps(json_rows(store, number)))
                     return

@@ -32,7 +32,7 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.errors import DeviceError
         from headrace.bench.predictions import run
         from headrace.bench.rows import emit
-        from headrace.bench.scenario import IN_PROCESS, Subject
+        from headrace.bench.subject import IN_PROCESS, Subject
 
         console = Console(stderr=True)
 

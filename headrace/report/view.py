@@ -3,6 +3,7 @@
 
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class View:
         placements: gather and distribute by role.
         roles: what a packet costs each role.
         saturations: predicted and measured rates of switches without time left.
+        command_rows: what commands measured, each with the name of its scenario.
     """
 
     campaign: Campaign
@@ -46,6 +48,7 @@ class View:
     placements: list[Comparison] = field(default_factory=list)
     roles: list[RoleCost] = field(default_factory=list)
     saturations: list[Saturation] = field(default_factory=list)
+    command_rows: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
 
     def limiters(self, row: Row) -> str:
         """What limited a rate, by the verdicts of its overload trials: `switch 5 of 6`."""
@@ -136,4 +139,5 @@ def read(store: Store, campaign: int | None = None) -> View:
         compare_placements(roles),
         roles,
         saturations(store, found.id),
+        store.command_rows(found.id),
     )

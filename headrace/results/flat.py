@@ -19,7 +19,8 @@ COLUMNS = (*CASE_COLUMNS, *SAMPLE_COLUMNS)
 NEEDED = ("scenario", "switch", "metric", "value")
 DEFAULTS: dict[str, Any] = {
     "shape": "p2p", "vnfs": 0, "placement": "none", "ports": "", "vnf_ports": "", "function": "",
-    "engine": "", "size": "64", "flows": 1, "prefixes": 0, "point": "", "round": 0, "unit": "",
+    "engine": "", "size": "64", "flows": 1, "prefixes": 0, "variant": "",
+    "point": "", "round": 0, "unit": "",
     "relation": "=", "generator_limited": False,
 }  # fmt: skip
 WHOLE = ("vnfs", "flows", "prefixes", "round")

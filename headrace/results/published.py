@@ -6,15 +6,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.results.papers import PAPERS
+
 FOLDER = Path(__file__).resolve().parent.parent.parent / "published"
 
-SOURCES: dict[str, str] = {
-    "unify-d5.6": "UNIFY Deliverable 5.6, “Universal Node Benchmarking” (2016)",
-    "icpe18-multi-vnf": "Pitaev et al., “Characterizing the Performance of Concurrent Virtualized "
-    "Network Functions with OVS-DPDK, FD.IO VPP and SR-IOV”, ICPE 2018",
-    "luizelli-cost": "Luizelli et al., “The Actual Cost of Software Switching for NFV Chaining”",
-    "datapath-composition": "Hong et al., “Datapath Composition” (slides)",
-}
+SOURCES: dict[str, str] = {one.short: one.title for one in PAPERS}
 """The papers by their short names."""
 
 
@@ -93,3 +89,36 @@ def throughput(folder: Path = FOLDER) -> list[PublishedValue]:
         )
         for row in _rows("throughput.csv", folder)
     ]
+
+
+def compositions(folder: Path = FOLDER) -> list[PublishedValue]:
+    """Hong's tables: each throughput in Mpps and in Gbit/s, summed over both directions."""
+    found = []
+    for row in _rows("datapath-composition.csv", folder):
+        for column, factor, unit in (
+            ("throughput_fps", 1e6, "Mpps"),
+            ("throughput_mbps", 1e3, "Gbit/s"),
+        ):
+            found.append(
+                PublishedValue(
+                    row["paper"],
+                    row["where"],
+                    "l2-forwarding",
+                    row["system"],
+                    "",
+                    "l2fwd",
+                    row["packet_bytes"],
+                    None,
+                    None,
+                    None,
+                    float(row[column]) / factor,
+                    unit,
+                    row["note"],
+                )
+            )
+    return found
+
+
+def values(folder: Path = FOLDER) -> list[PublishedValue]:
+    """Every number of every paper but the coefficients of cost functions."""
+    return [*throughput(folder), *compositions(folder)]

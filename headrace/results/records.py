@@ -66,6 +66,10 @@ class Case:
         size: frame size with FCS in bytes, or the name of a mix.
         flows: number of distinct flows that the generator sends.
         prefixes: rules at the entry, one for each /24 of destinations; 0 is one rule by port.
+        variant: what else is not as usual, words apart by spaces, in this order: `both-ways`
+            (traffic in both directions, rates are of both together), `workers=2` (of the switch),
+            `taken=100` (TSC cycles that each frame costs the switch's worker besides), `nodes=2
+            joined=veth` (as many nodes in a row, and by what they are joined).
     """
 
     scenario: str
@@ -80,6 +84,15 @@ class Case:
     size: str
     flows: int
     prefixes: int = 0
+    variant: str = ""
+
+    def varied(self, word: str, otherwise: str = "") -> str:
+        """The value of a word of the variant: of `workers` in `workers=2` it is `2`."""
+        for part in self.variant.split():
+            name, _, value = part.partition("=")
+            if name == word:
+                return value or "yes"
+        return otherwise
 
     @property
     def graph(self) -> str:
@@ -102,9 +115,17 @@ class Case:
 
     @property
     def subject(self) -> str:
-        """The switch and its port kinds: the unit of comparison."""
+        """The switch and its port kinds, and its variant: the unit of comparison."""
         inner = f"+{self.vnf_ports}" if self.vnf_ports and self.vnf_ports != self.ports else ""
-        return f"{self.switch}/{self.ports}{inner}"
+        return " ".join(f"{self.switch}/{self.ports}{inner} {self.variant}".split())
+
+    @property
+    def deployment(self) -> str:
+        """The subject with the engine and function of its VNFs where these are not the usual."""
+        usual = ("", "process", "native"), ("", "pass", "bridge")
+        words = [self.engine] if self.engine not in usual[0] else []
+        words += [self.function] if self.function not in usual[1] else []
+        return " ".join([self.subject, *words])
 
     @property
     def name(self) -> str:
@@ -112,7 +133,7 @@ class Case:
 
         The placement is part of it only where the same graph serves two questions.
         """
-        return f"{self.frames}-{self.flows}f-{self.graph}@{self.subject}"
+        return f"{self.frames}-{self.flows}f-{self.graph}@{self.deployment}"
 
 
 @dataclass(frozen=True)

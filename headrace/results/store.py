@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from headrace.results.records import Campaign, Case, Fit, Sample, Skip, Trial
 
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 
 SCHEMA = """
 -- One row for each `headrace run` or `headrace bench run`. Times are seconds since the epoch.
@@ -37,9 +37,9 @@ CREATE TABLE IF NOT EXISTS cases (
   scenario TEXT NOT NULL, shape TEXT NOT NULL, vnfs INTEGER NOT NULL, placement TEXT NOT NULL,
   switch TEXT NOT NULL, ports TEXT NOT NULL, vnf_ports TEXT NOT NULL,
   function TEXT NOT NULL, engine TEXT NOT NULL, size TEXT NOT NULL, flows INTEGER NOT NULL,
-  prefixes INTEGER NOT NULL,
+  prefixes INTEGER NOT NULL, variant TEXT NOT NULL,
   UNIQUE (campaign, scenario, shape, vnfs, placement, switch, ports, vnf_ports, function, engine,
-          size, flows, prefixes)
+          size, flows, prefixes, variant)
 );
 -- One run at one load; columns as headrace.results.records.Trial, dictionaries as JSON.
 CREATE TABLE IF NOT EXISTS trials (
@@ -68,6 +68,13 @@ CREATE TABLE IF NOT EXISTS skips (
   campaign INTEGER NOT NULL REFERENCES campaigns(id),
   scenario TEXT NOT NULL, what TEXT NOT NULL, switch TEXT NOT NULL, reason TEXT NOT NULL,
   UNIQUE (campaign, scenario, what, switch, reason)
+);
+-- What a command measured for a scenario: rows as commands print them by --json.
+CREATE TABLE IF NOT EXISTS command_rows (
+  id INTEGER PRIMARY KEY,
+  campaign INTEGER NOT NULL REFERENCES campaigns(id),
+  scenario TEXT NOT NULL,
+  row TEXT NOT NULL              -- JSON
 );
 -- The cost functions fitted from a campaign; columns as headrace.results.records.Fit.
 CREATE TABLE IF NOT EXISTS fits (
@@ -202,6 +209,14 @@ class Store:
                 (campaign, *astuple(skip)),
             )
 
+    def add_command_row(self, campaign: int, scenario: str, row: dict[str, Any]) -> None:
+        """Stores one row that a command measured for a scenario."""
+        with self._db:
+            self._db.execute(
+                "INSERT INTO command_rows (campaign, scenario, row) VALUES (?, ?, ?)",
+                (campaign, scenario, json.dumps(row)),
+            )
+
     def reopen(self, campaign: int) -> None:
         """Marks a campaign as running again; what it skipped may be measured now."""
         with self._db:
@@ -284,6 +299,13 @@ class Store:
             (campaign,),
         )
         return [Skip(*row) for row in rows]
+
+    def command_rows(self, campaign: int) -> list[tuple[str, dict[str, Any]]]:
+        """The scenario and the row of all that commands measured in the campaign."""
+        rows = self._db.execute(
+            "SELECT scenario, row FROM command_rows WHERE campaign = ? ORDER BY id", (campaign,)
+        )
+        return [(str(row[0]), json.loads(row[1])) for row in rows]
 
     def fits(self, campaign: int) -> list[Fit]:
         """The cost functions fitted from the campaign."""

@@ -123,6 +123,9 @@ def _point_of(case: Case) -> tuple[Any, ...]:
         case.size,
         case.flows,
         case.prefixes,
+        case.function,
+        case.engine,
+        case.variant,
     )
 
 
@@ -172,6 +175,11 @@ def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, list
     return {key: dict(rounds) for key, rounds in drawn.items()}
 
 
+def _named(store: Store, campaign: int) -> list[tuple[str, dict[str, Any]]]:
+    """What commands measured, with the name of their scenario."""
+    return [(name, row) for name, row in store.command_rows(campaign) if "name" in row]
+
+
 RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")
 
 
@@ -215,6 +223,7 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
                     "bound": entry.bound,
                 }
             )
+    rows += [{**row, "name": f"{name}: {row['name']}"} for name, row in _named(store, campaign)]
     return {
         "rows": rows,
         "skipped": [vars(skip) for skip in store.skips(campaign)],

@@ -4,7 +4,7 @@
 from typing import Any
 
 from headrace.bench.predictions import judge, random_cases, summary
-from headrace.bench.scenario import Subject
+from headrace.bench.subject import Subject
 from headrace.results import Case, Trial
 
 SUBJECT = Subject.model_validate(

@@ -23,7 +23,7 @@ from headrace.bench.node_client import Cycles, NodeClient
 from headrace.bench.node_process import free_port, node_config, run_folder
 from headrace.bench.owned import end_owned
 from headrace.bench.priority import raise_owned
-from headrace.bench.scenario import Subject
+from headrace.bench.subject import Subject
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case
 from headrace.results.limiter import Verdict

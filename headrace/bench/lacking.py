@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What this machine lacks: the reason of a row that can't be measured, before anything starts.
+
+A need is a word, with a number or name after a colon where it takes one: see `NEEDS`.
+"""
+
+import platform
+import re
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+from headrace.bench.core_plan import CorePlan
+from headrace.bench.power.readers import why_no_power
+from headrace.bench.scenario import Scenario
+from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
+from headrace.results import Case
+
+_PCI = Path("/sys/bus/pci/devices")
+_NETWORK = "0x02"
+"""The first octet of a network controller's class (PCI Code and ID Assignment, 1.11)."""
+_VIRTUAL = ("0x1af4", "0x1d0f")
+"""Vendors of NICs that a hypervisor emulates: virtio and ENA."""
+
+
+def _network_devices() -> list[Path]:
+    found = []
+    for place in sorted(_PCI.glob("*")):
+        try:
+            if (place / "class").read_text().startswith(_NETWORK):
+                found.append(place)
+        except OSError:
+            continue
+    return found
+
+
+def _nics(count: str) -> str | None:
+    wanted = int(count or "2")
+    found = [p for p in _network_devices() if _text(p / "vendor") not in _VIRTUAL]
+    if len(found) >= wanted:
+        return None
+    return f"needs {wanted} ports of a NIC on the PCI bus: this machine has {len(found)}"
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text().strip()
+    except OSError:
+        return ""
+
+
+def _sriov(_: str) -> str | None:
+    if any(int(_text(p / "sriov_totalvfs") or 0) > 0 for p in _network_devices()):
+        return None
+    return "needs a NIC with SR-IOV: no device of this machine has sriov_totalvfs"
+
+
+def _iommu(_: str) -> str | None:
+    if any(Path("/sys/kernel/iommu_groups").glob("*")):
+        return _nics("1")
+    return "needs an IOMMU and a NIC to pass through: /sys/kernel/iommu_groups is empty"
+
+
+def _kernel_ovs(_: str) -> str | None:
+    release = platform.release()
+    modules = Path("/lib/modules") / release
+    if Path("/sys/module/openvswitch").exists() or any(modules.rglob("openvswitch.ko*")):
+        return None
+    return f"the kernel {release} has no Open vSwitch datapath (module openvswitch)"
+
+
+def _vpp(_: str) -> str | None:
+    if shutil.which("vpp") is None:
+        return "VPP is not installed (program vpp), and no node has a driver for it"
+    return "no node has a driver for VPP"
+
+
+def _processor(name: str) -> str | None:
+    model = re.search(r"^model name\s*: (.*)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    found = model[1] if model else platform.machine()
+    return None if name.lower() in found.lower() else f"needs an {name}: this is an {found}"
+
+
+def _architecture(name: str) -> str | None:
+    found = platform.machine()
+    return None if found == name else f"needs a machine of {name}: this is one of {found}"
+
+
+def _numa(count: str) -> str | None:
+    found = len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1
+    if found >= int(count or "2"):
+        return None
+    return f"needs {count or 2} NUMA nodes: this machine has {found}"
+
+
+def _power(_: str) -> str | None:
+    return why_no_power()
+
+
+def _two_machines(_: str) -> str | None:
+    return "needs a second machine: name both in a testbed file (docs/papers.md)"
+
+
+NEEDS: dict[str, Callable[[str], str | None]] = {
+    "nic": _nics,
+    "sr-iov": _sriov,
+    "passthrough": _iommu,
+    "kernel-ovs": _kernel_ovs,
+    "vpp": _vpp,
+    "processor": _processor,
+    "architecture": _architecture,
+    "numa": _numa,
+    "power": _power,
+    "two-machines": _two_machines,
+}
+"""What can be needed, and who finds out whether it is there: None if it is."""
+OF_SWITCH = {
+    "ovs-kernel": "kernel-ovs",
+    "vpp": "vpp",
+    "sr-iov": "sr-iov",
+    "pci-passthrough": "passthrough",
+}
+
+
+def lack(need: str) -> str | None:
+    """The reason why a need is not met here, or None.
+
+    Raises:
+        KeyError: there is no such need.
+    """
+    word, _, what = need.partition(":")
+    return NEEDS[word](what)
+
+
+def lack_of_subject(subject: Subject, plan: CorePlan) -> str | None:
+    """The reason why a subject can't run here, or None."""
+    if subject.switch in OF_SWITCH:
+        found = lack(OF_SWITCH[subject.switch])
+        if found is not None:
+            return found
+    if subject.switch not in DRIVERS:
+        return (
+            f"{subject.switch} is here, but its functions are a VNF's: a graph names them by `pci` "
+            "of a template of engine vm (docs/graphs.md)"
+        )
+    if subject.ports == "nic" and (found := lack("nic:2")) is not None:
+        return found
+    wanted = subject.workers + 1
+    if len(plan.usable) < wanted:
+        workers = f"{subject.workers} workers" if subject.workers > 1 else "a worker"
+        return f"{workers} and a core for the rest: this machine has {len(plan.usable)} cores"
+    return None
+
+
+def lacks(scenario: Scenario, plan: CorePlan) -> dict[Case, str]:
+    """The scenario's cases that can't be measured here, with their reasons."""
+    found = {}
+    for subject in scenario.subjects:
+        reason = lack_of_subject(subject, plan)
+        if reason is None:
+            continue
+        for case in scenario.cases():
+            if belongs(case, subject):
+                found[case] = reason
+    return found
+
+
+def belongs(case: Case, subject: Subject) -> bool:
+    """Whether the case is one of the subject's."""
+    return (
+        (subject.switch, subject.outer_ports) == (case.switch, case.ports)
+        and str(subject.workers) == case.varied("workers", "1")
+        and case.vnf_ports in ("", subject.inner_ports)
+        and case.engine in ("", subject.engine)
+        and case.function in ("", subject.function)
+    )
+
+
+def runnable(scenario: Scenario, plan: CorePlan) -> Scenario | None:
+    """The scenario with the subjects that can run here; None if there is none."""
+    here = [one for one in scenario.subjects if lack_of_subject(one, plan) is None]
+    return scenario.model_copy(update={"subjects": here}) if here else None
+
+
+def in_words(scenario_needs: list[str], subjects: list[Subject], plan: CorePlan) -> list[str]:
+    """What this machine lacks of what an experiment needs, each reason once."""
+    reasons = [lack(need) for need in scenario_needs]
+    reasons += [lack_of_subject(one, plan) for one in subjects]
+    return list(dict.fromkeys(reason for reason in reasons if reason is not None))
+
+
+def oversubscribes(scenario: Scenario, plan: CorePlan) -> str | None:
+    """A note if the largest graph has too few cores for a valid figure, or None."""
+    vnfs = max((max(graph.vnfs, default=0) for graph in scenario.graphs), default=0)
+    inside = all(one.ports == IN_PROCESS for one in scenario.subjects)
+    lacking = (2 if inside else 3) + vnfs - len(plan.usable)
+    return f"{vnfs} VNFs share {len(plan.vnf)} core" if lacking > 0 and vnfs else None

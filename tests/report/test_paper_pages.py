@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pages of papers: units, readings that the data support, and whole pages of a campaign."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import app
+from headrace.report.paper_pages.agreement import readings
+from headrace.report.paper_pages.series import Point, Series, converted
+from headrace.results.experiment import Figure
+from headrace.results.papers import paper
+from headrace.results.store import Store
+
+
+@pytest.mark.parametrize(
+    ("value", "unit", "wanted", "size", "expected"),
+    [
+        (2e6, "pps", "Mpps", None, 2.0),
+        (5223, "kpps/core", "Mpps", None, 5.223),
+        (1e6, "pps", "Gbit/s", 1500.0, 12.0),
+        (1e6, "pps", "Gbit/s", None, None),
+        (12500, "ns", "us", None, 12.5),
+        (0.02, "", "% lost", None, 2.0),
+        (3.0, "W", "Mpps", None, None),
+    ],
+)
+def test_units(
+    value: float, unit: str, wanted: str, size: float | None, expected: float | None
+) -> None:
+    found = converted(value, unit, wanted, size)
+    assert found == (None if expected is None else pytest.approx(expected))
+
+
+FIGURE = Figure(figure="Table 5", title="t", x="flows", y="kpps", alike={"ovs-dpdk": "ovs-dpdk"})
+THEIRS = Series("ovs-dpdk", True, (Point(1, 5567, 5567, 5567), Point(500000, 311, 311, 311)))
+
+
+def ours(first: tuple[float, float], last: tuple[float, float], samples: int = 5) -> Series:
+    points = tuple(
+        Point(x, (low + high) / 2, low, high, "", samples)
+        for x, (low, high) in ((1, first), (100000, last))
+    )
+    return Series("ovs-dpdk/in-process", False, points)
+
+
+@pytest.mark.parametrize(
+    ("mine", "verdict", "words"),
+    [
+        (ours((900, 1000), (300, 400)), "agrees", "both fall"),
+        (ours((900, 1000), (950, 1050)), "disagrees", "theirs falls, ours shows no change"),
+        (ours((900, 1000), (1200, 1300)), "disagrees", "theirs falls, ours rises"),
+        (ours((100, 1000), (50, 1050)), "open", "our ranges allow either"),
+        (ours((900, 1000), (300, 400), samples=1), "open", "one sample"),
+    ],
+)
+def test_a_trend_is_read_as_far_as_our_ranges_support_it(
+    mine: Series, verdict: str, words: str
+) -> None:
+    (found,) = readings(FIGURE, [THEIRS, mine])
+    assert found.verdict == verdict and words in found.text
+    assert "times 0.0559" in found.text and "1 to 100,000" in found.text
+
+
+def test_orders_are_compared_at_a_common_place() -> None:
+    figure = Figure(
+        figure="Table 8", title="t", x="size", y="kpps",
+        alike={"ivshmem": "shm", "vhost-user": "vhost"},
+    )  # fmt: skip
+    their = [
+        Series("ivshmem", True, (Point(64, 5223, 5223, 5223),)),
+        Series("vhost-user", True, (Point(64, 2700, 2700, 2700),)),
+    ]
+
+    def mine(name: str, low: float, high: float) -> Series:
+        return Series(name, False, (Point(64, (low + high) / 2, low, high, "", 4),))
+
+    (same,) = readings(figure, [*their, mine("shm", 8, 9), mine("vhost", 3, 4)])
+    assert same.verdict == "agrees" and "1.93 in the paper" in same.text
+    (other,) = readings(figure, [*their, mine("shm", 1, 2), mine("vhost", 3, 4)])
+    assert other.verdict == "disagrees"
+    (open_,) = readings(figure, [*their, mine("shm", 1, 5), mine("vhost", 3, 4)])
+    assert open_.verdict == "open"
+
+
+def test_a_page_for_each_paper_and_an_index(tmp_path: Path) -> None:
+    results, report = tmp_path / "r.sqlite", tmp_path / "report"
+    runner = CliRunner()
+    outcome = runner.invoke(
+        app,
+        ["bench", "run", "hong", "luizelli/cost", "unify/channels", "--simulate", "--results",
+         str(results)],
+    )  # fmt: skip
+    assert outcome.exit_code == 0, outcome.output
+    with Store(results) as store:
+        for kind, value in (("direct 64B", 616.0), ("vhost-split 64B", 4.0)):
+            row = {"name": kind, "value": value, "unit": "Mpps", "samples": [value, 1.1 * value]}
+            store.add_command_row(1, "unify/channels", row)
+    outcome = runner.invoke(
+        app, ["report", "--paper", "all", "--results", str(results), "--to", str(report)]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    pages = {path.stem: path.read_text() for path in (report / "papers").glob("*.html")}
+    assert set(pages) == {"hong", "luizelli", "unify", "index"}
+    hong = pages["hong"]
+    assert "Simulated." in hong and "<svg" in hong and "sriov_totalvfs" in hong
+    assert "paper: ovs-dpdk" in hong and "headrace/in-process+shm" in hong
+    assert (
+        "Table I beside ours" in pages["luizelli"] and "Fig. 7, from Table I" in pages["luizelli"]
+    )
+    assert "direct 64B" in pages["unify"] and "devices are simulated" in pages["unify"]
+    assert 'href="hong.html#compositions"' in pages["index"]
+    for page in pages.values():
+        assert "src=" not in page and "@import" not in page and "<link" not in page
+    outcome = runner.invoke(
+        app, ["report", "--paper", "icpe18", "--results", str(results), "--to", str(report)]
+    )
+    assert outcome.exit_code == 1
+    outcome = runner.invoke(
+        app, ["report", "--paper", "nobody", "--results", str(results), "--to", str(report)]
+    )
+    assert outcome.exit_code == 1
+
+
+def test_what_commands_measured_is_among_the_rows_of_json(tmp_path: Path) -> None:
+    from headrace.results.summary import json_rows
+
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({"experiments": []})
+        store.add_command_row(number, "unify/tcp", {"name": "a", "value": 1.0, "unit": "x"})
+        rows = json_rows(store, number)["rows"]
+    assert json.dumps(rows) and rows[0]["name"] == "unify/tcp: a"
+    assert paper("luizelli-cost") is paper("luizelli")
