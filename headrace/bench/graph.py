@@ -9,6 +9,7 @@ each (`vnf_mac`), so that distributing the traffic costs the switch one exact ma
 from typing import Any
 
 from headrace.results import Shape
+from headrace.results.frame_sizes import CAPTURE
 
 ENTRY = "in"
 EXIT = "out"
@@ -168,8 +169,14 @@ def streams(
     """The generator's streams for a shape: one, or one for each parallel VNF.
 
     The flows are divided over the streams, at least one each; every stream has the same share of
-    the load. `both_ways`: as many streams come from the other end, with addresses exchanged.
+    the load. A capture (`pcap:` and its path) is one stream. `both_ways`: as many streams come from
+    the other end, with addresses exchanged.
     """
+    if size.startswith(CAPTURE):
+        one = {"name": "s0", "tx_port": tx_port, "rx_port": rx_port,
+               "pcap": size.removeprefix(CAPTURE)}  # fmt: skip
+        other = {**one, "name": "r0", "tx_port": rx_port, "rx_port": tx_port}
+        return [one, other] if both_ways else [one]
     count = vnfs if shape == "parallel" else 1
     frame: int | str = int(size) if size.isdigit() else size
     share, more = divmod(max(flows, count), count)

@@ -14,6 +14,7 @@ from headrace.bench.core_plan import CorePlan
 from headrace.bench.power.readers import why_no_power
 from headrace.bench.scenario import Scenario
 from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
+from headrace.bench.vm_image import why_no_vm
 from headrace.results import Case
 
 _PCI = Path("/sys/bus/pci/devices")
@@ -144,6 +145,8 @@ def lack_of_subject(subject: Subject, plan: CorePlan) -> str | None:
             "of a template of engine vm (docs/graphs.md)"
         )
     if subject.ports == "nic" and (found := lack("nic:2")) is not None:
+        return found
+    if subject.engine == "vm" and (found := why_no_vm()) is not None:
         return found
     wanted = subject.workers + 1
     if len(plan.usable) < wanted:

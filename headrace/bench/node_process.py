@@ -26,7 +26,7 @@ from headrace.bench.peers import frames
 from headrace.bench.peers.bed import flow_source
 from headrace.bench.peers.systems import PeerError
 from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
-from headrace.bench.templates import MEMORY_MB, write_templates
+from headrace.bench.templates import memory_of, write_templates
 from headrace.machine.programs import ProgramMissing, find_program
 
 START_S = 60.0
@@ -61,7 +61,7 @@ def node_config(
         "switch_options": options,
         "rest": {"host": "127.0.0.1", "port": rest_port},
         "cores": {"control": plan.control, "switch": plan.switch, "vnf": plan.vnf},
-        "memory_mb": max(LEAST_MB, SWITCH_MB + (1 + most_vnfs) * MEMORY_MB),
+        "memory_mb": max(LEAST_MB, SWITCH_MB + (1 + most_vnfs) * memory_of(subject)),
         "switch_memory_mb": SWITCH_MB,
         "oversubscribe": True,
         "idle": "yield",  # sleeps would be part of what is measured

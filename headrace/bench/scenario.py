@@ -27,8 +27,11 @@ from headrace.bench.settings import SCENARIOS
 from headrace.bench.subject import IN_PROCESS, PortKind, Subject, Switch
 from headrace.results import Case, Placement, Shape
 from headrace.results.experiment import Figure
+from headrace.results.frame_sizes import CAPTURE
 
 Mix = Literal["imix-csit", "imix-nfvbench"]
+Capture = Annotated[str, Field(pattern=r"^pcap:.+")]
+"""`pcap:` with the name of a mix, of which a capture is made, or with the path of one."""
 
 
 EXTRAS = ("loss_curve", "back_to_back", "soak", "recovery", "reconfiguration", "reset")
@@ -66,7 +69,7 @@ class Traffic(_Strict):
     """What is sent.
 
     Attributes:
-        sizes: bytes with FCS, or the name of a mix.
+        sizes: bytes with FCS, the name of a mix, or a capture (docs/papers.md).
         flows: numbers of flows.
         bare: the generator's packets have neither sequence number nor time stamp, which costs it
             less: losses are counted; order, copies and latency are not.
@@ -77,7 +80,7 @@ class Traffic(_Strict):
             core would take (in-process sources).
     """
 
-    sizes: list[Annotated[int, Field(ge=64, le=1518)] | Mix] = [64]
+    sizes: list[Annotated[int, Field(ge=64, le=1518)] | Mix | Capture] = [64]
     flows: list[Annotated[int, Field(ge=1, le=1_000_000)]] = [1000]
     bare: bool = False
     burst: Annotated[int, Field(ge=1, le=4096)] = 1
@@ -239,6 +242,12 @@ class Scenario(About):
             IN_PROCESS not in (one.ports, one.sink) for one in self.subjects
         ):
             raise ValueError("taken_cycles: only an in-process source takes cycles from a switch")
+        captures = [size for size in self.traffic.sizes if str(size).startswith(CAPTURE)]
+        if captures and (inside or any(graph.shape == "parallel" for graph in self.graphs)):
+            raise ValueError(
+                f"{captures[0]}: a capture is sent by a generator, to one VNF or chain: it has its "
+                "own addresses"
+            )
         if self.traffic.both_ways and inside:
             raise ValueError("both_ways: an in-process source sends one way")
         made = [(one.node, one.engine, one.function) for one in self.subjects]

@@ -14,6 +14,7 @@ import numpy as np
 
 from headrace.bench.device import EVENT_AFTER, TrialRequest
 from headrace.results import Case, Trial
+from headrace.results.frame_sizes import mean_bytes
 from headrace.results.limiter import Activity, decide
 
 TSC_HZ = 2.0e9
@@ -47,11 +48,6 @@ class DeviceModel:
     buffer_frames: int = 0
     reset_s: float = 1.5
     reconfigure_s: float = 0.0
-
-
-def mean_bytes(size: str) -> float:
-    """Mean frame size in bytes with FCS of a size or mix."""
-    return {"imix-csit": 353.83, "imix-nfvbench": 361.83}.get(size) or float(size)
 
 
 @dataclass

@@ -12,6 +12,8 @@ from typing import Any
 import yaml
 
 from headrace.bench.subject import Subject
+from headrace.bench.vm_image import MEMORY_MB as VM_MB
+from headrace.bench.vm_image import write_image
 
 ROLES = {
     "nat": ("inside", "outside"),
@@ -23,6 +25,11 @@ ROLES = {
 OWN = {("container", "pass"): "pass-container"}
 """Templates of the node for engines but the usual."""
 MEMORY_MB = 128
+
+
+def memory_of(subject: Subject) -> int:
+    """Megabytes that each of its VNFs needs, at most."""
+    return VM_MB if subject.engine == "vm" else MEMORY_MB
 
 
 def template_name(subject: Subject) -> str:
@@ -37,9 +44,18 @@ def _name(subject: Subject) -> str:
     return f"bench-{subject.engine}-{subject.function}"
 
 
-def template_of(subject: Subject) -> dict[str, Any]:
-    """The template that `template_name` names, if the bench has to write it."""
+def template_of(subject: Subject, folder: Path) -> dict[str, Any]:
+    """The template that `template_name` names, if the bench has to write it.
+
+    Raises:
+        DeviceError: a VM's image can't be made.
+    """
     roles = ROLES.get(subject.function)
+    if subject.engine == "vm":
+        configuration = write_image(subject, roles, folder / f"{_name(subject)}.cpio")
+        machine = {"function": "guest", "memory-mb": VM_MB, "idle": "yield"}
+    else:
+        configuration, machine = subject.configuration, {}
     return {
         "id": _name(subject),
         "name": _name(subject),
@@ -54,18 +70,23 @@ def template_of(subject: Subject) -> dict[str, Any]:
             "labels": list(roles or ("port",)),
             **({"roles": True} if roles else {}),
         },
-        "configuration": subject.configuration,
+        "configuration": configuration,
+        **machine,
     }
 
 
 def write_templates(subjects: Sequence[Subject], folder: Path) -> list[str]:
-    """Writes the templates that these subjects need besides the node's; returns their files."""
+    """Writes the templates that these subjects need besides the node's; returns their files.
+
+    Raises:
+        DeviceError: a VM's image can't be made.
+    """
     written = []
     for subject in subjects:
         if template_name(subject) != _name(subject):
             continue
         folder.mkdir(exist_ok=True)
         file = folder / f"{_name(subject)}.yaml"
-        file.write_text(yaml.safe_dump(template_of(subject)))
+        file.write_text(yaml.safe_dump(template_of(subject, folder)))
         written.append(str(file))
     return list(dict.fromkeys(written))

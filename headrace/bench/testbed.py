@@ -11,7 +11,9 @@ polling switches do not compete for a core, and alternating (A/B/A/B) needs no r
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, get_args
 
 import numpy as np
@@ -22,6 +24,7 @@ from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.graph import build, streams
 from headrace.bench.in_process import InProcessDevice, Source
+from headrace.bench.mix_capture import write
 from headrace.bench.node_client import NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.noise.probe import Probe
@@ -30,13 +33,14 @@ from headrace.bench.plan import Block
 from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
 from headrace.bench.scenario import Traffic
-from headrace.bench.simulated import mean_bytes
 from headrace.bench.subject import IN_PROCESS, Subject
 from headrace.bench.templates import template_name
 from headrace.bench.waiting import vnf_threads, worker_threads
 from headrace.results import Case
+from headrace.results.frame_sizes import CAPTURE, MIXES, mean_bytes
 from headrace.traffic import (
     Calibration,
+    ReplaySpec,
     StreamSpec,
     TrafficClient,
     TrafficError,
@@ -86,6 +90,7 @@ class Testbed:
         self._running: Stand | None = None
         self._configured: Case | None = None
         self._vdevs = 0
+        self._captures: tempfile.TemporaryDirectory[str] | None = None
         self._watch = Watch(None, [])
         self.calibration: Calibration | None = None
         self.port_ceilings: dict[tuple[str, bool], PortCeiling] = {}
@@ -251,11 +256,16 @@ class Testbed:
             return QuietDevice(InProcessDevice(case, stand, source, sent, self._plan), self._watch)
         if self._configured != case:
             made = streams(
-                case.shape, case.vnfs, case.size, case.flows, stand.tx_port, stand.rx_port,
-                both_ways=sent.both_ways,
+                case.shape, case.vnfs, self._sent_size(case), case.flows, stand.tx_port,
+                stand.rx_port, both_ways=sent.both_ways,
             )  # fmt: skip
             try:
-                await self._traffic.configure([StreamSpec.model_validate(row) for row in made])
+                await self._traffic.configure(
+                    [
+                        (ReplaySpec if "pcap" in row else StreamSpec).model_validate(row)
+                        for row in made
+                    ]
+                )
             except TrafficError as error:
                 raise DeviceError(f"generator: {error}") from error
             self._configured = case
@@ -275,6 +285,18 @@ class Testbed:
             sent,
         )
         return QuietDevice(device, self._watch)
+
+    def _sent_size(self, case: Case) -> str:
+        """The case's size; where it is a capture of a mix, the file that was made of it."""
+        mix = case.size.removeprefix(CAPTURE)
+        if not case.size.startswith(CAPTURE) or mix not in MIXES:
+            return case.size
+        if self._captures is None:
+            self._captures = tempfile.TemporaryDirectory(prefix="headrace-mixes-")
+        file = Path(self._captures.name) / f"{mix}-{case.flows}.pcap"
+        if not file.exists():
+            write(file, mix, case.flows)
+        return f"{CAPTURE}{file}"
 
     def port_ceiling(self, case: Case, bare: bool) -> float | None:
         """The generator's ceiling over the case's kind of port; None if that is not known."""
@@ -303,6 +325,8 @@ class Testbed:
 
     async def down(self) -> None:
         """Stops everything, in any state."""
+        if self._captures is not None:
+            self._captures.cleanup()
         self._watch.close()
         if self._traffic is not None:
             await self._traffic.close()

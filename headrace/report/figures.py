@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 
 from headrace.report import style
-from headrace.report.view import View, mean_bytes
+from headrace.report.view import View
 from headrace.results import Case, Trial, published
 from headrace.results.bounds import bounded
+from headrace.results.frame_sizes import mean_bytes
 from headrace.results.summary import Row
 from headrace.results.units import digits
 

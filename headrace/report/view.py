@@ -11,15 +11,9 @@ from headrace.model.campaign import CampaignModel, model_of
 from headrace.model.roles import Comparison, RoleCost, compare_placements, role_costs
 from headrace.model.saturation import Saturation, saturations
 from headrace.results import Campaign, Case, Skip, Trial
+from headrace.results.frame_sizes import mean_bytes
 from headrace.results.store import Store
 from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
-
-SIZE_ORDER = {"imix-csit": 353.83, "imix-nfvbench": 361.83}
-
-
-def mean_bytes(size: str) -> float:
-    """Mean frame size of a size or mix, to order and to turn rates into bits."""
-    return SIZE_ORDER.get(size) or float(size)
 
 
 @dataclass

@@ -18,21 +18,15 @@ from pathlib import Path
 import pytest
 
 from headrace.engines.qemu import PROGRAM, Device, VirtualMachine
-from headrace.machine.programs import find_program
-from tests.guest.initramfs import Initramfs
-from tests.guest.kernel import GuestKernel, find_kernel
+from headrace.machine.guests.image import BUSYBOX
+from headrace.machine.guests.image import COMMAND_LINE as COMMAND_LINE
+from headrace.machine.guests.image import add_vnf as add_vnf
+from headrace.machine.guests.image import base_image as base_image
+from headrace.machine.guests.initramfs import Initramfs
+from headrace.machine.guests.kernel import GuestKernel, find_kernel
 from tests.support.daemon import Daemon
 
-_BUSYBOX = Path("/bin/busybox")
-_INIT = Path(__file__).with_name("init.sh")
-# no_timer_check: a busy host may not run the guest while its kernel waits to see the timer tick.
-COMMAND_LINE = (
-    "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off net.ifnames=0 no_timer_check"
-)
-
 _FORWARDING = 3  # BR_STATE_FORWARDING of linux/if_bridge.h
-
-MODULES = ("virtio_pci", "virtio_net", "bridge", "uio_pci_generic")
 
 
 class GuestError(AssertionError):
@@ -43,34 +37,12 @@ def require_guest() -> GuestKernel:
     """The kernel for guests; skips the test with the reason if this machine cannot run any."""
     if shutil.which(PROGRAM) is None:
         pytest.skip(f"{PROGRAM} is not installed (make setup)")
-    if not _BUSYBOX.exists():
-        pytest.skip(f"{_BUSYBOX} is not installed (make setup)")
+    if not BUSYBOX.exists():
+        pytest.skip(f"{BUSYBOX} is not installed (make setup)")
     kernel = find_kernel()
     if kernel is None:
         pytest.skip("no Debian kernel for guests (make setup)")
     return kernel
-
-
-def base_image(kernel: GuestKernel, *modules_too: str) -> Initramfs:
-    """The initramfs that every guest has: busybox, init and the modules of the usual devices."""
-    image = Initramfs()
-    image.add_file(_BUSYBOX, "/bin/busybox")
-    image.add_link("/bin/sh", "busybox")
-    image.add("/init", _INIT.read_bytes(), 0o755)
-    modules = kernel.load_order(*MODULES, *modules_too)
-    for module in modules:
-        image.add_file(module, f"/modules/{module.name}")
-    image.add("/modules/order", "".join(f"{module.name}\n" for module in modules).encode())
-    return image
-
-
-def add_vnf(image: Initramfs) -> None:
-    """Adds headrace-vnf, with the drivers of DPDK that it needs where it looks for them."""
-    [directory] = Path("/usr/lib/x86_64-linux-gnu/dpdk").glob("pmds-*")
-    drivers = ("bus_pci", "bus_vdev", "mempool_ring", "net_virtio")
-    image.add_program(
-        find_program("headrace-vnf"), *(directory / f"librte_{name}.so" for name in drivers)
-    )
 
 
 class Guest:

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.guest.initramfs import shared_libraries
+from headrace.machine.guests.initramfs import shared_libraries
 
 OCI = "application/vnd.oci.image"
 APPLETS = ["sh", "ip", "httpd", "wget", "sleep", "cat", "echo", "id", "ls", "nc", "ping"]

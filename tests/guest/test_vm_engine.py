@@ -15,6 +15,8 @@ import yaml
 from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.vm import VmEngine
 from headrace.engines.vm_opened import Opened
+from headrace.machine.guests.initramfs import Initramfs
+from headrace.machine.guests.kernel import GuestKernel
 from headrace.machine.processes import Supervisor
 from headrace.machine.programs import find_program
 from headrace.node.pci import binding
@@ -25,8 +27,6 @@ from headrace.switches.base import PortKind, PortSpec
 from headrace.traffic import TrafficProcess
 from tests.guest.bed import cross_both_ways, eventually
 from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
-from tests.guest.initramfs import Initramfs
-from tests.guest.kernel import GuestKernel
 from tests.node import graphs
 from tests.node.conftest import StartNode
 from tests.node.fake_sysfs import FakeSysfs

@@ -24,12 +24,12 @@ import pytest
 import yaml
 
 from headrace.engines.runc import RUNC
+from headrace.machine.guests.kernel import find_kernel
 from headrace.node.errors import GraphRefused
 from headrace.node.node import Node
 from headrace.node.rest.app import make_app
 from tests.guest.guest import COMMAND_LINE, base_image, wire_script
 from tests.guest.images import Image, busybox
-from tests.guest.kernel import find_kernel
 from tests.node import graphs
 from tests.node.conftest import StartNode
 from tests.node.test_linux_bridge_e2e import ends

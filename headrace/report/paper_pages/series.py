@@ -1,16 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The series of a figure: the paper's numbers and ours, in the figure's axes."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.report.view import View, mean_bytes
+from headrace.report.view import View
 from headrace.results import Case, published
 from headrace.results.bounds import Bound
 from headrace.results.experiment import Figure
+from headrace.results.frame_sizes import mean_bytes
 from headrace.results.published import PublishedValue
 from headrace.results.summary import Row
 
@@ -58,7 +60,7 @@ def converted(value: float, unit: str, wanted: str, size: float | None = None) -
     for family in FAMILIES:
         if unit in family and wanted in family:
             return value * family[unit] / family[wanted]
-    if unit in RATES and wanted in BITS and size is not None:
+    if unit in RATES and wanted in BITS and size is not None and math.isfinite(size):
         return value * RATES[unit] * 8 * size / BITS[wanted]
     if unit == "" and wanted == "% lost":
         return 100 * value

@@ -77,7 +77,9 @@ def shared_libraries(*objects: Path) -> list[Path]:
     """The shared libraries that programs or libraries need, as the dynamic linker finds them."""
     found: dict[Path, None] = {}
     for item in objects:
-        done = subprocess.run(["ldd", item], capture_output=True, text=True, check=True)
+        done = subprocess.run(  # noqa: S603
+            ["/usr/bin/ldd", str(item)], capture_output=True, text=True, check=True
+        )
         for line in done.stdout.splitlines():
             words = line.split()
             path = words[2] if len(words) > 2 and words[1] == "=>" else words[0]
