@@ -150,7 +150,8 @@ def register(app: typer.Typer) -> None:
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
         windows: Annotated[
-            Path | None, typer.Option(help="Fit the terms to this file of `bench terms` instead.")
+            list[Path] | None,
+            typer.Option(help="Fit the terms to this file of `bench terms` instead; repeatable."),
         ] = None,
         output: Annotated[
             Path, typer.Option(help="File of the terms by role, for predict, explain and nodes.")
@@ -164,7 +165,7 @@ def register(app: typer.Typer) -> None:
         from headrace.model.mechanistic.stored import dump, write
         from headrace.model.mechanistic.windows import read_windows, stored_windows
 
-        if windows is not None:
+        if windows:
             try:
                 found, source = read_windows(windows)
                 made = fit_all(found, source)

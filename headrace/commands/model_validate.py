@@ -26,8 +26,9 @@ def register(app: typer.Typer) -> None:
     def validate_command(
         results: ResultsOption = RESULTS,
         campaign: CampaignOption = None,
-        windows_file: Annotated[
-            Path | None, typer.Option("--windows", help="A file of `bench terms`, besides.")
+        windows_files: Annotated[
+            list[Path] | None,
+            typer.Option("--windows", help="A file of `bench terms`, besides; repeatable."),
         ] = None,
         as_json: JsonOption = False,
         detail: Annotated[bool, typer.Option(help="Also the errors by what was left out.")] = True,
@@ -41,9 +42,9 @@ def register(app: typer.Typer) -> None:
         windows: list[Window] = []
         source: dict[str, Any] = {}
         try:
-            if windows_file is not None:
-                windows, source = read_windows(windows_file)
-            if windows_file is None or results.exists():
+            if windows_files:
+                windows, source = read_windows(windows_files)
+            if not windows_files or results.exists():
                 with open_results(results) as store:
                     found = store.campaign(campaign)
                     measured = {one.key for one in windows}
@@ -104,7 +105,7 @@ def register(app: typer.Typer) -> None:
         }
         manifest = {
             "campaign": source.get("campaign"),
-            "results": [str(one) for one in (results, windows_file) if one is not None],
+            "results": [str(one) for one in (results, *(windows_files or []))],
             "machine": source.get("machine", {}),
             "definitions": definitions,
         }

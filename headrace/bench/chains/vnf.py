@@ -23,6 +23,12 @@ def vhost_port(name: str, socket: Path) -> dict[str, Any]:
     return {"name": name, "devargs": f"net_virtio_user_{name},path={socket},{options}"}
 
 
+def memif_port(name: str, socket: Path) -> dict[str, Any]:
+    """A memif client of a switch's server."""
+    where = f"role=client,socket={socket},socket-abstract=no,id=0"
+    return {"name": name, "devargs": f"net_memif_{name},{where}"}
+
+
 def shm_port(name: str, group: Path, port: str) -> dict[str, Any]:
     """A shared-memory port of a Headrace switch."""
     return {"name": name, "shm": {"socket": str(group), "port": port}}

@@ -2,18 +2,21 @@
 """A switch with its source and sink in its own worker, and a VNF between them or none.
 
 p2p   source -> switch -> sink
-pvp   source -> switch -> VNF (vhost-user, on the other core) -> switch -> sink
+pvp   source -> switch -> VNF (on the other core) -> switch -> sink
+
+Several VNFs, in a row, share the other core. Ports are vhost-user, or another kind that Headrace
+has.
 """
 
 import asyncio
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 
-from headrace.bench.chains.vnf import Vnf, vhost_port
+from headrace.bench.chains.vnf import Vnf, memif_port, shm_port, vhost_port
 from headrace.bench.cost.counters import (
     WorkerCounters,
     dropped,
@@ -27,15 +30,29 @@ from headrace.bench.vnfs.mixes import Mix, frames_of
 from headrace.results.limiter import ON_CORE, Activity, Verdict, decide
 
 Way = Literal["p2p", "pvp"]
+Ports = Literal["vhost-user", "shm", "memif"]
 
 DEVICE = "net_null_cost"
-SOURCE, SINK, INTO, OUT_OF, IDLE = 1, 2, 3, 4, 5
+SOURCE, SINK, IDLE = 1, 2, 100
+GROUP = "cost"
 FLOWS = 100
-VNF_MEMORY_MB = 96
+VNF_MEMORY_MB = 64
 SETTLE_S = 0.04
 """The source looks for a new file every 20 ms."""
+ROUND_S = 0.005
+"""In which the round ends that a worker was stopped in."""
 QUEUES: dict[Way, int] = {"p2p": 1, "pvp": 2}
 """Queues that a packet is taken from on its way."""
+
+
+def into(vnf: int) -> int:
+    """The switch's port to a VNF of the chain."""
+    return SINK + 1 + 2 * vnf
+
+
+def out_of(vnf: int) -> int:
+    """The switch's port from it."""
+    return into(vnf) + 1
 
 
 @dataclass(frozen=True)
@@ -48,7 +65,7 @@ class Reading:
     served: int
     missed: int
     refused: int
-    vnf: WorkerCounters | None
+    vnfs: tuple[WorkerCounters, ...]
     vnf_refused: int
 
 
@@ -59,7 +76,9 @@ class Window:
     Attributes:
         seconds: its length, by the worker's own cycles.
         mix, pace: what the source was told.
-        refused: packets that the VNF's port did not take from the switch.
+        refused: packets that the VNFs' ports did not take from the switch.
+        vnfs: in the order of the chain.
+        open_s: for which the source was open, if that was not all the time.
     """
 
     seconds: float
@@ -71,13 +90,19 @@ class Window:
     served: int
     missed: int
     refused: int
-    vnf: WorkerCounters | None
+    vnfs: tuple[WorkerCounters, ...]
     vnf_refused: int
+    open_s: float | None = None
+
+    @property
+    def vnf(self) -> WorkerCounters | None:
+        """The VNF, where there is one alone."""
+        return self.vnfs[0] if len(self.vnfs) == 1 else None
 
     @property
     def pps(self) -> float:
         """Packets at the sink per second."""
-        return self.delivered / self.wall_s
+        return self.delivered / (self.wall_s if self.open_s is None else self.open_s)
 
     @property
     def loss(self) -> float:
@@ -92,9 +117,18 @@ class Window:
 
     @property
     def undisturbed(self) -> bool:
-        """Whether the switch's worker and the VNF had their cores."""
-        vnf = 1.0 if self.vnf is None else self.vnf.ran_ns / 1e9 / self.wall_s
-        return min(self.on_core, vnf) >= ON_CORE
+        """Whether the switch's worker and the VNFs had their cores."""
+        return min(self.on_core, self.vnfs_on_core()) >= ON_CORE
+
+    @property
+    def switch_undisturbed(self) -> bool:
+        """Whether the switch's worker had its core."""
+        return self.on_core >= ON_CORE
+
+    def vnfs_on_core(self) -> float:
+        """Share of the window in which VNFs ran, all together; 1 without any."""
+        ran = sum(vnf.ran_ns for vnf in self.vnfs)
+        return min(1.0, ran / 1e9 / self.wall_s) if self.vnfs else 1.0
 
     def verdict(self, name: str) -> Verdict:
         """Who limited the rate; a rate that the source sets is the generator's limit."""
@@ -122,17 +156,17 @@ class Window:
                 core=1,
             ),
         ]
-        if self.vnf is not None:
+        for vnf in self.vnfs:
             path.append(
                 Activity(
                     "VNF",
                     "vnf",
-                    idle_share=self.vnf.idle_cycles / max(1, self.vnf.cycles),
-                    empty_share=max(0.0, 1 - self.vnf.busy_rounds / max(1, self.vnf.rounds)),
-                    full_share=self._full(self.vnf),
-                    refused_share=self.vnf_refused / max(1, self.vnf.packets),
+                    idle_share=vnf.idle_cycles / max(1, vnf.cycles),
+                    empty_share=max(0.0, 1 - vnf.busy_rounds / max(1, vnf.rounds)),
+                    full_share=self._full(vnf),
+                    refused_share=self.vnf_refused / max(1, vnf.packets),
                     refused_by="switch",
-                    on_core=min(1.0, self.vnf.ran_ns / 1e9 / self.wall_s),
+                    on_core=self.vnfs_on_core(),
                     core=0,
                 )
             )
@@ -150,15 +184,24 @@ class Bed:
     """One switch, set up for one way."""
 
     def __init__(
-        self, switch: Headrace | OvsDpdk, way: Way, vnf_program: Path, *, idle_ports: int = 0
+        self,
+        switch: Headrace | OvsDpdk,
+        way: Way,
+        vnf_program: Path,
+        *,
+        vnfs: int = 1,
+        ports: Ports = "vhost-user",
+        idle_ports: int = 0,
     ) -> None:
-        """Nothing is started; `idle_ports` are polled besides and bring nothing."""
+        """Nothing is started; `vnfs` are pvp's, `idle_ports` are polled and bring nothing."""
         self.switch = switch
         self.way = way
+        self.length = vnfs if way == "pvp" else 0
+        self.ports = ports
         self.idle_ports = idle_ports
         self._program = vnf_program
-        self._vnf: Vnf | None = None
-        self._control = switch.rundir / "vnf.ctl"
+        self._vnfs: list[Vnf] = []
+        self._open = False
         self._file = switch.place.flow_dir / f"{DEVICE}.frames"
 
     @property
@@ -177,44 +220,54 @@ class Bed:
         for number in range(self.idle_ports):
             device = f"options:dpdk-devargs=net_null_idle{number},no-rx=1"
             self._add(f"idle{number}", IDLE + number, device)
-        if self.way == "pvp":
-            sockets = [switch.rundir / f"{end}.sock" for end in ("into", "outof")]
-            for name, number, socket in zip(
-                ("into", "outof"), (INTO, OUT_OF), sockets, strict=True
-            ):
-                path = f"options:vhost-server-path={socket}"
-                self._add(name, number, path, kind="dpdkvhostuserclient")
-            ports = [vhost_port(f"p{n}", socket) for n, socket in enumerate(sockets)]
-            self._vnf = Vnf(
-                switch.rundir, "vnf", function, ports, cpu=0, memory_mb=VNF_MEMORY_MB, idle="poll"
-            )
+        # One alone polls; several share the core.
+        idle = "poll" if self.length == 1 else "yield"
+        for at in range(self.length):
+            ends = ((f"into{at}", into(at)), (f"outof{at}", out_of(at)))
+            ports = [self._vnf_port(name, number) for name, number in ends]
+            made = Vnf(switch.rundir, f"vnf{at}", function, ports, cpu=0,
+                       memory_mb=VNF_MEMORY_MB, idle=idle)  # fmt: skip
+            self._vnfs.append(made)
         switch.ofctl("del-flows")
-        if self._vnf is None:
-            switch.ofctl("add-flow", f"in_port={SOURCE},actions=output:{SINK}")
-        else:
-            switch.ofctl("add-flow", f"in_port={SOURCE},actions=output:{INTO}")
-            switch.ofctl("add-flow", f"in_port={OUT_OF},actions=output:{SINK}")
-            await self._vnf.start(self._program, config or {})
-            await self._vnf.ready()
+        hops = [SOURCE, *(port for at in range(self.length) for port in (into(at), out_of(at)))]
+        for here, there in zip(hops[::2], [*hops[1::2], SINK], strict=True):
+            switch.ofctl("add-flow", f"in_port={here},actions=output:{there}")
+        for vnf in self._vnfs:
+            await vnf.start(self._program, config or {})
+        for vnf in self._vnfs:
+            await vnf.ready()
         self.park()
 
-    def _add(self, name: str, number: int, option: str, kind: str = "dpdk") -> None:
+    def _vnf_port(self, name: str, number: int) -> dict[str, Any]:
+        """Adds a port to the switch; returns the VNF's side of it."""
+        folder = self.switch.rundir
+        if self.ports == "shm":
+            ports = f"options:ports={2 * self.length}"
+            self._add(name, number, f"options:group={GROUP}", ports, kind="shm")
+            return shm_port(name, folder / f"{GROUP}.shm", name)
+        socket = folder / f"{name}.sock"
+        if self.ports == "memif":
+            self._add(name, number, f"options:socket={socket}", kind="memif")
+            return memif_port(name, socket)
+        self._add(name, number, f"options:vhost-server-path={socket}", kind="dpdkvhostuserclient")
+        return vhost_port(name, socket)
+
+    def _add(self, name: str, number: int, *options: str, kind: str = "dpdk") -> None:
         self.switch.vsctl(
             *("add-port", "br0", name, "--", "set", "Interface", name),
-            *(f"ofport_request={number}", f"type={kind}", option),
+            *(f"ofport_request={number}", f"type={kind}", *options),
         )
 
     def offer(self, mix: Mix, pace: Pace) -> None:
         """Sets what the source sends."""
+        self._open = True
         made, lengths = frames_of(mix, _frames)
         frames.write(self._file, made, lengths, pace)
 
     async def read(self) -> Reading:
         """Reads all counters."""
         switch = self.switch
-        vnf, refused = None, 0
-        if self._vnf is not None:
-            vnf, refused = await vnf_counters(self._control)
+        told = [await vnf_counters(switch.rundir / f"{vnf.name}.ctl") for vnf in self._vnfs]
         flow_dir, pid = switch.place.flow_dir, switch.polling().pid
         at = time.monotonic()
         worker = await switch_counters(switch)
@@ -226,9 +279,48 @@ class Bed:
             delivered,
             frames.served(flow_dir, DEVICE, pid),
             frames.missed(flow_dir, DEVICE, pid),
-            dropped(switch, INTO) if self._vnf is not None else 0,
-            vnf,
-            refused,
+            sum(dropped(switch, into(at)) for at in range(self.length)),
+            tuple(counters for counters, _ in told),
+            sum(refused for _, refused in told),
+        )
+
+    async def counted(self, mix: Mix, pace: Pace, seconds: float, hz: float) -> Window:
+        """One load from no traffic to no traffic, so that every counter is of the same packets.
+
+        Counters of a running switch are read one after another, which in a short window is some of
+        it. Here the source is closed before they are read. The time for which it was open is that
+        of its packets at their rate; idle rounds outside of it are left out.
+
+        Args:
+            mix: of sizes.
+            pace: with a rate.
+            seconds: for which it is open.
+            hz: of the TSC.
+        """
+        if pace.pps is None:
+            raise ValueError("a counted window needs a rate")
+        frames.close(self._file)
+        self.resume()
+        try:
+            # The round in which it was stopped lasted until now.
+            await asyncio.sleep(SETTLE_S if self._open else ROUND_S)
+            before = await self.read()
+            self.offer(mix, pace)
+            await asyncio.sleep(seconds + SETTLE_S / 2)
+            frames.close(self._file)
+            await asyncio.sleep(SETTLE_S)
+            self._open = False
+            after = await self.read()
+        finally:
+            self.park()
+        found = self._between(before, after, mix, pace, hz)
+        open_s = (found.served + found.missed) / pace.pps
+        return replace(
+            found,
+            seconds=open_s,
+            switch=found.switch.within(open_s * hz),
+            vnfs=tuple(vnf.within(open_s * hz) for vnf in found.vnfs),
+            open_s=open_s,
         )
 
     async def window(self, mix: Mix, pace: Pace, seconds: float, hz: float) -> Window:
@@ -242,10 +334,12 @@ class Bed:
             after = await self.read()
         finally:
             self.park()
+        return self._between(before, after, mix, pace, hz)
+
+    @staticmethod
+    def _between(before: Reading, after: Reading, mix: Mix, pace: Pace, hz: float) -> Window:
         worker = after.switch.since(before.switch)
-        vnf = None
-        if after.vnf is not None and before.vnf is not None:
-            vnf = after.vnf.since(before.vnf)
+        vnfs = zip(after.vnfs, before.vnfs, strict=True)
         return Window(
             worker.cycles / hz,
             after.at - before.at,
@@ -256,28 +350,28 @@ class Bed:
             after.served - before.served,
             after.missed - before.missed,
             after.refused - before.refused,
-            vnf,
+            tuple(now.since(then) for now, then in vnfs),
             after.vnf_refused - before.vnf_refused,
         )
 
     def park(self) -> None:
-        """Stops the VNF and the switch (SIGSTOP)."""
-        if self._vnf is not None:
-            self._vnf.park()
+        """Stops the VNFs and the switch (SIGSTOP)."""
+        for vnf in self._vnfs:
+            vnf.park()
         self.switch.park()
 
     def resume(self) -> None:
         """Continues them."""
         self.switch.resume()
-        if self._vnf is not None:
-            self._vnf.resume()
+        for vnf in self._vnfs:
+            vnf.resume()
 
     async def stop(self) -> None:
-        """Ends everything: the VNF first, which waits for a word of its switch."""
+        """Ends everything: the VNFs first, which wait for a word of their switch."""
         if self.switch.children:
             self.switch.resume()
-        if self._vnf is not None:
-            await self._vnf.stop()
+        for vnf in self._vnfs:
+            await vnf.stop()
         self.switch.stop()
 
 

@@ -2,7 +2,7 @@
 """The counters of a switch's worker, its source and sink, and a VNF; and how they have grown."""
 
 import os
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +36,16 @@ class WorkerCounters:
             now, then = getattr(self, field.name), getattr(before, field.name)
             grown[field.name] = None if now is None or then is None else now - then
         return WorkerCounters(**grown)
+
+    def within(self, cycles: float) -> "WorkerCounters":
+        """The same without the idle rounds that go beyond so many cycles."""
+        idle_rounds = self.rounds - self.busy_rounds
+        over = self.cycles - cycles
+        if over <= 0 or idle_rounds <= 0 or self.idle_cycles <= 0:
+            return self
+        idle = max(0.0, self.idle_cycles - over)
+        kept = round(idle_rounds * idle / self.idle_cycles)
+        return replace(self, idle_cycles=round(idle), rounds=self.busy_rounds + kept)
 
     @property
     def cycles(self) -> int:

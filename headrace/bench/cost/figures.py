@@ -71,8 +71,11 @@ def observation(group: str, window: Window, worker: WorkerCounters, packets: int
 
 
 def usable(window: Window) -> bool:
-    """Whether a window can be a point: undisturbed, and little lost."""
-    return window.undisturbed and window.loss <= MAX_LOSS and window.delivered > 0
+    """Whether a window can be a point of the switch's: undisturbed, and little lost.
+
+    A VNF that was kept from its core brings packets back later: the switch works as else.
+    """
+    return window.switch_undisturbed and window.loss <= MAX_LOSS and window.delivered > 0
 
 
 def switch_points(taken: Taken) -> list[Observation]:
@@ -89,7 +92,10 @@ def vnf_points(taken: Taken) -> list[Observation]:
     return [
         observation(group, window, window.vnf, window.vnf.packets)
         for group, window in taken.windows
-        if window.vnf is not None and window.vnf.packets > 0 and usable(window)
+        if window.vnf is not None
+        and window.vnf.packets > 0
+        and usable(window)
+        and window.undisturbed
     ]
 
 

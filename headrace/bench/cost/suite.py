@@ -140,10 +140,10 @@ async def _round(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> Non
     random.Random(plan.seed + turn).shuffle(points)  # noqa: S311
     turns: Counter[str] = Counter()
     for mix, pace, group in points:
-        window = await bed.window(mix, pace, plan.window_s, hz)
         if group is not None:
-            into.windows.append((group, window))
+            into.windows.append((group, await bed.counted(mix, pace, plan.window_s, hz)))
             continue
+        window = await bed.window(mix, pace, plan.window_s, hz)
         turns[mix.name] += 1
         if not window.undisturbed:
             continue

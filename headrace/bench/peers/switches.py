@@ -136,6 +136,7 @@ class OvsDpdk(OpenVSwitchLike):
 
     name = "ovs-dpdk"
     eal_extra = ""  # further EAL arguments, each after a blank
+    alone = False  # in a network namespace of its own: its bridges are devices of the kernel, too
     overlay: Overlay | None = None
     counts_arrivals = False  # its device counter includes packets that the source takes back
 
@@ -155,7 +156,9 @@ class OvsDpdk(OpenVSwitchLike):
             # Its flows must not time out while it is stopped and others are measured.
             "other_config:max-idle=600000",
         )
-        self.spawn("vswitchd", OVS_DPDK, f"unix:{self.socket}", f"--unixctl={self.rundir}/ovs.ctl")
+        alone = ("unshare", "--net") if self.alone else ()
+        control = f"--unixctl={self.rundir}/ovs.ctl"
+        self.spawn("vswitchd", *alone, OVS_DPDK, f"unix:{self.socket}", control)
         self.wait_for("ovs-vswitchd", self.rundir / "ovs.ctl")
 
     def load(self, case: Case) -> None:

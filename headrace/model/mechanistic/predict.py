@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from headrace.model.mechanistic import polling
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
 from headrace.model.mechanistic.polling import BURST, Poller
-from headrace.model.mechanistic.windows import FEW_FLOWS, Key, doublings
+from headrace.model.mechanistic.windows import FEW_FLOWS, Key, doublings, switch_queues
 
 ROUND_PACKETS = {"headrace": 4 * BURST}
 """Packets that a round takes from one queue at most, by switch; a burst for others."""
@@ -54,6 +54,7 @@ class Graph:
         cores: by role (`switch` or a VNF's name), its core; empty: each its own.
         workers: of the switch.
         flows: that packets belong to.
+        queues: that the switch polls; None: two ports outside and two of each VNF.
     """
 
     subject: str
@@ -62,6 +63,13 @@ class Graph:
     cores: Mapping[str, object] = field(default_factory=dict)
     workers: int = 1
     flows: float = FEW_FLOWS
+    queues: float | None = None
+
+    def polled(self) -> float:
+        """Queues that the switch polls."""
+        if self.queues is not None:
+            return self.queues
+        return float(switch_queues(len({name for names in self.names() for name in names})))
 
     def names(self) -> tuple[tuple[str, ...], ...]:
         """The VNFs' names, made up where there are none."""
@@ -137,7 +145,11 @@ class Prediction:
 
 
 def switch_amounts(
-    path: Path, size: float, round_packets: float, flows: float = FEW_FLOWS
+    path: Path,
+    size: float,
+    round_packets: float,
+    flows: float = FEW_FLOWS,
+    queues: float | None = None,
 ) -> dict[str, float]:
     """Amounts of the switch's terms for a packet of a path, all bursts full."""
     n = len(path.functions)
@@ -149,6 +161,7 @@ def switch_amounts(
         "visit_octets": crossed * size,
         "bursts": (crossed + 1) / BURST,
         "busy_rounds": 1 / round_packets,
+        "polls": (switch_queues(n) if queues is None else queues) / round_packets,
         "doublings": doublings(flows),
     }
     return amounts
@@ -167,7 +180,8 @@ def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
         known = ", ".join(fitted.subjects()) or "none"
         raise NoGrounds(f"no visits to VNFs were measured of {subject!r} (known: {known})")
     bursts = model.term("bursts") / BURST
-    rounds = model.term("busy_rounds") / round_packets_of(subject)
+    busy_round = model.term("busy_rounds") + switch_queues(1) * model.term("polls")
+    rounds = busy_round / round_packets_of(subject)
     kind = subject.partition("/")[2].rpartition("+")[2]
     return {
         "entry": model.term("packets") + bursts + rounds,
@@ -283,7 +297,7 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
     found: Amounts = {}
     lacking: dict[str, str] = {}
     for path, names in zip(graph.paths, graph.names(), strict=True):
-        _add(switch, switch_amounts(path, size, rounds, graph.flows), path.share)
+        _add(switch, switch_amounts(path, size, rounds, graph.flows, graph.polled()), path.share)
         if model.key.role == "kernel":
             continue  # a function of the kernel's runs in the same softirq time
         for function, name in zip(path.functions, names, strict=True):
@@ -304,6 +318,13 @@ def _saturation(some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers
     return Estimate(hz / cycles, hz / (cycles + reach), hz / low)
 
 
+def _busy_round(model: RoleModel, amounts: dict[str, float]) -> float:
+    """Cycles of a busy round itself, with the queues that it polls."""
+    rounds = amounts.get("busy_rounds", 0.0)
+    queues = amounts.get("polls", 0.0) / rounds if rounds > 0 else 0.0
+    return model.term("busy_rounds") + queues * model.term("polls")
+
+
 def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float) -> Poller:
     """A role as a poller with these amounts of its terms for a packet."""
     per_packet = sum(
@@ -313,7 +334,7 @@ def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float)
     return Poller(
         hz=model.hz,
         idle_round=model.idle_round,
-        busy_round=model.term("busy_rounds") or model.idle_round,
+        busy_round=_busy_round(model, amounts) or model.idle_round,
         per_wake=model.term("wakes"),
         per_burst=model.term("bursts"),
         per_packet=per_packet,

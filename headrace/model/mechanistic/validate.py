@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far predictions are from trials that the fit has not seen, by role.
 
-A fold leaves out all trials of one length, one size or one load. Of each trial that is left out:
+A fold leaves out all trials of one length, one size, one load or one arrival process. Of each trial
+that is left out:
 
     capacity used   the busy cycles by the terms at its own rounds and bursts, over those counted
     at the load     the busy share by the polling model, which is told the load only, over the
@@ -40,7 +41,8 @@ SINGLE = 2.0
 FOLDS: dict[str, Callable[[Window], object]] = {
     "length": lambda one: one.vnfs,
     "size": lambda one: one.size,
-    "load": lambda one: one.load,
+    "load": lambda one: one.level or one.load,
+    "arrivals": lambda one: one.arrivals,
 }
 
 

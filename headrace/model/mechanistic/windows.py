@@ -8,6 +8,7 @@ Terms of the switch, for each packet that came through a graph whose packets vis
     lookups                                 1 if rules are prefixes
     doublings                               log2(flows / 100), for more than 100 flows
     bursts, busy_rounds, wakes              as counted (headrace/model/marginal.py)
+    polls                                   busy rounds x queues that each of them polls
 
 A VNF and the generator have packets, octets and the counted ones; the kernel, whose softirq time
 has neither rounds nor bursts, the terms of the graph only.
@@ -29,6 +30,7 @@ MAX_LOSS = 0.05
 UNITS = {
     "busy_rounds": "cycles per busy round",
     "wakes": "cycles per busy round after an idle one",
+    "polls": "cycles per queue that a busy round polls",
     "bursts": "cycles per burst",
     "packets": "cycles per packet",
     "octets": "cycles per byte",
@@ -39,7 +41,10 @@ UNITS = {
 }
 POLLED = ("busy_rounds", "wakes", "bursts")
 TERMS = {
-    "switch": ("packets", "octets", "visits", "visit_octets", "lookups", "doublings", *POLLED),
+    "switch": (
+        *("packets", "octets", "visits", "visit_octets", "lookups", "doublings"),
+        *(*POLLED, "polls"),
+    ),
     "VNF": ("packets", "octets", *POLLED),
     "kernel": ("packets", "octets", "visits", "visit_octets"),
     "generator": ("packets", "octets", *POLLED),
@@ -73,6 +78,8 @@ class Window:
         limiter: who limited the rate.
         terms: amounts by term.
         sharing: VNFs that have the core together.
+        level: of the load among those of its graph and size; empty: its rate.
+        arrivals: in words; empty: not told.
     """
 
     key: Key
@@ -91,11 +98,18 @@ class Window:
     disturbed: bool
     terms: dict[str, float]
     sharing: int = 1
+    level: str = ""
+    arrivals: str = ""
 
     @property
     def share(self) -> float:
         """Busy share of the role's time."""
         return self.busy / (self.hz * self.seconds)
+
+
+def switch_queues(vnfs: int) -> int:
+    """The queues that a switch polls for a graph between two ports: each VNF has two."""
+    return 2 + 2 * vnfs
 
 
 def _wakes(rounds: float, busy: float) -> float:
@@ -162,7 +176,9 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
             "idle_rounds": float(of["rounds"]) - float(of["busy_rounds"]),
         }
         if name == "switch":
-            yield Window(Key(case.subject, "switch"), terms={**graph, **polled}, **rest, **common)
+            polls = polled["busy_rounds"] * switch_queues(case.vnfs)
+            terms = {**graph, **polled, "polls": polls}
+            yield Window(Key(case.subject, "switch"), terms=terms, **rest, **common)
         elif name == "generator":
             own = {"packets": through, "octets": through * size, **polled}
             yield Window(Key(case.subject, "generator"), terms=own, **rest, **common)
@@ -173,18 +189,33 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
             yield Window(key, terms=own, sharing=max(1, sharing), **rest, **common)
 
 
-def read_windows(path: Path) -> tuple[list[Window], dict[str, Any]]:
-    """The windows of a file of `headrace bench terms`, and its manifest.
+def read_windows(paths: Iterable[Path]) -> tuple[list[Window], dict[str, Any]]:
+    """The windows of files of `headrace bench terms`, and the manifest of their machine.
 
     Raises:
-        ValueError: it is no such file; says what is wrong.
+        ValueError: one is no such file, or they are of different machines; says what is wrong.
     """
-    try:
-        content = json.loads(path.read_text())
-        windows = [Window(**{**one, "key": Key(**one["key"])}) for one in content["windows"]]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{path}: no file of `headrace bench terms`: {error}") from error
-    return windows, dict(content.get("manifest") or {})
+    windows: list[Window] = []
+    manifest: dict[str, Any] = {}
+    for path in paths:
+        try:
+            content = json.loads(path.read_text())
+            made = [Window(**{**one, "key": Key(**one["key"])}) for one in content["windows"]]
+            source = dict(content.get("manifest") or {})
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{path}: no file of `headrace bench terms`: {error}") from error
+        before, now = (one.get("machine") or {} for one in (manifest, source))
+        for name in ("processor", "cores"):
+            if manifest and before.get(name) != now.get(name):
+                raise ValueError(
+                    f"{path}: of another machine than the file before ({name}: "
+                    f"{now.get(name)}, {before.get(name)}); fit each machine by itself"
+                )
+        windows += made
+        manifest = manifest or source
+    if not windows:
+        raise ValueError("no windows: `headrace bench terms` measures them")
+    return windows, manifest
 
 
 def doublings(flows: float) -> float:
