@@ -67,5 +67,7 @@ def register(_: typer.Typer) -> None:
             console.print(f"not predicted: {told['reason']}", markup=False, soft_wrap=True)
         for note in (told["predicted"] or {}).get("notes", []):
             console.print(f"note: {note}", markup=False, soft_wrap=True)
+        for text in told["warnings"]:
+            console.print(f"by the terms as they are now: {text}", markup=False, soft_wrap=True)
         for role, known in told["learned"].items():
             console.print(f"learned: {role}: {known['windows']}", markup=False, soft_wrap=True)

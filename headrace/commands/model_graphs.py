@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir
 from headrace.commands import family
 
 if TYPE_CHECKING:
@@ -207,19 +208,37 @@ def register(app: typer.Typer) -> None:
 
     @group.command("show")
     def show_command(
-        model: ModelOption = MODEL, other_machine: AnyOption = False, as_json: JsonOption = False
+        model: ModelOption = MODEL,
+        other_machine: AnyOption = False,
+        of_node: Annotated[
+            bool, typer.Option("--node", help="Those of the node that runs, with what it learned.")
+        ] = False,
+        rundir: Rundir = DEFAULT_RUNDIR,
+        as_json: JsonOption = False,
     ) -> None:
         """The fitted terms of every role, with units and errors."""
-        from headrace.model.mechanistic.stored import dump
+        from headrace.model.mechanistic.stored import dump, parse
 
+        learned: dict[str, Any] = {}
+        differs: list[str] = []
         try:
-            fitted, differs = load(model, other_machine)
+            if of_node:
+                told = NodeClient.of(rundir).get("/node/model")
+                if told["terms"] is None:
+                    raise _Wrong(f"the node has no terms: {told['reason']}")
+                fitted, learned = parse(told["terms"]), told["learned"]
+            else:
+                fitted, differs = load(model, other_machine)
         except _errors() as error:
             raise fail(error) from error
         if as_json:
-            print(json.dumps(dump(fitted)))
+            print(json.dumps({**dump(fitted), **({"learned": learned} if of_node else {})}))
             return
         console = Console()
+        for role_text, one in learned.items():
+            used = "" if one["used"] else "; not used yet: too few"
+            counts = ", ".join(f"{count} {what}" for what, count in one["windows"].items())
+            console.print(f"{role_text}: windows {counts}{used}", markup=False, soft_wrap=True)
         for line in differs:
             console.print(f"of another machine: {line}", markup=False)
         for key, role in fitted.roles.items():

@@ -43,7 +43,8 @@ from headrace.node.pci.users import function_of, name_of, users_of
 from headrace.node.planning.holdings import Others
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
-from headrace.node.planning.policy import POLICIES, PlacementPolicy
+from headrace.node.planning.policies import POLICIES
+from headrace.node.planning.policy import PlacementPolicy
 from headrace.node.planning.resources import (
     VnfResource,
 )
@@ -150,8 +151,8 @@ def _further(
     return found
 
 
-def _policy(name: str) -> PlacementPolicy:
-    """The placement policy of this name.
+def _policy(name: str, model: NodeModel) -> PlacementPolicy:
+    """The placement policy of this name, which may ask the node's model.
 
     Raises:
         ConfigError: there is none.
@@ -159,7 +160,7 @@ def _policy(name: str) -> PlacementPolicy:
     if name not in POLICIES:
         known = ", ".join(sorted(POLICIES))
         raise ConfigError("config", f"placement: there is no policy {name!r}; there are: {known}")
-    return POLICIES[name]()
+    return POLICIES[name](model.terms)
 
 
 class Node:
@@ -177,7 +178,6 @@ class Node:
         policy: PlacementPolicy | None = None,
     ) -> None:
         self.config = config
-        self.policy = policy or _policy(config.placement)
         self.rundir = rundir.resolve()
         self.prefix = prefix_of(self.rundir)
         make_private(self.rundir)
@@ -212,6 +212,7 @@ class Node:
         self.model = NodeModel(config, self.driver.name, kinds)
         self.model.restore(self.store.meta(LEARNED))
         self.graphs.predicted = self.model.with_prediction
+        self.policy = policy or _policy(config.placement, self.model)
         self.graphs.held = self.supervision.held
         self.paused = False
         self._adopted = False
@@ -403,6 +404,7 @@ class Node:
             "message": message,
             "warnings": list(record.plan.warnings),
             "vnfs": [self._vnf_status(vnf) for vnf in record.plan.vnfs()],
+            "placement": record.plan.placement,
             "expired-rules": [
                 label.removeprefix(f"{record.id}/") for label in self.graphs.expired(record.id)
             ],

@@ -3,20 +3,29 @@
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any
 
-from headrace.engines.base import EngineError, engine_of
+from headrace.engines.base import EngineError, VnfSpec, engine_of
 from headrace.machine.waiting import waited_ns
 from headrace.node.deployment.store import GraphRecord, GraphState
+from headrace.node.learning import Counted, Graphs, VnfCounted, follow
 from headrace.node.node import Node
-from headrace.node.planning.resources import Plan
-from headrace.node.prediction import LEARNED, Counted, follow
+from headrace.node.prediction import LEARNED
+from headrace.node.readings import read_vnfs
 from headrace.node.statistics import Counted as RuleCounts
 from headrace.node.statistics import graph_statistics
 from headrace.switches.base import SwitchCycles
 
 SUMMED = ("busy_cycles", "idle_cycles", "rounds", "busy_rounds", "bursts")
+VNF_COUNTERS = {
+    "busy_cycles": "busy_cycles",
+    "idle_cycles": "idle_cycles",
+    "rounds": "polls",
+    "busy_rounds": "busy_polls",
+    "bursts": "bursts",
+    "packets": "packets",
+}
+"""What the model calls the counters of headrace-vnf."""
 FRAME_CHECK = 4
 """Bytes that rules don't count."""
 VNF_PATIENCE_S = 1.0
@@ -58,10 +67,31 @@ async def read(node: Node) -> Counted:
     cycles = await node.driver.cycles()
     switch = node.supervisor.find("switch")
     waited = None if switch is None else waited_ns(switch.pid, node.config.cores.switch)
-    return Counted(time.monotonic(), cycles.tsc_hz, _workers(cycles), found, waited)
+    vnfs = await _vnfs(node, records)
+    return Counted(time.monotonic(), cycles.tsc_hz, _workers(cycles), found, waited, vnfs)
 
 
-def plans(node: Node) -> Mapping[str, tuple[Mapping[str, Any], Plan]]:
+async def _vnfs(node: Node, records: list[GraphRecord]) -> dict[tuple[str, str], VnfCounted]:
+    """The pollers of all VNFs that count their rounds and packets."""
+    pairs = [(record.id, vnf) for record in records for vnf in record.plan.vnfs()]
+    told = await read_vnfs(node.engines, [vnf for _, vnf in pairs])
+    found = {}
+    for (graph_id, vnf), reading in zip(pairs, told, strict=True):
+        counts = {name: reading.cycles.get(of) for name, of in VNF_COUNTERS.items()}
+        numbers = {name: float(value) for name, value in counts.items() if value is not None}
+        if len(numbers) == len(counts):
+            found[graph_id, vnf.vnf] = VnfCounted(**numbers, waited_ns=_waited(node, vnf))
+    return found
+
+
+def _waited(node: Node, vnf: VnfSpec) -> int | None:
+    processes = (node.supervisor.find(name) for name in engine_of(node.engines, vnf).processes(vnf))
+    waits = [waited_ns(one.pid, vnf.cores) for one in processes if one is not None]
+    known = [one for one in waits if one is not None]
+    return sum(known) if known else None
+
+
+def plans(node: Node) -> Graphs:
     """Document and plan of each running graph."""
     return {
         record.id: (record.document, record.plan)

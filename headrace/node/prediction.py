@@ -6,22 +6,22 @@ of a graph's plan, stored with it. A graph may say its demand (`demand: {pps, by
 forwarding-graph): if that can't be met, the plan has a warning, as it has one where the model can't
 say.
 
-Every half minute the switch's counters are one more window of the model: amounts are those of all
-graphs, by what their end-points received. A window in which the workers were kept from their cores
-is not learned from. The learned terms outlive the node.
+Readings of the node make windows from which the terms are learned (learning.py), the switch's and
+the VNFs'. Terms of VNFs are learned by template; of one that was never measured they count from
+`ENOUGH` windows on. The learned terms outlive the node.
 """
 
-import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, replace
 from typing import Any
 
+from headrace.engines.base import VnfSpec
 from headrace.machine.waiting import processor
 from headrace.model.mechanistic import nffg, stored
-from headrace.model.mechanistic.fitting import Fitted
-from headrace.model.mechanistic.learning import Learner
+from headrace.model.mechanistic.fitting import Fitted, RoleModel
+from headrace.model.mechanistic.learning import Learner, plain, unknown
 from headrace.model.mechanistic.predict import Graph, NoGrounds, Prediction, predict
 from headrace.model.mechanistic.predict import Path as PathOf
 from headrace.model.mechanistic.windows import Key, Window
@@ -33,32 +33,16 @@ from headrace.node.planning.resources import Plan
 log = logging.getLogger("headrace.node.prediction")
 
 SMALLEST = 64.0
-EVERY_S = 30.0
-DISTURBED = 0.10
-"""Share of the time that the workers waited for their cores, above which nothing is learned."""
-LEAST_PACKETS = 10_000
-"""Packets of a window that is learned from."""
+ENOUGH = 5
+"""Windows from which a template's terms count that were not fitted before."""
 LEARNED = "model-learned"
 
 
-@dataclass(frozen=True)
-class Counted:
-    """One reading: the switch's workers, what each graph received, the workers' waiting.
-
-    Attributes:
-        workers: sums of busy_cycles, idle_cycles, rounds, busy_rounds and bursts; None: no counts.
-        received: by graph, packets and octets from its end-points.
-    """
-
-    at: float
-    hz: float
-    workers: Mapping[str, float] | None
-    received: Mapping[str, tuple[float, float]]
-    waited_ns: float | None
-
-
 class NodeModel:
-    """The model of a node; without one, every question is answered by the reason."""
+    """The model of a node; without one, every question is answered by the reason.
+
+    `ports` is the number of physical ports.
+    """
 
     def __init__(self, config: NodeConfig, switch: str, kinds: Iterable[str]) -> None:
         """Reads the file that `config` names.
@@ -72,7 +56,9 @@ class NodeModel:
             ConfigError: the file can't be read or is no model.
         """
         self._config, self._switch = config, switch
-        self._physical = sorted(set(kinds))
+        physical = list(kinds)
+        self.ports = len(physical)
+        self._physical = sorted(set(physical))
         self.fitted: Fitted | None = None
         self.reason = "node.yaml names no model (model: FILE, from `headrace model fit`)"
         self.learners: dict[Key, Learner] = {}
@@ -93,7 +79,7 @@ class NodeModel:
         """The plan with what is predicted of it, and a warning if its demand can't be met."""
         if self._config.model is None:
             return plan
-        told, warnings = self._predict(_as_read(document), plan)
+        told, warnings = self._predict(as_read(document), plan)
         found = (*plan.warnings, *warnings)
         return plan.model_copy(update={"prediction": told, "warnings": found})
 
@@ -103,17 +89,30 @@ class NodeModel:
         demand = nffg.graph_of(document).get("demand") or {}
         pps, size = demand.get("pps"), float(demand.get("bytes", SMALLEST))
         try:
-            graph, notes = self._graph(document, plan)
+            graph, notes = self.graph_of(document, plan)
             told = predict(self.current(), graph, size, pps)
         except (NoGrounds, nffg.NotAGraph) as error:
             warnings = [f"whether the demand can be met is not known: {error}"] if pps else []
             return {"reason": str(error)}, warnings
         return _shown(told, notes), _warnings(told)
 
+    def terms(self) -> Fitted | None:
+        """The terms as they are now; None without a model of this machine."""
+        return None if self.fitted is None else self.current()
+
+    @property
+    def switch_cores(self) -> list[int]:
+        """The cores of the switch's workers."""
+        return self._config.cores.switch
+
     def current(self) -> Fitted:
         """The terms as they are now: fitted, then learned."""
         assert self.fitted is not None
-        learned = {key: learner.model for key, learner in self.learners.items()}
+        learned = {
+            key: learner.model
+            for key, learner in self.learners.items()
+            if key in self.fitted.roles or learner.counts.get("learned", 0) >= ENOUGH
+        }
         return replace(self.fitted, roles={**self.fitted.roles, **learned})
 
     def subject(self, kind: str | None) -> tuple[str, list[str]]:
@@ -142,7 +141,13 @@ class NodeModel:
         ports = " and ".join(self._physical) or "no"
         return best, [f"measured with {outer(best)} ports outside, this node has {ports}"]
 
-    def _graph(self, document: Mapping[str, Any], plan: Plan) -> tuple[Graph, list[str]]:
+    def graph_of(self, document: Mapping[str, Any], plan: Plan) -> tuple[Graph, list[str]]:
+        """A graph as the model knows it, and what is taken for granted of it.
+
+        Raises:
+            NoGrounds: nothing was measured of this switch with such ports.
+            NotAGraph: no packet comes through.
+        """
         specs = {spec.vnf: spec for spec in plan.vnfs()}
         kinds = {p.switch_port.kind.value for spec in specs.values() for p in spec.ports}
         subject, notes = self.subject(min(kinds) if kinds else None)
@@ -154,7 +159,7 @@ class NodeModel:
         paths, names = [], []
         for route in routes:
             spec_of = [specs.get(vnf) for vnf in route.vnfs]
-            functions = [spec.function if spec else "unknown" for spec in spec_of]
+            functions = [self._cost_name(subject, spec) for spec in spec_of]
             paths.append(PathOf(tuple(functions), route.share))
             names.append(route.vnfs)
         switch = self._config.cores.switch
@@ -164,95 +169,51 @@ class NodeModel:
         graph = Graph(subject, tuple(paths), tuple(names), cores, max(1, len(switch)))
         return graph, notes
 
+    def _cost_name(self, subject: str, spec: VnfSpec | None) -> str:
+        """Under what a VNF's terms are: its template, once they are known, else its function."""
+        if spec is None:
+            return "unknown"
+        known = Key(subject, "VNF", spec.template) in self.current().roles
+        return spec.template if known else spec.function
+
     # Learning.
 
-    def learn(
-        self, before: Counted, after: Counted, graphs: Mapping[str, tuple[Mapping[str, Any], Plan]]
-    ) -> str:
-        """Learns from what lies between two readings; returns what became of it.
-
-        Args:
-            before: a reading.
-            after: a later one.
-            graphs: by id, document and plan of the graphs that were there all the time.
-        """
+    def learn(self, window: Window) -> str:
+        """Learns from one window of a role; returns what became of it."""
         if self.fitted is None:
             return self.reason
-        window = self._window(before, after, graphs)
-        if isinstance(window, str):
-            return window
-        role = self.current().roles.get(window.key)
-        if role is None:
+        role = self.fitted.roles.get(window.key)
+        learner = self.learners.get(window.key)
+        if learner is None and role is None and window.key.role != "VNF":
             return f"the model has no {window.key}"
-        learner = self.learners.setdefault(window.key, Learner.of(role))
+        if learner is None:
+            if role is None and window.disturbed:
+                return "disturbed"
+            learner = self._learner(window, role)
+            self.learners[window.key] = learner
         return learner.update(window)
 
-    def _window(
-        self, before: Counted, after: Counted, graphs: Mapping[str, tuple[Mapping[str, Any], Plan]]
-    ) -> Window | str:
-        if before.workers is None or after.workers is None:
-            return "the switch does not count rounds and bursts"
-        grown = {name: after.workers[name] - before.workers[name] for name in before.workers}
-        if min(grown.values()) < 0:
-            return "the switch has started anew"
-        amounts = dict.fromkeys(("packets", "octets", "visits", "visit_octets"), 0.0)
-        subjects = set()
-        for graph_id, (packets, octets) in after.received.items():
-            first = before.received.get(graph_id)
-            if first is None or graph_id not in graphs:
-                return "a graph is new"
-            through, size = packets - first[0], octets - first[1]
-            if through <= 0:
-                continue
-            document, plan = graphs[graph_id]
-            try:
-                graph, _ = self._graph(_as_read(document), plan)
-            except (NoGrounds, nffg.NotAGraph) as error:
-                return str(error)
-            subjects.add(graph.subject)
-            visits = sum(path.share * len(path.functions) for path in graph.paths)
-            amounts["packets"] += through
-            amounts["octets"] += size
-            amounts["visits"] += visits * through
-            amounts["visit_octets"] += visits * size
-        if amounts["packets"] < LEAST_PACKETS or len(subjects) != 1:
-            return "too few packets" if len(subjects) < 2 else "several kinds of ports"
-        seconds = after.at - before.at
-        waited = None
-        if before.waited_ns is not None and after.waited_ns is not None:
-            waited = (after.waited_ns - before.waited_ns) / 1e9 / seconds
-        rounds, busy = grown["rounds"], grown["busy_rounds"]
-        polled = {
-            "busy_rounds": busy,
-            "wakes": busy * (1 - busy / rounds) if rounds > 0 else 0.0,
-            "bursts": grown["bursts"],
-        }
-        packets = amounts["packets"]
-        return Window(
-            key=Key(subjects.pop(), "switch"),
-            group="node",
-            vnfs=round(amounts["visits"] / packets),
-            size=amounts["octets"] / packets,
-            load=packets / seconds,
-            offered=packets / seconds,
-            through=packets / seconds,
-            seconds=seconds,
-            hz=after.hz,
-            busy=grown["busy_cycles"],
-            idle=grown["idle_cycles"],
-            idle_rounds=rounds - busy,
-            limiter="unknown",
-            # Where the kernel does not tell the waiting, nothing says that there was none.
-            disturbed=waited is None or waited > DISTURBED,
-            terms={**amounts, **polled},
-        )
+    def _learner(self, window: Window, role: RoleModel | None) -> Learner:
+        """Begins with the fitted terms; of a template that has none, with a guess that says so."""
+        if role is not None:
+            return Learner.of(role)
+        assert self.fitted is not None
+        return Learner.of(unknown(window, self.fitted.roles.get(plain(window.key))))
+
+    def warnings(self, document: Mapping[str, Any], plan: Plan) -> list[str]:
+        """What there is to say of a graph's demand by the terms as they are now."""
+        if self.fitted is None:
+            return []
+        return self._predict(as_read(document), plan)[1]
 
     def remember(self) -> str:
         """The learned terms, to be restored by `restore`."""
         roles = [asdict(learner.model) for learner in self.learners.values()]
         counts = {str(key): learner.counts for key, learner in self.learners.items()}
         manifest = self.fitted.manifest if self.fitted else {}
-        return json.dumps({"manifest": manifest, "roles": roles, "counts": counts})
+        limits = {str(key): learner.limit for key, learner in self.learners.items()}
+        text = {"manifest": manifest, "roles": roles, "counts": counts, "limits": limits}
+        return json.dumps(text)
 
     def restore(self, text: str | None) -> None:
         """Takes up what was learned, if it is of this model; anything else is left out."""
@@ -263,22 +224,30 @@ class NodeModel:
             if content["manifest"] != json.loads(json.dumps(self.fitted.manifest)):
                 return
             for role in stored.roles_of(content["roles"]):
+                counts = content["counts"].get(str(role.key), {})
                 if role.key in self.fitted.roles:
-                    counts = content["counts"].get(str(role.key), {})
                     limit = Learner.of(self.fitted.roles[role.key]).limit
+                    self.learners[role.key] = Learner(role, counts, limit=limit)
+                elif role.key.role == "VNF":
+                    limit = content["limits"][str(role.key)]
                     self.learners[role.key] = Learner(role, counts, limit=limit)
         except (ValueError, KeyError, TypeError) as error:
             log.warning("what the model has learned can't be read: %s", error)
 
     def learned(self) -> dict[str, Any]:
-        """How many windows were learned from, by role, and the terms now."""
+        """How many windows were learned from, by role, the terms now, and whether they count."""
+        used = self.current().roles if self.fitted is not None else {}
         return {
-            str(key): {"windows": learner.counts, "terms": learner.model.described()}
+            str(key): {
+                "windows": learner.counts,
+                "terms": learner.model.described(),
+                "used": key in used,
+            }
             for key, learner in self.learners.items()
         }
 
 
-def _as_read(document: Mapping[str, Any]) -> dict[str, Any]:
+def as_read(document: Mapping[str, Any]) -> dict[str, Any]:
     """The graph of a client's document in one dialect."""
     graph, _ = parse(document)
     return graph.model_dump(mode="json", by_alias=True)
@@ -306,30 +275,3 @@ def _warnings(told: Prediction) -> list[str]:
     if told.met is None:
         return [f"{asked} may be too much: saturation is at {top.low:.0f} .. {top.high:.0f}"]
     return []
-
-
-async def follow(
-    model: NodeModel,
-    read: Callable[[], Awaitable[Counted]],
-    graphs: Callable[[], Mapping[str, tuple[Mapping[str, Any], Plan]]],
-    save: Callable[[str], None],
-    every_s: float = EVERY_S,
-) -> None:
-    """Learns until cancelled, if there is a model."""
-    if model.fitted is None:
-        return
-    before: Counted | None = None
-    there: Mapping[str, tuple[Mapping[str, Any], Plan]] = {}
-    while True:
-        try:
-            now, known = await read(), graphs()
-            if before is not None and known.keys() == there.keys():
-                outcome = model.learn(before, now, known)
-                log.debug("learning: %s", outcome)
-                if outcome == "learned":
-                    save(model.remember())
-            before, there = now, known
-        except Exception:  # a fault here must not end the learning of all others
-            log.exception("learning")
-            before = None
-        await asyncio.sleep(every_s)

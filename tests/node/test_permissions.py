@@ -101,6 +101,7 @@ TABLE: dict[tuple[str, str], Entry] = {
     ("GET", "/NF-FG/{graph_id}/prediction"): Entry(Needs.READ, f"{OF_GRAPH}/prediction?seconds=0"),
     ("GET", "/NF-FG/{graph_id}/wiring"): Entry(Needs.READ, f"{OF_GRAPH}/wiring"),
     ("GET", "/node/graphs"): Entry(Needs.TOKEN),
+    ("GET", "/node/model"): Entry(Needs.TOKEN),
     ("DELETE", "/NF-FG/{graph_id}/{rule_id}"): Entry(Needs.CHANGE, f"{OF_GRAPH}/r0"),
     ("GET", "/v2/nf_template"): Entry(Needs.TOKEN),
     ("PUT", "/v2/nf_template"): Entry(Needs.TOKEN, body=WIRE),

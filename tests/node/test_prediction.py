@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The node's predictions: stored with a plan, warned by, learned from; and told by the API."""
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,19 +12,22 @@ from headrace.commands.graph_prediction import shown
 from headrace.machine.waiting import processor
 from headrace.model.mechanistic import stored
 from headrace.model.mechanistic.fitting import fit_all
+from headrace.model.mechanistic.predict import vnf_amounts
 from headrace.model.mechanistic.windows import Key, Window
-from headrace.node.config import from_dict
+from headrace.node.config import from_dict, usable_cores
 from headrace.node.errors import ConfigError, GraphRefused
+from headrace.node.learning import Counted, VnfCounted, learn
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
 from headrace.node.planning.resources import Plan
-from headrace.node.prediction import Counted, NodeModel
+from headrace.node.prediction import ENOUGH, NodeModel
 from tests.node import graphs
 from tests.node.api import api_of
 from tests.node.surroundings import surroundings
 
 SUBJECT = "fake/memif"
 HZ = 2e9
+CORES = usable_cores()
 
 
 def windows() -> list[Window]:
@@ -122,6 +126,10 @@ def reading(at: float, packets: float, waited_ns: float | None = 0.0, factor: fl
     return Counted(at, HZ, workers, {"g": (packets, 64 * packets)}, waited_ns)
 
 
+def of_switch(model: NodeModel, first: Counted, last: Counted, known: Any) -> str:
+    return learn(model, first, last, known)["switch"]
+
+
 def test_it_learns_from_undisturbed_windows_only_and_remembers(file: Path) -> None:
     model = model_of(file)
     known = {"g": planned(model)}
@@ -132,10 +140,10 @@ def test_it_learns_from_undisturbed_windows_only_and_remembers(file: Path) -> No
         assert last.workers is not None and first.workers is not None
         grown = {n: first.workers[n] + (slow[n] - 1.2 * first.workers[n]) for n in slow}
         grown |= {n: last.workers[n] for n in ("rounds", "busy_rounds", "bursts")}
-        assert model.learn(first, replace(last, workers=grown), known) == "learned"
+        assert of_switch(model, first, replace(last, workers=grown), known) == "learned"
         waited = replace(last, waited_ns=0.5e9)
-        assert model.learn(first, waited, known) == "disturbed"
-        assert model.learn(first, replace(last, waited_ns=None), known) == "disturbed"
+        assert of_switch(model, first, waited, known) == "disturbed"
+        assert of_switch(model, first, replace(last, waited_ns=None), known) == "disturbed"
     after = planned(model)[1].prediction
     assert before is not None and after is not None
     ratio = after["saturation_pps"]["value"] / before["saturation_pps"]["value"]
@@ -151,12 +159,99 @@ def test_it_learns_from_undisturbed_windows_only_and_remembers(file: Path) -> No
 def test_windows_that_say_nothing_are_left_out(file: Path) -> None:
     model = model_of(file)
     known = {"g": planned(model)}
-    assert model.learn(reading(0, 0), reading(1, 10), known) == "too few packets"
-    assert "anew" in model.learn(reading(1, 1e6), reading(2, 0), known)
-    assert "new" in model.learn(replace(reading(0, 0), received={}), reading(1, 1e6), known)
+    assert of_switch(model, reading(0, 0), reading(1, 10), known) == "too few packets"
+    assert "anew" in of_switch(model, reading(1, 1e6), reading(2, 0), known)
+    blank = replace(reading(0, 0), received={})
+    assert "new" in of_switch(model, blank, reading(1, 1e6), known)
     blind = replace(reading(1, 1e6), workers=None)
-    assert "does not count" in model.learn(reading(0, 0), blind, known)
-    assert model_of(None).learn(reading(0, 0), reading(1, 1e6), known).startswith("node.yaml")
+    assert "does not count" in of_switch(model, reading(0, 0), blind, known)
+    without = of_switch(model_of(None), reading(0, 0), reading(1, 1e6), known)
+    assert without.startswith("node.yaml")
+
+
+def with_vnf(at: float, packets: float, size: float, waited_ns: float | None = 0.0) -> Counted:
+    """One VNF that spends 700 cycles and 0.5 a byte on each packet, alone on its core."""
+    busy = packets * (700 + 0.5 * size)
+    counted = VnfCounted(busy, HZ * at - busy, 1e6 * at, packets / 4, packets / 4, packets,
+                         waited_ns)  # fmt: skip
+    one = Counted(at, HZ, None, {"g": (packets, size * packets)}, 0.0)
+    return replace(one, vnfs={("g", "v0"): counted})
+
+
+def of_cpu_vnf(model: NodeModel) -> dict[str, tuple[dict[str, Any], Plan]]:
+    """A graph of one VNF of the template cpu, which no trial measured; it has its own core."""
+    document = graphs.chain("cpu", 1)
+    document["forwarding-graph"]["VNFs"][0]["id"] = "v0"
+    text = json.dumps(graphs.chain("cpu", 1))
+    name = graphs.chain("cpu", 1)["forwarding-graph"]["VNFs"][0]["id"]
+    document = json.loads(text.replace(f'"{name}"', '"v0"').replace(f"vnf:{name}:", "vnf:v0:"))
+    graph, _ = parse(document)
+    cores = {"control": [CORES[0]], "switch": [CORES[-1]], "vnf": [CORES[0]]}
+    plan = make_plan(graph, "g", 1, surroundings(cores=cores))
+    return {"g": (document, model.with_prediction(document, plan))}
+
+
+def learned_from(model: NodeModel, windows: int) -> dict[str, tuple[dict[str, Any], Plan]]:
+    known = of_cpu_vnf(model)
+    for number in range(windows):
+        size = 64.0 if number % 2 else 1024.0
+        first, last = with_vnf(0, 0, size), with_vnf(1, 1e5, size)
+        assert learn(model, first, last, known)["g/v0"] == "learned"
+    return known
+
+
+@pytest.fixture
+def alone(file: Path) -> NodeModel:
+    """A node's model whose VNFs have a core of their own."""
+    return model_of(file, cores={"control": [CORES[0]], "switch": [CORES[-1]], "vnf": [CORES[0]]})
+
+
+def test_terms_of_a_template_that_was_never_measured_are_learned(alone: NodeModel) -> None:
+    before = of_cpu_vnf(alone)["g"][1].prediction
+    assert before is not None and "v0" in before["lacking"]
+    learned_from(alone, ENOUGH - 1)
+    assert "v0" in (of_cpu_vnf(alone)["g"][1].prediction or {})["lacking"]
+    known = learned_from(alone, 20)
+    role = alone.current().roles[Key(SUBJECT, "VNF", "cpu")]
+    for size in (64.0, 1024.0):
+        assert role.cycles(vnf_amounts(size)) == pytest.approx(700 + 0.5 * size, rel=0.1)
+    told = of_cpu_vnf(alone)["g"][1].prediction
+    assert told is not None and not told["lacking"]
+    assert told["limiter"] == ["v0"]
+    shown_of = alone.learned()[f"{SUBJECT} VNF cpu"]
+    assert shown_of["used"] and shown_of["windows"] == {"learned": ENOUGH - 1 + 20}
+    again = replace_model(alone)
+    assert again.current().roles[Key(SUBJECT, "VNF", "cpu")] == role
+    # What the graph is to carry is checked against what was learned.
+    document = {**known["g"][0]}
+    document["forwarding-graph"] = {**document["forwarding-graph"], "demand": {"pps": 4e6}}
+    assert not alone.warnings(known["g"][0], known["g"][1])
+    (text,) = alone.warnings(document, known["g"][1])
+    assert "can't be met: v0 saturate" in text
+
+
+def replace_model(model: NodeModel) -> NodeModel:
+    """The same after a restart of the node."""
+    assert model.fitted is not None
+    again = NodeModel(model._config, "fake", ["memif"])
+    again.restore(model.remember())
+    return again
+
+
+def test_disturbed_vnfs_and_those_that_share_a_core_teach_nothing(alone: NodeModel) -> None:
+    known = of_cpu_vnf(alone)
+    for waited in (0.5e9, None):
+        last = with_vnf(1, 1e5, 64, waited)
+        assert learn(alone, with_vnf(0, 0, 64), last, known)["g/v0"] == "disturbed"
+    few = learn(alone, with_vnf(0, 0, 64), with_vnf(1, 100, 64), known)
+    assert few["g/v0"] == "too few packets"
+    backwards = learn(alone, with_vnf(0, 1e6, 64), with_vnf(1, 2e6, 64), known)
+    assert backwards["g/v0"] == "learned"
+    anew = replace(with_vnf(1, 1e5, 64), received={"g": (1e7, 1e9)})
+    assert "anew" in learn(alone, with_vnf(0, 1e6, 64), anew, known)["g/v0"]
+    twice = {**known, "h": known["g"]}
+    shared = learn(alone, with_vnf(0, 0, 64), with_vnf(1, 1e5, 64), twice)
+    assert shared["g/v0"] == "it shares a core"
 
 
 async def test_the_api_tells_the_prediction_beside_what_is_measured(tmp_path: Path) -> None:
@@ -166,6 +261,8 @@ async def test_the_api_tells_the_prediction_beside_what_is_measured(tmp_path: Pa
         assert told["predicted"] is None and "names no model" in told["reason"]
         assert told["measured"]["seconds"] > 0
         assert (await api("GET", "/NF-FG/none/prediction")).status_code == 404
+        known = (await api("GET", "/node/model")).json()
+        assert known["terms"] is None and "names no model" in known["reason"]
         name = api.node.driver.name
         kinds = [port.kind.value for port in api.node.ports.values()]
     made = [replace(one, key=replace(one.key, subject=f"{name}/{kinds[0]}")) for one in windows()]
@@ -181,5 +278,8 @@ async def test_the_api_tells_the_prediction_beside_what_is_measured(tmp_path: Pa
         assert words["packets per second at most"][0] and "capacity used at the demand" in words
         told = (await api("GET", "/NF-FG/g/prediction?seconds=0")).json()
         assert told["predicted"]["met"] is False and told["measured"] is None
+        assert any("can't be met" in text for text in told["warnings"])
+        known = (await api("GET", "/node/model")).json()
+        assert stored.parse(known["terms"]).roles == api.node.model.current().roles
         status = (await api("GET", "/NF-FG/status/g")).json()
         assert any("can't be met" in text for text in status["warnings"])

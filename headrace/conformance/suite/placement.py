@@ -17,12 +17,16 @@ _VNFS = 3
 
 @dataclass(frozen=True)
 class Use:
-    """What a graph takes: MB of memory, cores with a poller, the most pollers on one core."""
+    """What a graph takes: MB of memory, cores with a poller, the most pollers on one core.
+
+    `cycles` has by policy what the node says that a packet's visits to the VNFs cost.
+    """
 
     memory_mb: int
     cores: int
     most: int
     ports: str
+    cycles: dict[str, float]
 
     def no_more_than(self, other: "Use") -> bool:
         """Whether it takes no more than another one, of anything."""
@@ -51,7 +55,9 @@ async def _use(target: Target) -> Use:
     memory, before = await _resources(target)
     async with node.with_graph(document) as name:
         more, after = await _resources(target)
-        rows: list[dict[str, Any]] = (await node.status(name)).member("vnfs") or []
+        status = await node.status(name)
+        rows: list[dict[str, Any]] = status.member("vnfs") or []
+        placement: dict[str, Any] = status.member("placement") or {}
     added = {core: count - before.get(core, 0) for core, count in after.items()}
     kinds = sorted({str(kind) for row in rows for kind in (row.get("ports") or {}).values()})
     return Use(
@@ -59,6 +65,14 @@ async def _use(target: Target) -> Use:
         sum(1 for count in added.values() if count),
         max(after.values(), default=0),
         ", ".join(kinds),
+        {
+            policy: float(placement[key])
+            for policy, key in (
+                (str(placement.get("policy")), "cycles-per-packet"),
+                (_PLAIN, f"{_PLAIN}-cycles-per-packet"),
+            )
+            if placement.get(key) is not None
+        },
     )
 
 
@@ -90,10 +104,22 @@ async def run(target: Target, findings: Findings) -> None:
             found[_PLAIN],
             found[policy],
         )
+        cycles = found[policy].cycles
+        if len(cycles) == 2:
+            findings.holds(
+                f"by {policy} a packet costs no more cycles of switch and VNFs than by {_PLAIN}",
+                cycles[policy] <= cycles[_PLAIN],
+                cycles[_PLAIN],
+                cycles[policy],
+            )
+    told = {name: cycles for use in found.values() for name, cycles in use.cycles.items()}
     findings.table(
         f"What a chain of {_VNFS} VNFs takes",
-        ("policy", "memory MB", "cores", "pollers on one core at most", "ports"),
-        [(name, use.memory_mb, use.cores, use.most, use.ports) for name, use in found.items()],
+        ("policy", "memory MB", "cores", "pollers on one core at most", "ports", "cycles/packet"),
+        [
+            (name, use.memory_mb, use.cores, use.most, use.ports, told.get(name, "not told"))
+            for name, use in found.items()
+        ],
     )
 
 

@@ -99,7 +99,7 @@ def read(path: Path) -> Fitted:
                 f"{path}: version {content.get('version')!r} of the model's file, this program "
                 f"reads {VERSION}; fit it again: headrace model fit --output {path}"
             )
-        file = _File.model_validate(content)
+        return parse(content)
     except OSError as error:
         raise ModelFileError(
             f"{path}: {error.strerror}; `headrace model fit --output {path}` writes it"
@@ -110,6 +110,15 @@ def read(path: Path) -> Fitted:
         raise ModelFileError(f"{path}: {place}: {first['msg']}") from error
     except ValueError as error:
         raise ModelFileError(f"{path}: not JSON: {error}") from error
+
+
+def parse(content: Any) -> Fitted:
+    """The model of its JSON form.
+
+    Raises:
+        ValidationError: it is none.
+    """
+    file = _File.model_validate(content)
     roles = {role.key: role for role in map(_role_of, file.roles)}
     return Fitted(roles, file.failures, file.manifest)
 

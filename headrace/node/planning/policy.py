@@ -7,10 +7,10 @@ nodes. The answer is checked and stored with the graph's plan. A policy has no s
 same question has the same answer; it does not see VNFs that stay as they are.
 
 `first-fit` chooses the first candidate and the cores with the fewest pollers. node.yaml's
-`placement` names the policy; `first-fit` is what a node does without any other.
+`placement` names the policy (policies.py); `first-fit` is what a node does without any other.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -100,8 +100,6 @@ class FirstFit:
 
 
 FIRST_FIT = FirstFit()
-POLICIES: dict[str, Callable[[], PlacementPolicy]] = {FirstFit.name: FirstFit}
-"""The policies that node.yaml can name."""
 
 
 def decide(policy: PlacementPolicy, question: PlacementQuestion) -> tuple[Decision, list[str]]:

@@ -76,7 +76,10 @@ class HostEndPoint(Answer):
 
 
 class GraphStatus(Answer):
-    """The state of a graph: `status` in the original node's words, `state` in ours."""
+    """The state of a graph: `status` in the original node's words, `state` in ours.
+
+    `placement` is what the placement policy said of its choice.
+    """
 
     status: Literal["complete", "in_progress", "error"]
     percentage_completed: int = Field(ge=0, le=100)
@@ -84,6 +87,7 @@ class GraphStatus(Answer):
     message: str
     warnings: list[str]
     vnfs: list[VnfStatus]
+    placement: dict[str, Any]
     expired_rules: list[str] = Field(alias="expired-rules")
     end_points: list[HostEndPoint] = Field(alias="end-points")
 
