@@ -144,9 +144,9 @@ class WorkerCycles(_Frozen):
 class SwitchCycles(_Frozen):
     """Cycles of the switch's workers. Counters only increase; subtract two readings.
 
-    `approximate` marks kernel switches: softirq time of whole cores, in clock ticks, converted with
-    `tsc_hz`; `source` says where the figures come from. `resolution_cycles` is how far the
-    difference of two readings may be off then: a tick of each core.
+    `approximate` marks kernel switches: softirq time of whole cores, converted with `tsc_hz`, other
+    work included; `source` says where the figures come from. `resolution_cycles` is how far the
+    difference of two readings may be off then.
     """
 
     switch: str

@@ -38,7 +38,7 @@ from headrace.switches.base import (
 from headrace.switches.flat import FlatDriver, flatten
 from headrace.switches.nft_rules import MATCHES, SETS, cookie_of, counter_of, expression
 from headrace.switches.rules import Rule
-from headrace.switches.softirq import CLOCK_TICKS_HZ, softirq_of
+from headrace.switches.softirq import softirq_of
 from headrace.switches.tap import make_tap
 from headrace.switches.veth import (
     BRIDGE_END,
@@ -298,15 +298,15 @@ class LinuxBridgeDriver(FlatDriver):
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver: softirq time of the node's cores, including that of other work."""
         hz = tsc_hz()
-        cores = sorted({*self.settings.cores, *self.settings.control_cores})
+        found = softirq_of(sorted({*self.settings.cores, *self.settings.control_cores}), hz)
         return SwitchCycles(
             switch=self.name,
             approximate=True,
-            source="softirq time of /proc/stat",
+            source=found.source,
             tsc_hz=hz,
             at_ns=time.monotonic_ns(),
-            workers=softirq_of(cores, hz),
-            resolution_cycles=len(cores) * hz / CLOCK_TICKS_HZ,
+            workers=found.workers,
+            resolution_cycles=found.resolution_cycles,
         )
 
     async def version(self) -> str:

@@ -90,8 +90,8 @@ class OvsDriver(VswitchdDriver):
         hz = tsc_hz()
         cores = sorted({*self.settings.cores, *self.settings.control_cores})
         if self._in_kernel:
-            workers, source = softirq_of(cores, hz), "softirq time of /proc/stat"
-            resolution = len(cores) * hz / CLOCK_TICKS_HZ
+            found = softirq_of(cores, hz)
+            workers, source, resolution = found.workers, found.source, found.resolution_cycles
         else:
             workers, source = (self._daemon_time(hz),), "CPU time of ovs-vswitchd"
             resolution = hz / CLOCK_TICKS_HZ
