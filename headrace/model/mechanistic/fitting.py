@@ -20,6 +20,7 @@ from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
 
 LEAST_POINTS = 5
 CONFIDENCE = 0.95
+BELOW_ZERO = "fitted below zero, which is no cost"
 
 
 @dataclass(frozen=True)
@@ -151,7 +152,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
         left_out[names.pop()] = "too few trials to tell it from the others"
     design = np.array([[one.terms[name] for name in names] for one in points])
     for name in _below_zero(names, design / busy[:, None]):
-        left_out[name] = "fitted below zero, which is no cost"
+        left_out[name] = BELOW_ZERO
     names = [name for name in names if name not in left_out]
     if not names:
         raise FitError(f"{key}: no term explains the busy cycles")

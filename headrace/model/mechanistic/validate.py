@@ -13,7 +13,8 @@ that is left out:
                     folds
 
 A trial whose size, length or load lies beyond all that remain is an extrapolation, and counted as
-the others are.
+the others are. Where what remains can't tell a term of the graph that is in the fit of all (one
+size says nothing of a byte), there is no prediction and no error: the reason is kept.
 """
 
 import statistics
@@ -25,7 +26,7 @@ import numpy as np
 from headrace.model.errors import FitError
 from headrace.model.least_squares import least_squares
 from headrace.model.mechanistic import polling
-from headrace.model.mechanistic.fitting import RoleModel, fit_role, points_of
+from headrace.model.mechanistic.fitting import BELOW_ZERO, RoleModel, fit_role, points_of
 from headrace.model.mechanistic.predict import (
     Path,
     poller_of,
@@ -33,10 +34,13 @@ from headrace.model.mechanistic.predict import (
     switch_amounts,
     vnf_amounts,
 )
-from headrace.model.mechanistic.windows import Key, Window
+from headrace.model.mechanistic.windows import POLLED, Key, Window
 
 SINGLE = 2.0
 """Packets of a burst up to which arrivals are taken as single."""
+
+COUNTED = (*POLLED, "polls")
+"""Terms by rounds and bursts, which stand for each other where they are in proportion."""
 
 FOLDS: dict[str, Callable[[Window], object]] = {
     "length": lambda one: one.vnfs,
@@ -98,6 +102,11 @@ def _role(key: Key, windows: list[Window]) -> Errors:
     points = points_of(windows)
     errors.points = len(points)
     errors.disturbed = sum(one.disturbed for one in points)
+    try:
+        whole: RoleModel | None = fit_role(points)
+    except FitError as error:
+        whole = None
+        errors.reasons.append(str(error))
     for name, of in FOLDS.items():
         values = list(dict.fromkeys(of(one) for one in points))
         if len(values) < 2:
@@ -106,16 +115,28 @@ def _role(key: Key, windows: list[Window]) -> Errors:
         for value in values:
             out = [one for one in points if of(one) == value]
             rest = [one for one in points if of(one) != value]
-            _fold(errors, name, out, rest)
+            _fold(errors, name, out, rest, whole)
     _saturations(errors, windows)
     return errors
 
 
-def _fold(errors: Errors, name: str, out: list[Window], rest: list[Window]) -> None:
+def _untold(model: RoleModel, whole: RoleModel | None) -> list[str]:
+    """Terms of the graph, in the fit of all, that what remains can't tell."""
+    names = [name for name in (whole.names if whole is not None else ()) if name not in COUNTED]
+    return [name for name in names if name in model.left_out and model.left_out[name] != BELOW_ZERO]
+
+
+def _fold(
+    errors: Errors, name: str, out: list[Window], rest: list[Window], whole: RoleModel | None
+) -> None:
     try:
         model = fit_role(rest)
+        untold = _untold(model, whole)
+        if untold:
+            text = f"{name}: what remains can't tell {', '.join(untold)}: vary it more"
+            raise FitError(text)
     except FitError as error:
-        errors.reasons.append(f"{name}: {error}")
+        errors.reasons.append(f"{name}: {error}" if name not in str(error) else str(error))
     else:
         for one in out:
             guess = model.cycles(one.terms)
