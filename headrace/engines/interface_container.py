@@ -39,14 +39,15 @@ log = logging.getLogger("headrace.node")
 SETTINGS_VARIABLE = "HEADRACE_SETTINGS"
 
 _PATIENCE_S = 2.0
-"""Between SIGTERM, which the first process of a container ignores unless it handles it, and
-SIGKILL."""
+"""Between SIGTERM and SIGKILL, where `stop_s` does not say."""
 
 
 class ProgramSettings(InterfaceSettings):
     """`ready`: a text of the program's output without which it does not count as started.
 
     `start_s` is how long that may take. Without `ready` a program counts as started when it runs.
+    `stop_s` is how long a program that handles SIGTERM has to end; then it is killed. One that
+    does not handle it is killed at once.
     `settings` are the program's own: it finds them as JSON in the file that HEADRACE_SETTINGS
     names. After a change of them alone the command `reload` is run in the VNF, if there is one and
     it ends with 0; else the VNF is started anew.
@@ -54,6 +55,7 @@ class ProgramSettings(InterfaceSettings):
 
     ready: str = ""
     start_s: float = Field(30.0, gt=0, le=600)
+    stop_s: float | None = Field(None, ge=0, le=600)
     settings: dict[str, Any] = Field({})
     reload: Annotated[tuple[str, ...], Field(max_length=256)] = ()
 
@@ -281,13 +283,21 @@ class InterfaceContainerEngine(Generic[S]):
             raise NotRunning(f"VNF {vnf.vnf}: it does not run")
         return await self._runc.execute(vnf, self._bundle(vnf), command, stdin, timeout_s)
 
+    def _stop_s(self, vnf: VnfSpec) -> float:
+        """How long the program has to end after SIGTERM; the default if its settings are wrong."""
+        try:
+            given = self.settings(vnf).stop_s
+        except EngineError:  # of an earlier version, which knew other keys
+            given = None
+        return self.patience_s if given is None else given
+
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. Its namespace goes with it, but not the pairs whose ends are in there."""
         await self._forwarder.end(vnf)
         process = self._supervisor.find(self._process(vnf))
         async with giving_back(vnf, process, self._prefix):
             try:
-                await self._supervisor.end(self._process(vnf), self.patience_s)
+                await self._supervisor.end(self._process(vnf), self._stop_s(vnf))
             except ProcessError as error:
                 raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await self._delete(vnf)

@@ -28,6 +28,7 @@ from typing import BinaryIO
 from headrace.machine.places import log_directory
 from headrace.machine.priority import ordinary
 from headrace.machine.reaping import reap
+from headrace.machine.termination import takes_sigterm
 
 OWNER_VARIABLE = "HEADRACE_OWNER"
 
@@ -382,12 +383,17 @@ class Supervisor:
         write_atomically(self._records / f"{name}.json", json.dumps(record))
 
     async def end(self, name: str, patience_s: float = 5.0) -> None:
-        """Terminates the process `name`: SIGTERM, after `patience_s` SIGKILL; waits for its end."""
+        """Terminates the process `name`: SIGTERM, after `patience_s` SIGKILL; waits for its end.
+
+        What the kernel keeps SIGTERM from is killed at once (`machine/termination.py`).
+        """
         process = self.find(name)
         if process is not None:
             process.signal(signal.SIGCONT)  # a paused process cannot act on SIGTERM
-            process.signal(signal.SIGTERM)
-            if not await gone(process, patience_s):
+            told = takes_sigterm(process.pid)
+            if told:
+                process.signal(signal.SIGTERM)
+            if not told or not await gone(process, patience_s):
                 process.signal(signal.SIGKILL)
                 if not await gone(process, max(patience_s, _KILLED_S)):
                     raise ProcessError(f"{name} (pid {process.pid}) does not end")

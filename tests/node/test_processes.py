@@ -149,3 +149,32 @@ print(raise_descriptors() == resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert done.stdout.split() == ["True", "True"], done.stderr
+
+
+FIRST = 'echo first; while :; do sleep 100 & wait; done'
+HANDLES = f"trap 'echo told; exit 0' TERM; {FIRST}"
+
+
+async def first_process(supervisor: Supervisor, script: str) -> ProcessId:
+    """Adopts, as `a`, the first process of a PID namespace, which runs a script of the shell."""
+    argv = ["unshare", "--pid", "--fork", "--kill-child", "sh", "-c", script]
+    starter, _ = await supervisor.ensure("starter", argv)
+    children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
+    log = supervisor.log_of("starter")
+    await until(lambda: children.read_text() != "" and "first" in log.read_text())
+    return supervisor.adopt("a", int(children.read_text().split()[0]), argv, "")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes a PID namespace")
+async def test_a_first_process_without_a_handler_is_not_waited_for(supervisor: Supervisor) -> None:
+    process = await first_process(supervisor, FIRST)
+    async with asyncio.timeout(60):
+        await supervisor.end("a", patience_s=600)
+    assert not process.alive()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes a PID namespace")
+async def test_a_first_process_with_a_handler_is_told(supervisor: Supervisor) -> None:
+    process = await first_process(supervisor, HANDLES)
+    await supervisor.end("a", patience_s=60)
+    assert not process.alive() and "told" in supervisor.log_of("starter").read_text()
