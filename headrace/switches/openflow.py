@@ -13,7 +13,7 @@ import itertools
 import struct
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from os_ken.ofproto import ofproto_parser, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as of
@@ -36,7 +36,14 @@ from headrace.switches.rules import (
 
 _HEADER_BYTES = 8
 _MULTIPART = struct.Struct("!HH4x")
+_REQUEST = struct.Struct("!BBHIHH4x")  # a multipart request up to its body
+_ALL_FLOWS = struct.pack(
+    "!B3xII4xQQHH4x", 0, of.OFPP_ANY, of.OFPG_ANY, 0, 0, of.OFPMT_OXM, 4
+)  # of table 0, by an empty match
+_ALL_PORTS = struct.pack("!I4x", of.OFPP_ANY)
 _FLOW_STATS = struct.Struct("!H22xQQQ")  # length; table to flags and padding; cookie, counts
+_PORT_STATS = struct.Struct("!I4x6Q56x")  # number; packets, bytes, dropped; errors and duration
+_ANSWER_S = 30.0
 _EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
 _VLAN_ETHERTYPE = 0x8100
 _GROUPS = 0xFFFF_FF00  # OFPG_MAX
@@ -141,6 +148,29 @@ def decode_flow_counts(body: bytes) -> Iterator[RuleStatistics]:
             raise SwitchError(f"OpenFlow: flow statistics with a length of {length}")
         yield RuleStatistics.model_construct(cookie=cookie, packets=packets, bytes=octets)
         at += length
+
+
+class PortCounts(NamedTuple):
+    """The counters of a port, as OpenFlow orders them (1.3.5, section 7.3.5.6)."""
+
+    port_no: int
+    rx_packets: int
+    tx_packets: int
+    rx_bytes: int
+    tx_bytes: int
+    rx_dropped: int
+    tx_dropped: int
+
+
+def decode_port_counts(body: bytes) -> Iterator[PortCounts]:
+    """The counters in the body of a reply of port statistics.
+
+    Raises:
+        SwitchError: its length is wrong.
+    """
+    if len(body) % _PORT_STATS.size:
+        raise SwitchError("OpenFlow: port statistics end within a port")
+    return map(PortCounts._make, _PORT_STATS.iter_unpack(body))
 
 
 class OpenFlowSession:
@@ -338,32 +368,38 @@ class OpenFlowSession:
                 if not message.flags & of.OFPMPF_REPLY_MORE:
                     return parts
 
-    async def _bodies(self, request: Any) -> list[bytes]:
+    async def _bodies(self, kind: int, body: bytes) -> list[bytes]:
         """The bodies of a multipart reply as they came, for what is read in large numbers."""
         async with self._lock:
-            xid = self._send(request)
-            bodies = []
-            while True:
-                try:
-                    answer = await asyncio.wait_for(self._receive_raw(), 30.0)
-                except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
-                    raise SwitchError("OpenFlow: no statistics reply from the switch") from error
-                _, kind, got, data = answer
-                if kind == of.OFPT_ECHO_REQUEST:
-                    reply = parser.OFPEchoReply(self._datapath, data=data[_HEADER_BYTES:])
-                    reply.set_xid(got)
-                    reply.serialize()
-                    self._writer.write(bytes(reply.buf))
-                elif got == xid and kind == of.OFPT_ERROR:
-                    error_message = ofproto_parser.msg(
-                        self._datapath, of.OFP_VERSION, kind, len(data), got, data
-                    )
-                    raise SwitchError(f"OpenFlow statistics: {error_name(error_message)}")
-                elif got == xid and kind == of.OFPT_MULTIPART_REPLY:
-                    _, flags = _MULTIPART.unpack_from(data, _HEADER_BYTES)
-                    bodies.append(data[_HEADER_BYTES + _MULTIPART.size :])
-                    if not flags & of.OFPMPF_REPLY_MORE:
-                        return bodies
+            xid = next(self._xids) & 0xFFFF_FFFF
+            length = _REQUEST.size + len(body)
+            head = (of.OFP_VERSION, of.OFPT_MULTIPART_REQUEST, length, xid, kind, 0)
+            self._writer.write(_REQUEST.pack(*head) + body)
+            try:
+                async with asyncio.timeout(_ANSWER_S):
+                    return await self._replies(xid)
+            except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
+                raise SwitchError("OpenFlow: no statistics reply from the switch") from error
+
+    async def _replies(self, xid: int) -> list[bytes]:
+        bodies = []
+        while True:
+            _, kind, got, data = await self._receive_raw()
+            if kind == of.OFPT_ECHO_REQUEST:
+                reply = parser.OFPEchoReply(self._datapath, data=data[_HEADER_BYTES:])
+                reply.set_xid(got)
+                reply.serialize()
+                self._writer.write(bytes(reply.buf))
+            elif got == xid and kind == of.OFPT_ERROR:
+                error_message = ofproto_parser.msg(
+                    self._datapath, of.OFP_VERSION, kind, len(data), got, data
+                )
+                raise SwitchError(f"OpenFlow statistics: {error_name(error_message)}")
+            elif got == xid and kind == of.OFPT_MULTIPART_REPLY:
+                _, flags = _MULTIPART.unpack_from(data, _HEADER_BYTES)
+                bodies.append(data[_HEADER_BYTES + _MULTIPART.size :])
+                if not flags & of.OFPMPF_REPLY_MORE:
+                    return bodies
 
     async def probe(self) -> None:
         """Asks for an echo, and answers what the switch has asked meanwhile.
@@ -417,15 +453,13 @@ class OpenFlowSession:
 
     async def rule_statistics(self) -> list[RuleStatistics]:
         """Counters of all rules of table 0."""
-        request = parser.OFPFlowStatsRequest(
-            self._datapath, 0, 0, of.OFPP_ANY, of.OFPG_ANY, 0, 0, parser.OFPMatch()
-        )
-        return [row for body in await self._bodies(request) for row in decode_flow_counts(body)]
+        bodies = await self._bodies(of.OFPMP_FLOW, _ALL_FLOWS)
+        return [row for body in bodies for row in decode_flow_counts(body)]
 
-    async def port_statistics(self) -> dict[int, Any]:
-        """os-ken's OFPPortStats of all ports, by port number."""
-        request = parser.OFPPortStatsRequest(self._datapath, 0, of.OFPP_ANY)
-        return {s.port_no: s for s in await self._multipart(request)}
+    async def port_statistics(self) -> dict[int, PortCounts]:
+        """Counters of all ports, by port number."""
+        bodies = await self._bodies(of.OFPMP_PORT_STATS, _ALL_PORTS)
+        return {row.port_no: row for body in bodies for row in decode_port_counts(body)}
 
 
 # The prefix of the code names of each error type (1.3.5, section 7.4.4).

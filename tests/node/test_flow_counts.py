@@ -10,7 +10,7 @@ from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from headrace.switches.base import SwitchError
-from headrace.switches.openflow import decode_flow_counts
+from headrace.switches.openflow import PortCounts, decode_flow_counts, decode_port_counts
 
 counts = st.integers(0, 2**64 - 1)
 
@@ -46,3 +46,17 @@ def test_as_os_ken_reads_them(flows: list[tuple[int, int, int, bool]]) -> None:
 def test_wrong_lengths_are_refused(body: bytes) -> None:
     with pytest.raises(SwitchError, match="flow statistics"):
         list(decode_flow_counts(body))
+
+
+@given(st.lists(st.lists(counts, min_size=12, max_size=12), max_size=10))
+def test_port_counts_are_those_that_os_ken_reads(ports: list[list[int]]) -> None:
+    rows = [struct.pack("!I4x12QII", n + 1, *port, 1, 2) for n, port in enumerate(ports)]
+    theirs = [parser.OFPPortStats.parser(row, 0) for row in rows]
+    fields = PortCounts._fields
+    wanted = [tuple(getattr(one, field) for field in fields) for one in theirs]
+    assert list(decode_port_counts(b"".join(rows))) == wanted
+
+
+def test_a_cut_port_is_an_error() -> None:
+    with pytest.raises(SwitchError, match="within a port"):
+        decode_port_counts(bytes(113))
