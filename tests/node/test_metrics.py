@@ -11,6 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from headrace.engines.base import EngineError
 from headrace.node.access.users import User, hash_of
+from headrace.node.planning.replicas import Replicas
+from headrace.node.scaling import VnfLoad
 from headrace.switches.base import RuleStatistics
 from tests.node import graphs
 from tests.node.api import Api, api_of
@@ -117,7 +119,10 @@ async def test_the_dashboard_shows_metrics_that_exist(
 ) -> None:
     await counting(api, monkeypatch)
     await api("PUT", "/NF-FG/g", FIRST)
+    scaled = [(api.node.graphs.record("g"), "v0", Replicas(serving=2), VnfLoad(load=0.5, ups=1))]
+    monkeypatch.setattr(api.node.scaler, "loads", lambda: scaled)
     found = await scraped(api)
+    assert ({"graph": "g", "vnf": "v0", "state": "serving"}, 2) in found["headrace_vnf_replicas"]
     labels = {name: set().union(*(s[0] for s in samples)) for name, samples in found.items()}
     dashboard = json.loads(DASHBOARD.read_text())
     shown: set[str] = set()
