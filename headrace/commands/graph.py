@@ -97,6 +97,11 @@ def _warn(client: NodeClient, graph_id: str) -> None:
         typer.echo(f"warning: {warning}", err=True)
 
 
+def _print_status(client: NodeClient, graph_id: str) -> None:
+    state = client.get(_path(graph_id, "status/"))
+    typer.echo(json.dumps({"id": graph_id, **state}, indent=2))
+
+
 def _put(client: NodeClient, graph_id: str, content: bytes) -> None:
     """Deploys or updates a graph; on a terminal with its progress, which the node is asked for."""
     if not sys.stderr.isatty():
@@ -141,7 +146,7 @@ def deploy(
     client = NodeClient.of(rundir)
     _put(client, graph_id, content)
     if as_json:
-        typer.echo(json.dumps({"id": graph_id, **client.get(_path(graph_id, "status/"))}, indent=2))
+        _print_status(client, graph_id)
         return
     _warn(client, graph_id)
     typer.echo(graph_id)
@@ -152,12 +157,16 @@ def update(
     graph_id: GraphId,
     file: File,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Update a graph to a new version; unchanged parts are not touched."""
     content = _read(_in_order("update", graph_id, file, None))
     client = NodeClient.of(rundir)
     client.get(_path(graph_id))  # an unknown id is an error, not a new graph
     _put(client, graph_id, content)
+    if as_json:
+        _print_status(client, graph_id)
+        return
     _warn(client, graph_id)
 
 

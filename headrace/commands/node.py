@@ -16,6 +16,8 @@ from headrace.node.errors import NodeError
 from headrace.switches.base import SwitchError
 from headrace.switches.registry import DRIVERS
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
 
 def register(app: typer.Typer) -> None:
     """Adds the commands."""
@@ -55,6 +57,7 @@ def up(
     foreground: Annotated[
         bool, typer.Option("--foreground", help="Stay in the foreground and log to this terminal.")
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Start a node; adopts the processes that a previous one left running."""
     try:
@@ -78,6 +81,10 @@ def up(
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}; run as root, or choose another --rundir")
     note = NodeClient.local(rundir).get("/node")["hugepages_note"]
+    if as_json:
+        said = {"name": settings.name, "switch": settings.switch, "url": url, "note": note}
+        typer.echo(json.dumps({**said, "rundir": str(rundir)}, indent=2))
+        return
     if note:
         typer.echo(f"note: running without hugepages: {note}", err=True)
     typer.echo(f"node {settings.name} ({settings.switch}) is up at {url}, directory {rundir}")
@@ -91,7 +98,7 @@ def _rest(text: str, before: RestConfig) -> RestConfig:
     return from_dict({"rest": wanted}).rest
 
 
-def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def down(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Stop the node, its switch and all VNFs, and remove everything they created."""
     try:
         ended = daemon.down(rundir)
@@ -99,12 +106,15 @@ def down(rundir: Rundir = DEFAULT_RUNDIR) -> None:
         fail(str(error))
     except OSError as error:
         fail(f"{error.filename}: {error.strerror}; run as root, as the node was started")
+    if as_json:
+        typer.echo(json.dumps({"ended": ended}))
+        return
     typer.echo(f"ended: {', '.join(ended)}" if ended else f"no node in {rundir}")
 
 
 def status(
     rundir: Rundir = DEFAULT_RUNDIR,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show the node: switch, ports, cores, graphs."""
     client = NodeClient.of(rundir)

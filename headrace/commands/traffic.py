@@ -6,6 +6,7 @@ the node; for measurements there are headrace-traffic and `headrace bench`.
 """
 
 import asyncio
+import json
 import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
@@ -20,6 +21,7 @@ Port = Annotated[str, typer.Argument(help="A port of the node, as `headrace stat
 Size = Annotated[int, typer.Option(min=64, max=1518, help="Octets of a frame, FCS included.")]
 Vlan = Annotated[int | None, typer.Option(min=1, max=4094, help="The VLAN of the packets.")]
 Destination = Annotated[str | None, typer.Option(help="The IPv4 destination of the packets.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 Mac = Annotated[str | None, typer.Option(help="The destination address of the frames.")]
 
 traffic = typer.Typer(no_args_is_help=True, help="Packets into and out of the node's ports.")
@@ -73,6 +75,7 @@ def ping(
     dst_ip: Destination = None,
     dst_mac: Mac = None,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Send single packets into one port and wait for each at another."""
     client = NodeClient.of(rundir)
@@ -95,18 +98,22 @@ def ping(
                 dst_mac=dst_mac,
             )
             await program.configure([stream])
-            arrived = 0
+            arrived: list[float] = []
             for number in range(1, count + 1):
                 result = await program.trial(
                     None, Load(packets=1), drain_s=_AFTER_S, yield_core=True
                 )
+                text = f"nothing at {receiver} within {_AFTER_S:g} s"
                 if result.received:
-                    arrived += 1
                     time_us = (result.latency_ns.mean or 0) / 1e3
-                    typer.echo(f"{number}: {size} octets at {receiver} after {time_us:.1f} us")
-                else:
-                    typer.echo(f"{number}: nothing at {receiver} within {_AFTER_S:g} s")
-            typer.echo(f"{count} sent into {sender}, {arrived} arrived at {receiver}")
+                    arrived.append(time_us)
+                    text = f"{size} octets at {receiver} after {time_us:.1f} us"
+                if not as_json:
+                    typer.echo(f"{number}: {text}")
+            if as_json:
+                typer.echo(json.dumps({"sent": count, "arrived": len(arrived), "us": arrived}))
+            else:
+                typer.echo(f"{count} sent into {sender}, {len(arrived)} arrived at {receiver}")
             if not arrived:
                 raise SystemExit(1)
 
@@ -124,6 +131,7 @@ def send(
     dst_ip: Destination = None,
     dst_mac: Mac = None,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Send UDP packets into a port."""
     client = NodeClient.of(rundir)
@@ -147,6 +155,9 @@ def send(
             )
             await program.configure([stream])
             result = await program.trial(seconds, rate, drain_s=0, yield_core=True)
+            if as_json:
+                typer.echo(json.dumps({"sent": result.sent, "unsent": result.unsent}))
+                return
             typer.echo(f"{result.sent} packets sent into {port}, {result.unsent} not accepted")
 
     _run(work())
@@ -160,6 +171,7 @@ def receive(
     show: Annotated[int, typer.Option(min=0, help="How many packets to describe.")] = 10,
     write: Annotated[Path | None, typer.Option(help="A pcap file to write them to.")] = None,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Receive at a port: describe the first packets, count all."""
     client = NodeClient.of(rundir)
@@ -169,6 +181,7 @@ def receive(
         from headrace.traffic.capture import capturing, described, frames
 
         received = 0
+        shown: list[str] = []
         with tempfile.TemporaryDirectory(prefix="headrace-receive-") as place:
             file = (write or Path(place) / "received.pcap").absolute()
             file.unlink(missing_ok=True)
@@ -178,12 +191,17 @@ def receive(
                         async for frame in frames(file):
                             received += 1
                             if received <= show:
-                                typer.echo(described(frame))
+                                shown.append(described(frame))
+                                if not as_json:
+                                    typer.echo(shown[-1])
                             if received >= count:
                                 break
                 except TimeoutError:
                     pass
-        typer.echo(f"{received} packets received at {port}")
+        if as_json:
+            typer.echo(json.dumps({"received": received, "frames": shown}, indent=2))
+        else:
+            typer.echo(f"{received} packets received at {port}")
         if not received:
             raise SystemExit(1)
 

@@ -44,6 +44,7 @@ def add(
     max_images_mb: Limit = None,
     may_exec: Annotated[bool, typer.Option(help="Run commands in VNFs of its graphs.")] = False,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Add a user, and the group if there is none of that name."""
     client = NodeClient.of(rundir)
@@ -59,6 +60,9 @@ def add(
         "may_exec": may_exec,
     }
     client.request("POST", f"/users/{quote(name, safe='')}", json.dumps(body).encode())
+    if as_json:
+        shown = {key: value for key, value in body.items() if key != "password"}
+        typer.echo(json.dumps({"username": name, **shown}, indent=2))
 
 
 @user.command("list")
@@ -91,6 +95,7 @@ def login(
         Path | None,
         typer.Option(envvar=CACERT_VARIABLE, help="Certificates that may sign for the node."),
     ] = None,
+    as_json: AsJson = False,
 ) -> None:
     """Log in to a node; prints the token, which other clients send as X-Auth-Token."""
     try:
@@ -101,4 +106,7 @@ def login(
         fail(f"{url}: {error}")
     if not answer.is_success:
         fail(answer.json()["message"])
+    if as_json:
+        typer.echo(json.dumps({"url": url.rstrip("/"), "username": name, "token": answer.text}))
+        return
     typer.echo(answer.text)

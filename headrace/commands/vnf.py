@@ -73,9 +73,12 @@ def show_template(template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR) -> N
 
 
 @templates.command("add")
-def add_template(file: TemplateFile, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def add_template(
+    file: TemplateFile, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False
+) -> None:
     """Keep a new template; prints its id."""
-    typer.echo(NodeClient.of(rundir).request("PUT", "/v2/nf_template", _read(file)).text)
+    made = NodeClient.of(rundir).request("PUT", "/v2/nf_template", _read(file)).text
+    typer.echo(json.dumps({"id": made}) if as_json else made)
 
 
 @templates.command("replace")
@@ -111,6 +114,7 @@ def put_image(
     template_id: TemplateId,
     file: Annotated[Path, typer.Argument(help="The image: qcow2 without a backing file, or raw.")],
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Give a template its image, in chunks, with its checksum."""
     client = NodeClient.of(rundir)
@@ -118,7 +122,10 @@ def put_image(
     query = f"vnf_id={quote(template_id, safe='')}"
     try:
         size = file.stat().st_size
-        with file.open("rb") as source, typer.progressbar(length=size, label=file.name) as bar:
+        with (
+            file.open("rb") as source,
+            typer.progressbar(length=size, label=file.name, hidden=as_json) as bar,
+        ):
             while begin < size and (chunk := source.read(_CHUNK)):
                 digest.update(chunk)
                 headers = {
@@ -135,6 +142,9 @@ def put_image(
         fail(f"{file} is empty")
     body = json.dumps({"upload_id": upload, "sha256": digest.hexdigest()})
     client.request("POST", f"{_UPLOAD}_complete", body.encode())
+    if as_json:
+        said = {"id": template_id, "size": size, "sha256": digest.hexdigest()}
+        typer.echo(json.dumps(said, indent=2))
 
 
 @images.command("get")
@@ -193,12 +203,16 @@ def execute(
     ] = False,
     timeout: Annotated[float, typer.Option(min=0.1, max=100, help="Seconds.")] = 30.0,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Run a command in a VNF, without a shell; exits as it does."""
     path = f"/node/vnfs/{quote(graph_id, safe='')}/{quote(vnf_id, safe='')}/exec"
     text = sys.stdin.read() if stdin else ""
     body = json.dumps({"command": command, "stdin": text, "timeout_s": timeout}).encode()
     done = NodeClient.of(rundir).request("POST", path, body).json()
+    if as_json:
+        typer.echo(json.dumps(done, indent=2))
+        return
     for stream, said in ((sys.stdout, done["stdout"]), (sys.stderr, done["stderr"])):
         stream.write(_harmless(said) if stream.isatty() else said)
     if done["truncated"]:

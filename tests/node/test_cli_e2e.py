@@ -98,14 +98,16 @@ def test_life_of_a_node(headrace: Run, rundir: Path, tmp_path: Path) -> None:
     assert shown == graphs.chain("bridge", 1)
     assert "complete (100 %)" in headrace("graph", "status", "first").stdout
     file.write_text(json.dumps(graphs.port_to_port()))
-    assert headrace("graph", "update", "first", str(file)).returncode == 0
+    updated = json.loads(headrace("graph", "update", "first", str(file), "--json").stdout)
+    assert (updated["id"], updated["status"]) == ("first", "complete")
     state = json.loads(headrace("status", "--json").stdout)
     assert [port["users"] for port in state["ports"]] == [["first"], ["first"]]
     assert "linux-bridge" in headrace("status").stdout
     assert headrace("graph", "delete", "first").returncode == 0
     assert json.loads(headrace("graph", "list", "--json").stdout) == []
     assert headrace("graph", "deploy", "again", str(file)).returncode == 0
-    assert headrace("down").returncode == 0
+    down = headrace("down", "--json")
+    assert down.returncode == 0 and list(json.loads(down.stdout)) == ["ended"]
     assert traces(rundir) == []
 
 

@@ -221,11 +221,16 @@ def test_a_node_on_every_address(rundir: Path) -> None:
         # The kernel's bridge polls no core.
         config.write_text(yaml.safe_dump({"rest": rest, "switch": "linux-bridge"}))
         headrace("up", "--config", str(config))
-        headrace("user", "add", "ann", "--group", "admin", "--password", PASSWORD)
+        said = headrace(
+            "user", "add", "ann", "--group", "admin", "--password", PASSWORD, "--json"
+        )
+        assert json.loads(said)["username"] == "ann" and PASSWORD not in said
         url = json.loads((rundir / "node.json").read_text())["url"].replace("0.0.0.0", "127.0.0.1")
         assert url.startswith("https://")
         cacert = str(files / "node.pem")
-        token = headrace("login", url, "ann", "--password", PASSWORD, "--cacert", cacert).strip()
+        words = ("login", url, "ann", "--password", PASSWORD, "--cacert", cacert)
+        token = json.loads(headrace(*words, "--json"))["token"]
+        assert len(headrace(*words).strip()) == len(token)
         elsewhere = {NODE_VARIABLE: url, TOKEN_VARIABLE: token, CACERT_VARIABLE: cacert}
         assert json.loads(headrace("graph", "list", "--json", **elsewhere)) == []
         options = ("--node", url, "--cacert", cacert)
