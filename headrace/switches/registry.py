@@ -15,6 +15,7 @@ DRIVERS = {
     "ovs": "ovs.OvsDriver",
     "linux-bridge": "linux_bridge.LinuxBridgeDriver",
     "openflow": "openflow_switch.OpenFlowDriver",
+    "vpp": "vpp.VppDriver",
 }
 """Module and class of each."""
 

@@ -282,6 +282,25 @@ def _openflow_ovs(rundir: Path) -> Iterator[Bed]:
 
 
 @contextmanager
+def _vpp_fake(rundir: Path) -> Iterator[Bed]:
+    """A program that speaks VPP's binary API and does what its cross connects do."""
+    from tests.switches.fake_vpp import FakeVpp
+
+    with tempfile.TemporaryDirectory(prefix="hr-vpp-") as place:
+        socket = Path(place) / "api.sock"
+        with FakeVpp(socket), made("vpp:fake", rundir, socket=str(socket)) as bed:
+            yield bed
+
+
+def _vpp(rundir: Path) -> Any:
+    from headrace.switches.vpp import DEFAULT_SOCKET
+
+    if not Path(DEFAULT_SOCKET).is_socket():
+        pytest.skip(f"no VPP runs here: there is no {DEFAULT_SOCKET}")
+    return made("vpp", rundir)
+
+
+@contextmanager
 def _reachable(bed: Bed) -> Iterator[str]:
     """An address of the daemon's network namespace that this one reaches, by a pair of its own."""
     process = Supervisor(bed.settings.rundir).find("switch")
@@ -312,4 +331,6 @@ BEDS: dict[str, Callable[[Path], Any]] = {
     "linux-bridge": _linux_bridge,
     "openflow:headrace": _openflow_headrace,
     "openflow:ovs": _openflow_ovs,
+    "vpp:fake": _vpp_fake,
+    "vpp": _vpp,
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -53,7 +54,7 @@ A, B, C, D = range(4)
 UDP = exact({"eth_type": ETH_IPV4, "ip_proto": PROTO_UDP})
 
 
-_ALWAYS = ("headrace", "linux-bridge", "openflow:ovs")
+_ALWAYS = ("headrace", "linux-bridge", "openflow:ovs", "vpp:fake")
 """The others share what `make test` has tried with these."""
 
 _PARAMS = [pytest.param(b, marks=[] if b in _ALWAYS else pytest.mark.full) for b in BEDS]
@@ -126,8 +127,8 @@ def test_a_rule_without_actions_drops(bed: Bed) -> None:
 def test_match(bed: Bed, name: str) -> None:
     case = CASES[name]
     rule = bed.rule(A, B, match=case.match)
-    if name not in bed.driver.capabilities.matches:
-        refused(bed, rule, name)
+    if not set(case.match) <= set(bed.driver.capabilities.matches):
+        refused(bed, rule, f"cannot match ({'|'.join(case.match)})")
         return
     with bed.rules(rule):
         bed.send(A, case.miss, case.hit)
@@ -147,7 +148,7 @@ def test_match_of_single_bits(bed: Bed, name: str) -> None:
     rule = bed.rule(A, B, match=match)
     capabilities = bed.driver.capabilities
     if name not in capabilities.masks:
-        refused(bed, rule, name)
+        refused(bed, rule, f"cannot match (single bits of )?({'|'.join(match)})")
         return
     with bed.rules(rule):
         bed.send(A, miss, hit)
@@ -231,7 +232,7 @@ def test_set_field(bed: Bed, name: str) -> None:
     rule = bed.rule(A, SetField(field=name, value=value), B, match=exact(base))
     capabilities = bed.driver.capabilities
     if name not in capabilities.sets or "set_field" not in capabilities.actions:
-        refused(bed, rule, name)
+        refused(bed, rule, f"{name}|change headers|cannot match ({'|'.join(base)})")
         return
     with bed.rules(rule):
         bed.send(A, frame(base))
@@ -553,7 +554,7 @@ def test_it_says_what_it_is_and_what_it_costs(bed: Bed) -> None:
 def refused(bed: Bed, rule: Rule, words: str) -> None:
     """What a driver does not declare: planning refuses it, and who would do something else, too."""
     why = lacks(bed.driver.capabilities, rule)
-    assert why is not None and words in why
+    assert why is not None and re.search(words, why)
     if isinstance(bed.driver, FlatDriver):
         with pytest.raises(SwitchError, match=words):
             bed.install(rule)
