@@ -151,7 +151,7 @@ print(raise_descriptors() == resource.getrlimit(resource.RLIMIT_NOFILE)[0], hard
     assert done.stdout.split() == ["True", "True"], done.stderr
 
 
-FIRST = 'echo first; while :; do sleep 100 & wait; done'
+FIRST = "echo first; while :; do sleep 100 & wait; done"
 HANDLES = f"trap 'echo told; exit 0' TERM; {FIRST}"
 
 
@@ -162,7 +162,8 @@ async def first_process(supervisor: Supervisor, script: str) -> ProcessId:
     children = Path(f"/proc/{starter.pid}/task/{starter.pid}/children")
     log = supervisor.log_of("starter")
     await until(lambda: children.read_text() != "" and "first" in log.read_text())
-    return supervisor.adopt("a", int(children.read_text().split()[0]), argv, "")
+    (first,) = await asyncio.to_thread(lambda: children.read_text().split())
+    return supervisor.adopt("a", int(first), argv, "")
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes a PID namespace")

@@ -221,9 +221,7 @@ def test_a_node_on_every_address(rundir: Path) -> None:
         # The kernel's bridge polls no core.
         config.write_text(yaml.safe_dump({"rest": rest, "switch": "linux-bridge"}))
         headrace("up", "--config", str(config))
-        said = headrace(
-            "user", "add", "ann", "--group", "admin", "--password", PASSWORD, "--json"
-        )
+        said = headrace("user", "add", "ann", "--group", "admin", "--password", PASSWORD, "--json")
         assert json.loads(said)["username"] == "ann" and PASSWORD not in said
         url = json.loads((rundir / "node.json").read_text())["url"].replace("0.0.0.0", "127.0.0.1")
         assert url.startswith("https://")
