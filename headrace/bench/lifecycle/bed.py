@@ -21,6 +21,7 @@ from headrace.bench.owned import end_owned
 
 REQUEST_S = 120.0
 COMMAND_S = 120.0
+CONNECTIONS = 256
 
 
 class Bed:
@@ -39,7 +40,13 @@ class Bed:
         cores = plan_cores()
         self.config: dict[str, Any] = {
             "name": "lifecycle",
-            "rest": {"host": "127.0.0.1", "port": self.rest_port},
+            "rest": {
+                "host": "127.0.0.1",
+                "port": self.rest_port,
+                # A burst of requests and the commands beside it come from one address.
+                "connections_per_peer": CONNECTIONS,
+                "connections": 2 * CONNECTIONS,
+            },
             "cores": {"control": cores.control, "switch": cores.switch, "vnf": cores.vnf},
             "memory_mb": memory_mb,
             "switch_memory_mb": 256,
