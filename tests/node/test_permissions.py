@@ -83,9 +83,8 @@ NO_FUNCTION = "/node/pci/0000:00:00.0"
 
 TABLE: dict[tuple[str, str], Entry] = {
     ("GET", "/openapi.json"): Entry(Needs.TOKEN),
-    ("GET", "/docs"): Entry(Needs.TOKEN),
-    ("GET", "/docs/oauth2-redirect"): Entry(Needs.TOKEN),
-    ("GET", "/redoc"): Entry(Needs.TOKEN),
+    ("GET", "/docs"): Entry(Needs.NOTHING),
+    ("GET", "/docs/{name}"): Entry(Needs.NOTHING, "/docs/start.js"),
     ("GET", "/"): Entry(Needs.NOTHING),
     ("GET", "/health"): Entry(Needs.NOTHING),
     ("GET", "/ready"): Entry(Needs.NOTHING),

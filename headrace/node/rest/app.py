@@ -22,6 +22,7 @@ from headrace.machine.places import log_directory
 from headrace.node.access.audit import Audit
 from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound, StoreFault
 from headrace.node.node import Node
+from headrace.node.rest import api_page as api_page_routes
 from headrace.node.rest import datastore as datastore_routes
 from headrace.node.rest import events as event_routes
 from headrace.node.rest import execution as execution_routes
@@ -75,6 +76,8 @@ def make_app(
         description="Service graphs (NF-FG) on one machine, and what they cost.",
         lifespan=life,
         redirect_slashes=False,
+        docs_url=None,
+        redoc_url=None,
     )
     app.state.node = node
     for router in (
@@ -92,6 +95,7 @@ def make_app(
         wiring_routes.router,
         health_routes.router,
         web_routes.router,
+        api_page_routes.router,
     ):
         app.include_router(router, responses=EVERYWHERE)
     document: dict[str, Any] = {}

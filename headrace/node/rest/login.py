@@ -2,10 +2,10 @@
 """Login: who makes a request, by the token in X-Auth-Token, and what only administrators may.
 
 Without `rest.login` everybody may do everything, and /login answers 501, which clients of the
-original node understand. With it every path but /login, /health, /ready and the files of the web
-page (`rest/web.py`) needs a token; requests through the node's Unix socket need none, since only
-the node's own user can make them. What a user may do with a graph is decided where the graph is at
-hand (`rest/graphs.py`, `rest/node.py`).
+original node understand. With it every path needs a token but /login, /health, /ready and the
+files of the web pages (`rest/web.py`, `rest/api_page.py`); requests through the node's Unix socket
+need none, since only the node's own user can make them. What a user may do with a graph is decided
+where the graph is at hand (`rest/graphs.py`, `rest/node.py`).
 """
 
 import re
@@ -96,10 +96,10 @@ def _offered(scope: Scope) -> list[str]:
 
 
 def _is_open(method: str, path: str) -> bool:
-    """Whether a request needs no token: to log in, for health, or the files of the web page."""
+    """Whether a request needs no token: to log in, for health, or the files of the web pages."""
     if path == "/login":
         return True
-    is_page = path == "/" or path.startswith("/ui/")
+    is_page = path in ("/", "/docs") or path.startswith(("/ui/", "/docs/"))
     return method in _READING and (is_page or path in OPEN_PATHS)
 
 
