@@ -16,7 +16,9 @@ from tests.support.chromium import Tab, browser, tab_of
 from tests.web.moving import moving
 
 WIDTHS = [(1280, 900), (400, 800)]
-VIEWS = ["", "graphs/g", "graphs/g/vnfs/nat", "node", "events", "deploy", "graphs/g/edit"]
+VIEWS = [
+    "", "graphs/g", "graphs/g/vnfs/nat", "node", "events", "users", "deploy", "graphs/g/edit",
+]  # fmt: skip
 CHAIN = graphs.document(
     [graphs.interface("left", "p0"), graphs.interface("right", "p1")],
     graphs.joined(
@@ -80,6 +82,7 @@ async def test_the_files_need_no_token_and_nothing_else_is_open(rundir: Path) ->
 
 
 async def test_only_files_of_the_page_are_served(api: Api) -> None:
+    assert (await api("GET", "/docs/favicon.png")).status_code == 404
     for path in ("/ui/../node.py", "/ui/%2e%2e/node.py", "/ui//etc/passwd", "/ui/views", "/ui/"):
         assert (await api("GET", path)).status_code == 404, path
     answer = await api("GET", "/ui/style.css")
@@ -226,6 +229,50 @@ async def test_deploy_edit_and_delete_with_login(rundir: Path) -> None:
         assert await tab.value("sessionStorage.length") == 0
         faults = [fault for fault in tab.faults if "401" not in fault and "400" not in fault]
         assert faults == []
+
+
+async def test_users_are_added_and_removed(rundir: Path) -> None:
+    async with (
+        moving(rundir, rest={"login": True}) as (node, _, url),
+        tab_of(browser()) as tab,
+    ):
+        node.users.add(User("ann", "admin"), hash_of("correct horse"))
+        await tab.go(f"{url}/#/users")
+        await write(tab, "username", "ann")
+        await write(tab, "password", "correct horse")
+        await click(tab, "form button")
+        await tab.until("document.querySelector('tbody')?.innerText.includes('ann')")
+        for name, text in (
+            ("new-user", "bob"),
+            ("new-group", "lab"),
+            ("new-password", "long enough"),
+        ):
+            await write(tab, name, text)
+        await write(tab, "max_graphs", "3")
+        await click(tab, "form .primary")
+        await tab.until("document.querySelector('tbody').innerText.includes('bob')")
+        added = node.users.find("bob")
+        assert added is not None and (added.group, added.quota.graphs) == ("lab", 3)
+        assert added.quota.cores is None and not added.may_exec
+        await write(tab, "new-user", "bob")
+        await write(tab, "new-group", "lab")
+        await write(tab, "new-password", "long enough")
+        await click(tab, "form .primary")
+        await tab.until("document.querySelector('.error').textContent.includes('bob')")
+        await click(tab, "[data-remove=bob]")
+        await click(tab, "dialog[open] .danger")
+        await tab.until("!document.querySelector('tbody').innerText.includes('bob')")
+        assert node.users.find("bob") is None
+        assert [fault for fault in tab.faults if "401" not in fault] == []
+
+
+async def test_the_api_is_shown_from_this_machine(rundir: Path) -> None:
+    async with moving(rundir) as (_, _, url), tab_of(browser()) as tab:
+        await tab.go(f"{url}/docs")
+        await tab.until("document.querySelector('#api')?.innerText.includes('/NF-FG/{graph_id}')")
+        assert tab.faults == []
+        foreign = [each for each in tab.requested if not each.startswith((url, "about:", "data:"))]
+        assert foreign == []
 
 
 async def test_names_are_text(rundir: Path) -> None:

@@ -10,6 +10,7 @@ import { graphView } from "./views/graph.js";
 import { loginView } from "./views/login.js";
 import { nodeView } from "./views/node.js";
 import { overview } from "./views/overview.js";
+import { usersView } from "./views/users.js";
 import { vnfView } from "./views/vnf.js";
 
 const PERIOD_MS = 1000;
@@ -20,6 +21,7 @@ const ROUTES = [
   [/^deploy$/, deployView],
   [/^node$/, nodeView],
   [/^events$/, eventsView],
+  [/^users$/, usersView],
   [/^graphs\/([^/]+)$/, graphView],
   [/^graphs\/([^/]+)\/edit$/, deployView],
   [/^graphs\/([^/]+)\/vnfs\/([^/]+)$/, vnfView],
@@ -43,7 +45,7 @@ class Page {
 
   #frame() {
     const link = (path, text) => h("a", { href: `#/${path}`, "data-path": path }, text);
-    this.links = [link("", "Graphs"), link("node", "Node"), link("events", "Events"), link("deploy", "Deploy")];
+    this.links = [link("", "Graphs"), link("node", "Node"), link("events", "Events"), link("users", "Users"), link("deploy", "Deploy")];
     this.name = h("span", { class: "node-name" });
     this.user = h("span", { class: "user" });
     this.out = h("button", { class: "plain", type: "button", onclick: () => this.leave() }, "Log out");
