@@ -162,7 +162,7 @@ def down(rundir: Path) -> list[str]:
             raise ConfigError("node", text)
         return ended
     # Only now: the drivers and engines take a while to load, and other commands need none of them.
-    from headrace.node.node import tear_down
+    from headrace.node.tear_down import tear_down
 
     ended += asyncio.run(tear_down(rundir.resolve()))
     remove_database(database(rundir))

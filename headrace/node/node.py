@@ -3,26 +3,20 @@
 
     rest -> Node -> GraphManager -> plan (pure) and Transition -> SwitchDriver, Engine
 
-Starting adopts what still runs; closing leaves it running. Only `tear_down` ends it.
+Starting adopts what still runs; closing leaves it running. Only `tear_down.py` ends it.
 """
 
 import asyncio
 import contextlib
-import hashlib
 import logging
 import platform
 import signal
 from importlib.metadata import version
 from pathlib import Path
-from string import ascii_lowercase
 from typing import Any
 
 from headrace.engines.base import Engine, EngineError, VnfSpec, engine_of
-from headrace.engines.confinement import WEIGHT, Confinement, remove_remains
-from headrace.engines.native import remove_namespaces
-from headrace.engines.registry import EngineSettings, make_engines
-from headrace.engines.vm import Claim, VmEngine, nothing_given
-from headrace.machine.eal import hugepages_lacking
+from headrace.engines.vm import VmEngine
 from headrace.machine.places import database, image_directory
 from headrace.machine.processes import Supervisor, make_private
 from headrace.node import templates
@@ -30,137 +24,33 @@ from headrace.node.access.lockout import Lockout
 from headrace.node.access.users import Users
 from headrace.node.config import NodeConfig
 from headrace.node.datastore.datastore import Datastore
-from headrace.node.deployment.lifecycle import GraphManager
+from headrace.node.deployment.recovery import RecoveringGraphs
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import ConfigError, GraphRefused, NotFound
 from headrace.node.events import Events
 from headrace.node.host_stack import HostStack
 from headrace.node.outer_ports import OuterPorts
+from headrace.node.parts import hugepages_used, parts_of, policy_of, prefix_of
 from headrace.node.pci.binding import device_file
 from headrace.node.pci.functions import PciError, Sysfs
-from headrace.node.pci.users import function_of, name_of, users_of
+from headrace.node.pci.users import name_of, users_of
 from headrace.node.planning.holdings import Others
 from headrace.node.planning.inventory import Inventory
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.policies import POLICIES
 from headrace.node.planning.policy import PlacementPolicy
-from headrace.node.planning.resources import (
-    VnfResource,
-)
 from headrace.node.planning.surroundings import Further, Surroundings
 from headrace.node.prediction import LEARNED, NodeModel
 from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
 from headrace.switches.base import (
-    PortKind,
     SwitchDriver,
     SwitchError,
-    SwitchSettings,
 )
-from headrace.switches.registry import make_driver
 from headrace.switches.several import SeveralSwitches
 
 log = logging.getLogger("headrace.node")
-
-
-def prefix_of(rundir: Path) -> str:
-    """Six characters that mark everything this node makes outside its directory."""
-    return f"hr{hashlib.blake2b(str(rundir.resolve()).encode(), digest_size=2).hexdigest()}"
-
-
-def _hugepages(config: NodeConfig, supervisor: Supervisor, store: Store) -> tuple[bool, str]:
-    """Whether switch and VNFs use hugepages, and why not.
-
-    A switch that already runs decides for those that join it: its own pages are not free any more.
-
-    Raises:
-        ConfigError: node.yaml requires hugepages and there are too few.
-    """
-    stored = store.meta("hugepages")
-    if stored is not None and supervisor.find("switch") is not None:
-        return stored == "yes", store.meta("hugepages_note") or ""
-    lacking = None
-    if config.hugepages != "off":
-        lacking = hugepages_lacking(config.switch_memory_mb)
-    if lacking is not None and config.hugepages == "require":
-        raise ConfigError("config", f"hugepages: {lacking}")
-    used = config.hugepages != "off" and lacking is None
-    note = lacking or ("" if used else "switched off in node.yaml")
-    store.set_meta("hugepages", "yes" if used else "no")
-    store.set_meta("hugepages_note", note)
-    return used, note
-
-
-def parts_of(
-    config: NodeConfig,
-    rundir: Path,
-    supervisor: Supervisor,
-    hugepages: bool,
-    claim: Claim = nothing_given,
-) -> tuple[SwitchDriver, dict[str, Engine]]:
-    """The switch driver and the engines of a node's configuration; nothing is started."""
-    settings = SwitchSettings(
-        rundir=rundir,
-        prefix=prefix_of(rundir),
-        cores=tuple(config.cores.switch),
-        control_cores=tuple(config.cores.control),
-        memory_mb=config.switch_memory_mb,
-        hugepages=hugepages,
-        pci=any(function_of(port.options.get("devargs", "")) for port in config.ports or []),
-        max_sleep_us=config.switch_sleep_us,
-        plugins=tuple(config.dpdk_plugins),
-        options=config.switch_options,
-    )
-    # VNFs that yield share their cores by yielding, not by weight.
-    confinement = Confinement(rundir, None if config.idle == "yield" else WEIGHT)
-    driver = make_driver(config.switch, settings, supervisor)
-    if config.switches:
-        driver = SeveralSwitches(driver, _further(config, settings, supervisor, driver))
-    prefix = prefix_of(rundir)
-    engines = make_engines(
-        EngineSettings(rundir, prefix, supervisor, hugepages, confinement, claim, driver)
-    )
-    return driver, engines
-
-
-def _further(
-    config: NodeConfig, settings: SwitchSettings, supervisor: Supervisor, first: SwitchDriver
-) -> dict[str, SwitchDriver]:
-    """The switches that graphs may name, by the letters that end the names of their LSIs.
-
-    Raises:
-        ConfigError: one cannot be joined with the first.
-    """
-    found = {}
-    for letter, switch in zip(ascii_lowercase[1:], config.switches, strict=False):
-        own = settings.model_copy(update={"instance": letter, "options": switch.options})
-        driver = make_driver(switch.driver, own, supervisor)
-        lacking = [
-            text
-            for kind, has, text in (
-                (PortKind.VETH, first.capabilities.offered, f"{config.switch} makes no veth pairs"),
-                (PortKind.SYSTEM, driver.capabilities.offered, f"{switch.driver} takes none"),
-            )
-            if kind not in has
-        ]
-        if lacking:
-            text = f"switches: {switch.name} cannot be joined with the first: {lacking[0]}"
-            raise ConfigError("config", text)
-        found[letter] = driver
-    return found
-
-
-def _policy(name: str, model: NodeModel) -> PlacementPolicy:
-    """The placement policy of this name, which may ask the node's model.
-
-    Raises:
-        ConfigError: there is none.
-    """
-    if name not in POLICIES:
-        known = ", ".join(sorted(POLICIES))
-        raise ConfigError("config", f"placement: there is no policy {name!r}; there are: {known}")
-    return POLICIES[name](model.terms)
 
 
 class Node:
@@ -185,7 +75,7 @@ class Node:
         self.store = Store(database(self.rundir))
         self.users = Users(self.store)
         self.lockout = Lockout()
-        self.hugepages, self.hugepages_note = _hugepages(config, self.supervisor, self.store)
+        self.hugepages, self.hugepages_note = hugepages_used(config, self.supervisor, self.store)
         parts = parts_of(config, self.rundir, self.supervisor, self.hugepages, self._claim_pci)
         self.driver = driver or parts[0]
         self.engines = engines or parts[1]
@@ -202,7 +92,9 @@ class Node:
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.events = Events()
-        self.graphs = GraphManager(self.store, transition, self._surroundings, memory, self.events)
+        self.graphs = RecoveringGraphs(
+            self.store, transition, self._surroundings, memory, self.events
+        )
         self.outer.prepare, self.outer.users = self.graphs.prepare, self.graphs.users_of
         self.outer.repair = self.graphs.repair
         self.supervision = Supervision(self.store)
@@ -212,7 +104,7 @@ class Node:
         self.model = NodeModel(config, self.driver.name, kinds)
         self.model.restore(self.store.meta(LEARNED))
         self.graphs.predicted = self.model.with_prediction
-        self.policy = policy or _policy(config.placement, self.model)
+        self.policy = policy or policy_of(config.placement, self.model)
         self.graphs.held = self.supervision.held
         self.paused = False
         self._adopted = False
@@ -552,43 +444,3 @@ class Node:
             if process is not None:
                 process.signal(signal.SIGSTOP if paused else signal.SIGCONT)
         self.paused = paused
-
-
-async def tear_down(rundir: Path) -> list[str]:
-    """Ends whatever a node of this directory has started, and removes all of it; for `down`.
-
-    Works without a running node. Returns the names of the processes that were ended.
-    """
-    supervisor = Supervisor(rundir)
-    ended = list(supervisor.all())
-    if database(rundir).exists():
-        await _remove_known(rundir, supervisor)
-    # Whatever the store did not know of: VNFs, then the switch, then its database.
-    order = sorted(
-        supervisor.all(), key=lambda n: (not n.startswith("vnf-"), n.startswith("ovsdb-server"))
-    )
-    for name in order:
-        await supervisor.end(name)
-    remove_namespaces(prefix_of(rundir))
-    await asyncio.to_thread(remove_remains, rundir)
-    return ended
-
-
-async def _remove_known(rundir: Path, supervisor: Supervisor) -> None:
-    """Ends VNFs and switch through engines and driver, so that nothing stays in the kernel."""
-    store = Store(database(rundir))
-    try:
-        text = store.meta("config")
-        rows = [row for record in store.graphs() for row in store.steps(record.id)]
-    finally:
-        store.close()
-    if text is None:
-        return  # it never came as far as starting a switch
-    config = NodeConfig.model_validate_json(text)
-    driver, engines = parts_of(config, rundir, supervisor, hugepages=True)
-    for row in rows:
-        resource = row.resource
-        if isinstance(resource, VnfResource):
-            with contextlib.suppress(EngineError):  # its process is ended by id below
-                await engine_of(engines, resource.vnf).stop(resource.vnf)
-    await driver.stop()

@@ -21,7 +21,7 @@ from headrace.bench.lifecycle.bed import Bed
 from headrace.bench.owned import owned
 from headrace.node import daemon
 from headrace.node.config import from_dict
-from headrace.node.node import prefix_of
+from headrace.node.parts import prefix_of
 
 _START_S = 60.0
 _DISK_MB = 24

@@ -18,8 +18,9 @@ import yaml
 
 from headrace.engines.runc import RUNC
 from headrace.node.errors import ConfigError, DeployFailed, GraphRefused
-from headrace.node.node import Node, tear_down
+from headrace.node.node import Node
 from headrace.node.rest.app import make_app
+from headrace.node.tear_down import tear_down
 from headrace.node.templates import load
 from headrace.traffic import TrafficProcess
 from tests.guest.bed import PER_DIRECTION, cross_both_ways, eventually

@@ -12,7 +12,8 @@ import pytest
 from headrace.machine.places import image_directory
 from headrace.node.config import from_dict
 from headrace.node.datastore.datastore import Datastore
-from headrace.node.node import Node, tear_down
+from headrace.node.node import Node
+from headrace.node.tear_down import tear_down
 from headrace.node.templates import load
 from tests.node.api import Api, api_of
 from tests.support.janitor import removed_at_the_latest

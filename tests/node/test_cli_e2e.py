@@ -18,7 +18,7 @@ from headrace.client import NodeClient
 from headrace.commands.switch import rates, spent, spent_in_tables
 from headrace.machine.processes import ProcessId, Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
-from headrace.node.node import prefix_of
+from headrace.node.parts import prefix_of
 from headrace.node.restarts import Backoff
 from tests.docs.pages import block
 from tests.node import graphs

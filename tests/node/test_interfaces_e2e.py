@@ -23,8 +23,10 @@ from pyroute2 import netns
 
 from headrace.engines.runc import RUNC
 from headrace.machine.programs import ProgramMissing, find_program
-from headrace.node.node import Node, prefix_of, tear_down
+from headrace.node.node import Node
+from headrace.node.parts import prefix_of
 from headrace.node.restarts import Restarter
+from headrace.node.tear_down import tear_down
 from tests.guest.bed import eventually
 from tests.node import graphs
 from tests.node.conftest import StartNode, give_template

@@ -8,7 +8,9 @@ import pytest
 from pyroute2 import netns
 
 from headrace.node.errors import GraphRefused
-from headrace.node.node import Node, prefix_of, tear_down
+from headrace.node.node import Node
+from headrace.node.parts import prefix_of
+from headrace.node.tear_down import tear_down
 from headrace.switches.base import SwitchError
 from tests.node import graphs
 from tests.node.conftest import StartNode

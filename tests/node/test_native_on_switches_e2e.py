@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from pyroute2 import netns
 
-from headrace.node.node import tear_down
 from headrace.node.restarts import Restarter
+from headrace.node.tear_down import tear_down
 from tests.node import graphs
 from tests.node.test_openflow_e2e import Bench, bench
 from tests.node.wire import udp

@@ -12,7 +12,9 @@ import pytest
 
 from headrace.node.config import from_dict
 from headrace.node.errors import ConfigError, GraphRefused
-from headrace.node.node import Node, prefix_of, tear_down
+from headrace.node.node import Node
+from headrace.node.parts import prefix_of
+from headrace.node.tear_down import tear_down
 from headrace.switches.veth import silence
 from tests.node.conftest import StartNode
 from tests.node.test_linux_bridge_e2e import devices

@@ -14,7 +14,7 @@ import pytest
 
 from headrace.machine.places import database, remove_database
 from headrace.machine.processes import ProcessId
-from headrace.node.node import prefix_of
+from headrace.node.parts import prefix_of
 from tests.node import graphs
 from tests.node.earlier import as_of_0_1_0
 

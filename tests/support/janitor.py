@@ -38,7 +38,7 @@ def _remove_node(name: str) -> None:
     """Ends the node of a directory with all that it has started, wherever it runs or ran."""
     from headrace.node import daemon
     from headrace.node.errors import ConfigError
-    from headrace.node.node import tear_down
+    from headrace.node.tear_down import tear_down
 
     directory = Path(name)
     with contextlib.suppress(ConfigError):  # a directory without a node's files

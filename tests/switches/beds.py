@@ -20,7 +20,7 @@ import pytest
 
 from headrace.machine.processes import Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
-from headrace.node.node import prefix_of
+from headrace.node.parts import prefix_of
 from headrace.switches.base import PortKind, PortSpec, SwitchDriver, SwitchSettings
 from headrace.switches.ovs import OvsDriver, kernel_has_datapath
 from headrace.switches.registry import make_driver
