@@ -171,10 +171,13 @@ class FlatDriver:
     async def close(self) -> None:
         """Nothing is kept open."""
 
-    async def _change(self) -> None:
-        """Writes the state, then brings the switch to it."""
+    def _write(self) -> None:
         make_private(self._file.parent)
         write_atomically(self._file, self._state.model_dump_json())
+
+    async def _change(self) -> None:
+        """Writes the state, then brings the switch to it."""
+        self._write()
         await self._apply(flatten(self._state))
 
     async def create_lsi(self, lsi: str) -> None:

@@ -16,6 +16,7 @@ DRIVERS = {
     "linux-bridge": "linux_bridge.LinuxBridgeDriver",
     "openflow": "openflow_switch.OpenFlowDriver",
     "vpp": "vpp.VppDriver",
+    "sr-iov": "sriov.SriovDriver",
 }
 """Module and class of each."""
 

@@ -292,6 +292,19 @@ def _vpp_fake(rundir: Path) -> Iterator[Bed]:
             yield bed
 
 
+@contextmanager
+def _sriov_fake(rundir: Path) -> Iterator[Bed]:
+    """An adapter of veth pairs, whose filters a program here carries out."""
+    from tests.switches.fake_nic import FakeNic
+
+    with (
+        tempfile.TemporaryDirectory(prefix="hr-nic-") as place,
+        FakeNic(Path(place), PORTS) as nic,
+        made("sr-iov:fake", rundir, pf=nic.pf, sysfs=place) as bed,
+    ):
+        yield bed
+
+
 def _vpp(rundir: Path) -> Any:
     from headrace.switches.vpp import DEFAULT_SOCKET
 
@@ -333,4 +346,5 @@ BEDS: dict[str, Callable[[Path], Any]] = {
     "openflow:ovs": _openflow_ovs,
     "vpp:fake": _vpp_fake,
     "vpp": _vpp,
+    "sr-iov:fake": _sriov_fake,
 }

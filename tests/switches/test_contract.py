@@ -54,7 +54,7 @@ A, B, C, D = range(4)
 UDP = exact({"eth_type": ETH_IPV4, "ip_proto": PROTO_UDP})
 
 
-_ALWAYS = ("headrace", "linux-bridge", "openflow:ovs", "vpp:fake")
+_ALWAYS = ("headrace", "linux-bridge", "openflow:ovs", "vpp:fake", "sr-iov:fake")
 """The others share what `make test` has tried with these."""
 
 _PARAMS = [pytest.param(b, marks=[] if b in _ALWAYS else pytest.mark.full) for b in BEDS]
