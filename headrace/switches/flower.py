@@ -53,7 +53,7 @@ _SETS = {
     "udp_dst": "udp dport",
 }
 MATCHES = ("eth_type", "vlan_vid", "vlan_pcp", "ip_proto", *_TRAFFIC_CLASS, *_KEYS)
-"""The fields that are matched; flower has no flow label and nothing of neighbour discovery."""
+"""The fields that are matched; flower has no flow label and nothing of neighbor discovery."""
 
 MASKS = ("eth_src", "eth_dst", "arp_sha", "arp_tha")
 """Those of which single bits are matched: addresses of IP take prefixes only."""
