@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace cluster`: service graphs over the nodes of a Kubernetes cluster."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -18,6 +19,7 @@ def register(app: typer.Typer) -> None:
     app.add_typer(group, name="cluster")
     group.command("manifests")(manifests_command)
     group.command("controller")(controller_command)
+    group.command("extender")(extender_command)
 
 
 def manifests_command(
@@ -78,3 +80,43 @@ def controller_command(
         last_vni=numbers[1],
     )
     asyncio.run(run(settings, Pace(probe_s=probe_every), liveness))
+
+
+def extender_command(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(help="TCP port.", min=1, max=65535)] = 8888,
+    certificate: Annotated[Path | None, typer.Option(help="PEM; with it, TLS.")] = None,
+    key: Annotated[Path | None, typer.Option(help="PEM, of the certificate.")] = None,
+    every: Annotated[float, typer.Option(help="Seconds between readings.", min=0.1)] = 2.0,
+) -> None:
+    """Serve kube-scheduler: filter and prioritize nodes for pods that are VNFs, by cost."""
+    import asyncio
+
+    import uvicorn
+
+    from headrace.cluster.controller.kube import KubernetesCluster
+    from headrace.cluster.scheduling.extender import app_of
+    from headrace.cluster.scheduling.service import Scores
+
+    if (certificate is None) != (key is None):
+        raise _fail("--certificate and --key belong together: give both or none")
+
+    async def serve() -> None:
+        cluster = await KubernetesCluster.connect()
+        scores = Scores(cluster, every)
+        reading = asyncio.create_task(scores.run())
+        try:
+            config = uvicorn.Config(
+                app_of(scores),
+                host=host,
+                port=port,
+                ssl_certfile=certificate,
+                ssl_keyfile=key,
+                log_level="warning",
+            )
+            await uvicorn.Server(config).serve()
+        finally:
+            reading.cancel()
+            await cluster.close()
+
+    asyncio.run(serve())

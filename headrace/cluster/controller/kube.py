@@ -2,10 +2,12 @@
 """What the controller asks of the API server, by the official client."""
 
 import base64
+import json
 from collections.abc import Mapping
 from typing import Any, Protocol
 
 from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
+from headrace.cluster.scheduling.pods import VNF_LABEL
 
 Body = dict[str, Any]
 
@@ -77,6 +79,13 @@ class KubernetesCluster:
             token = answer["metadata"].get("continue")
             if not token:
                 return found
+
+    async def vnf_pods(self) -> list[Body]:
+        """All pods with the label of VNFs."""
+        answer = await self._core.list_pod_for_all_namespaces_without_preload_content(
+            label_selector=VNF_LABEL
+        )
+        return list(json.loads(await answer.read())["items"])
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of a Secret.

@@ -376,7 +376,7 @@ class Core:
         self._unplaced.pop(uid, None)
         found.vnis.update(layout.links)
         self.fleet.take(uid, layout.takings)
-        count = moved(found.good, layout)
+        count = moved(before, layout) if found.good is not None else 0
         if count:
             found.migrations += count
             self._tell("graph", uid, "Normal", "Moving", f"{count} VNFs go to other nodes")

@@ -6,7 +6,7 @@ from typing import Any
 
 import yaml
 
-NAMES = ("servicegraph", "headracenode", "controller")
+NAMES = ("servicegraph", "headracenode", "controller", "extender")
 """In the order in which they are to be applied."""
 
 

@@ -1,0 +1,6 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The marginal cost of a VNF on a node, for schedulers that are not ours.
+
+`cost.py` computes it, `pods.py` reads what a pod demands, `extender.py` serves kube-scheduler,
+`service.py` keeps the nodes up to date, `openstack/` serves Nova and Placement.
+"""
