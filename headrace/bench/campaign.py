@@ -63,6 +63,9 @@ class Progress(Protocol):
     def working(self, what: str, clock: Clock) -> None:
         """The current step."""
 
+    def tried(self, trial: Trial) -> None:
+        """One trial of a search has ended."""
+
     def sampled(self, case: Case, samples: list[Sample]) -> None:
         """New samples of a case."""
 
@@ -86,6 +89,9 @@ class Silent:
         """Ignored."""
 
     def working(self, what: str, clock: Clock) -> None:
+        """Ignored."""
+
+    def tried(self, trial: Trial) -> None:
         """Ignored."""
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
@@ -287,6 +293,8 @@ class Campaign:
 
             def record(trial: Trial, case_id: int = case_id) -> None:
                 self._store.add_trial(case_id, trial)
+                if trial.purpose == "search" and trial.intended_pps is not None:
+                    self._progress.tried(trial)
 
             runner = StepRunner(self._timing, self._seed, record)
             try:

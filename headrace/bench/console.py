@@ -14,12 +14,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn
 
 from headrace.bench.plan import Block, Clock
 from headrace.bench.precision import Answer
-from headrace.results import Case, Sample, Skip
+from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.bounds import bounded, rate_bound
 from headrace.results.summary import RATE_METRICS
 from headrace.results.units import quantity, rate, seconds
 
 WIDTH = 132
+LONG_TRIAL_S = 0.9
+"""Of shorter trials of a search only the answer is printed."""
 
 
 class ConsoleProgress:
@@ -72,6 +74,15 @@ class ConsoleProgress:
             self._bar.update(
                 self._task, completed=clock.used, left=seconds(clock.left_s), description=what
             )
+
+    def tried(self, trial: Trial) -> None:
+        """Prints a trial that took longer than a search of short ones as a whole."""
+        if trial.duration_s < LONG_TRIAL_S or trial.intended_pps is None:
+            return
+        left = seconds(self._clock.left_s) if self._clock else ""
+        missing = trial.lost + trial.unsent
+        told = f"{missing} of {trial.sent + trial.unsent} lost or unsent" if missing else "no loss"
+        self.say(f"{left:>6}    {rate(trial.intended_pps)} for {trial.duration_s:.1f} s: {told}")
 
     def sampled(self, case: Case, samples: list[Sample]) -> None:
         """Prints one row of the table."""

@@ -33,6 +33,9 @@ class TrialRequest:
         interleaved: it is one of many short trials in turn with those of other cases, so it is
             neither waited for nor repeated: a pause between two trials of a pair costs more than
             it saves, and the median of the pairs leaves disturbed ones out.
+        until_loss: it may end once a packet is known to be lost or unsent, since a goal without
+            loss is missed then, however much longer it sends (RFC 2544, Section 26.1). A device
+            that can't tell before the end sends for the whole duration.
     """
 
     round: int
@@ -43,6 +46,7 @@ class TrialRequest:
     drain_s: float | None = None
     event: Event | None = None
     interleaved: bool = False
+    until_loss: bool = False
 
 
 class Device(Protocol):

@@ -14,6 +14,7 @@ source is open all the time.
 import asyncio
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,6 +39,8 @@ from headrace.results.limiter import Activity, decide
 SETTLE_S = 0.04
 """The source looks for a new file every 20 ms."""
 CLOSE_S = 0.06
+LOOK_S = 1.0
+"""How often a trial that may end at its first loss is looked at."""
 DRAIN_S = 0.02
 CEILING_PPS = 1e9
 """No generator sets one: whatever the switch polls, it gets."""
@@ -139,6 +142,16 @@ class _Look:
     waited: int
 
 
+async def sent(request: TrialRequest, missed: Callable[[], int], look_s: float = LOOK_S) -> None:
+    """Waits while the source is open; until it has given a frame up if that decides the trial."""
+    end = time.monotonic() + request.duration_s
+    before = missed() if request.until_loss else 0
+    while (left := end - time.monotonic()) > 0:
+        await asyncio.sleep(min(left, look_s) if request.until_loss else left)
+        if request.until_loss and missed() > before:
+            return
+
+
 class InProcessDevice:
     """A case on a node whose source and sink are in its switch."""
 
@@ -180,7 +193,7 @@ class InProcessDevice:
             short = opening if request.interleaved else None
             begin = short or await self._look()
             first = self._watched.look()
-            await asyncio.sleep(request.duration_s)
+            await sent(request, lambda: self._source.totals().missed)
             others = self._watched.between(first, self._watched.look())
             end = None if short else await self._look()
         finally:

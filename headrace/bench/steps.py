@@ -24,6 +24,8 @@ from headrace.results import Purpose, Sample, Trial
 
 StepKind = Literal["overload", "search", "latency", "cost"] | ExtraKind
 
+LONG_S = 5.0
+"""A trial of a search without loss that is at least as long ends at its first loss."""
 NEAR = 0.9
 """A rate above this share of the overload rate has the same limit as the overload rate."""
 CSIT_MRR = (10, 1.0)
@@ -205,10 +207,14 @@ class StepRunner:
                 "no packets came back under overload, so there is no rate to search for"
             )
 
-        async def run(seconds: float, load: float) -> Trial:
-            return await self._trial(device, number, "search", seconds, load)
-
         goals = goals_of(measure, self._timing)
+        lossless = all(goal.loss_ratio == 0 for goal in goals.goals.values())
+
+        async def run(seconds: float, load: float) -> Trial:
+            until_loss = lossless and seconds >= LONG_S
+            request = TrialRequest(number, "search", seconds, load, until_loss=until_loss)
+            return await self._recorded(device, request)
+
         limits = Limits(most, device.ceiling_pps)
         try:
             found = await search_case(goals, run, limits, self._timing.overhead_s)

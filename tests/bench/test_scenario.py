@@ -1,4 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,9 +7,10 @@ import numpy as np
 import pytest
 
 from headrace.bench.core_plan import plan_cores
+from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.graph import vnf_mac
-from headrace.bench.in_process import prepared
+from headrace.bench.in_process import prepared, sent
 from headrace.bench.node_process import node_config
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.scenario import EXTRAS, Scenario, find, load, load_all
@@ -18,9 +20,10 @@ from headrace.results import Case
 
 
 def test_the_long_scenario_asks_for_every_further_measurement() -> None:
-    (long,) = load_all(SCENARIOS / "long")
+    shipped = {scenario.name: scenario for scenario in load_all(SCENARIOS / "long")}
+    long = shipped["robustness"]
     assert long.measure.extras == list(EXTRAS) and 0.0001 in (long.measure.loss_ratios or [])
-    assert long.name not in {scenario.name for scenario in load_all()}
+    assert not shipped.keys() & {scenario.name for scenario in load_all()}
 
 
 def test_the_shipped_scenarios_cover_the_slice() -> None:
@@ -151,3 +154,13 @@ def test_frames_of_an_in_process_source_are_the_generators() -> None:
     assert len({bytes(row[:6]) + bytes(row[30:34]) for row in made}) == 10
     with pytest.raises(DeviceError, match="take too much"):
         prepared(replace(case, size="1518", flows=1_000_000))
+
+
+async def test_a_trial_without_loss_as_its_goal_ends_at_the_first_loss() -> None:
+    looks = iter([7, 7, 7, 8])
+    await sent(TrialRequest(0, "search", 60.0, 1e6, until_loss=True), lambda: next(looks), 0.01)
+    assert next(looks, None) is None
+    looks = iter([7, 8])
+    begun = time.monotonic()
+    await sent(TrialRequest(0, "search", 0.05, 1e6), lambda: next(looks), 0.01)
+    assert time.monotonic() - begun >= 0.05 and next(looks) == 7

@@ -2,6 +2,7 @@
 """The steps of a case on simulated devices: the samples that each draws."""
 
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
@@ -96,3 +97,20 @@ async def test_the_bound_of_a_search_comes_from_three_overload_trials() -> None:
         await runner(seen).run(step, device(DeviceModel(noise=0.3)), state, 0)
     rates = [trial.rx_pps for trial in seen if trial.purpose == "overload"]
     assert len(rates) == 3 and state.overload_pps == max(rates)
+
+
+async def test_only_long_trials_of_goals_without_loss_end_at_the_first_loss() -> None:
+    class Noted(SimulatedDevice):
+        asked: ClassVar[list[TrialRequest]] = []
+
+        async def trial(self, request: TrialRequest) -> Trial:
+            self.asked.append(request)
+            return await super().trial(request)
+
+    for goal, ratios in (("rfc2544", None), ("rfc2544", [0.0, 0.001]), ("csit", None)):
+        Noted.asked.clear()
+        (_, search) = steps_of(Measure(overload=False, search=goal, loss_ratios=ratios))
+        await runner([]).run(search, Noted(CASE), CaseState(), 0)
+        may_end = {one.until_loss for one in Noted.asked if one.duration_s >= 5}
+        assert may_end == ({True} if ratios is None else {False}) or goal == "csit"
+        assert not any(one.until_loss for one in Noted.asked if one.duration_s < 5)
