@@ -20,6 +20,7 @@ def register(app: typer.Typer) -> None:
     group.command("manifests")(manifests_command)
     group.command("controller")(controller_command)
     group.command("extender")(extender_command)
+    group.command("openstack")(openstack_command)
 
 
 def manifests_command(
@@ -120,3 +121,41 @@ def extender_command(
             await cluster.close()
 
     asyncio.run(serve())
+
+
+def openstack_command(
+    url: Annotated[str, typer.Argument(help="Placement's address, with its path.")],
+    token: Annotated[str, typer.Option(envvar="OS_TOKEN", help="Keystone's token.")],
+    every: Annotated[float, typer.Option(help="Seconds between readings.", min=1)] = 10.0,
+    once: Annotated[bool, typer.Option("--once", help="Once, then end.")] = False,
+) -> None:
+    """Keep the nodes in OpenStack's Placement: what they have, and what graphs have taken."""
+    import asyncio
+
+    import httpx
+
+    from headrace.cluster.controller.kube import KubernetesCluster
+    from headrace.cluster.scheduling.openstack.providers import PlacementError, Providers
+    from headrace.cluster.scheduling.service import Scores
+
+    async def keep() -> None:
+        cluster = await KubernetesCluster.connect()
+        scores = Scores(cluster, every)
+        try:
+            async with httpx.AsyncClient(base_url=url, timeout=30) as client:
+                providers = Providers(client, token)
+                while True:
+                    await scores.refresh()
+                    done = await providers.sync(scores.nodes)
+                    for what, names in vars(done).items():
+                        if names:
+                            print(f"{what}: {', '.join(names)}", flush=True)
+                    if once:
+                        return
+                    await asyncio.sleep(every)
+        except (PlacementError, httpx.HTTPError) as error:
+            raise _fail(f"Placement at {url}: {error}") from error
+        finally:
+            await cluster.close()
+
+    asyncio.run(keep())
