@@ -6,9 +6,7 @@ dictionary. kopf's handlers are called as kopf calls them.
 """
 
 import asyncio
-import json
 import re
-import urllib.parse
 from collections.abc import AsyncIterator, Callable, Mapping
 from typing import Any
 
@@ -23,54 +21,11 @@ from headrace.cluster.core.actions import Delete, Event, Result, TakeStock
 from headrace.cluster.core.core import Core, Settings
 from headrace.cluster.core.health import HoldDown
 from headrace.cluster.resources import NodeSpec, node_of
-from headrace.node.errors import GraphRefused
-from headrace.node.planning.nffg import parse
 from tests.cluster.graphs import behaviour, behaviour_of_parts
 from tests.cluster.objects import headrace_node, service_graph
+from tests.cluster.rest_node import TOKEN, RestNode
 
-TOKEN = "t0k3n"
 HOLD = HoldDown(down_s=0.2, failures=2, up_s=0.3)
-
-
-class RestNode:
-    """A node's REST API, as far as the controller uses it."""
-
-    def __init__(self) -> None:
-        self.alive, self.stuck, self.token, self.logins = True, False, TOKEN, 0
-        self.graphs: dict[str, Any] = {}
-        self.requests: list[tuple[str, str]] = []
-
-    def answer(self, request: httpx.Request) -> httpx.Response:
-        if not self.alive:
-            raise httpx.ConnectError("no route to host")
-        path = urllib.parse.unquote(request.url.path)
-        self.requests.append((request.method, path))
-        if path == "/ready":
-            return httpx.Response(200, json={"ready": True})
-        if path == "/login":
-            self.logins += 1
-            if json.loads(request.content) != {"username": "ann", "password": "pw"}:
-                return httpx.Response(401, json={"message": "wrong user or password"})
-            return httpx.Response(200, text=self.token)
-        if request.headers.get("X-Auth-Token") != self.token:
-            return httpx.Response(401, json={"message": "log in"})
-        if path == "/NF-FG":
-            listed = [{"nffg-uuid": name, **graph} for name, graph in self.graphs.items()]
-            return httpx.Response(200, json={"NF-FG": listed})
-        name = path.removeprefix("/NF-FG/")
-        if self.stuck:
-            return httpx.Response(500, json={"message": "the switch does not answer"})
-        if request.method == "DELETE":
-            found = self.graphs.pop(name, None)
-            return httpx.Response(404 if found is None else 204, json={"message": "none"})
-        document = json.loads(request.content)
-        try:
-            parse(document)
-        except GraphRefused as error:
-            return httpx.Response(400, json={"message": str(error)})
-        known = name in self.graphs
-        self.graphs[name] = document
-        return httpx.Response(202 if known else 201)
 
 
 class FakeCluster:
@@ -82,6 +37,7 @@ class FakeCluster:
         self.statuses: dict[str, dict[str, Any]] = {}
         self.data: dict[str, bytes] = {"token": TOKEN.encode()}
         self.writes = 0
+        self.events: list[tuple[str, Event]] = []
 
     async def graphs(self) -> list[dict[str, Any]]:
         return list(self.graph_bodies)
@@ -97,6 +53,9 @@ class FakeCluster:
         self.writes += 1
         self.statuses[body["metadata"]["name"]] = status
 
+    async def post_event(self, body: dict[str, Any], event: Event) -> None:
+        self.events.append((body["metadata"]["name"], event))
+
     def condition(self, name: str, kind: str = "Ready") -> tuple[str, str]:
         for one in self.statuses.get(name, {}).get("conditions", []):
             if one["type"] == kind:
@@ -108,7 +67,6 @@ class Bench:
     def __init__(self) -> None:
         self.rest = {f"n{n}": RestNode() for n in range(1, 5)}
         self.cluster = FakeCluster([headrace_node(f"n{n}", n) for n in range(1, 5)])
-        self.events: list[tuple[str, Event]] = []
         self.driver = self.make()
 
     def make(self) -> Driver:
@@ -118,7 +76,6 @@ class Bench:
             Core(Settings(hold=HOLD, retry_s=0.05)),
             self.cluster,
             NodesApi(self.cluster.secret, transport),
-            lambda body, event: self.events.append((body["metadata"]["name"], event)),
             Pace(probe_s=0.05, status_s=0.02),
         )
 
@@ -156,7 +113,7 @@ async def test_a_graph_comes_and_goes(bench: Bench) -> None:
     status = bench.cluster.statuses["chain"]
     assert status["nodeList"].split() == sorted(bench.parts("uid-chain"))
     assert all(re.fullmatch(r".+Z", one["lastTransitionTime"]) for one in status["conditions"])
-    assert ("chain", "Deployed") in [(name, event.reason) for name, event in bench.events]
+    assert ("chain", "Deployed") in [(name, event.reason) for name, event in bench.cluster.events]
     writes = bench.cluster.writes
     await asyncio.sleep(0.3)
     assert bench.cluster.writes == writes, "a status that stays is not written again"

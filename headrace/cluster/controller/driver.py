@@ -7,7 +7,6 @@ One task runs the core; calls are tasks of their own and report back to it. Noth
 import asyncio
 import logging
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +23,6 @@ from headrace.cluster.core.reports import (
     node_status,
 )
 from headrace.cluster.resources import ResourceError, graph_of, node_of
-
-Tell = Callable[[Body, Event], None]
-"""Writes an event about an object."""
 
 _log = logging.getLogger(__name__)
 
@@ -54,12 +50,11 @@ class Driver:
         core: Core,
         cluster: Cluster,
         nodes: NodesApi,
-        tell: Tell,
         pace: Pace | None = None,
     ) -> None:
         """Nothing happens before `start`."""
         self.core, self.cluster, self.nodes = core, cluster, nodes
-        self._tell, self._pace = tell, pace or Pace()
+        self._pace = pace or Pace()
         self._bodies: dict[str, Body] = {}
         self._node_bodies: dict[str, Body] = {}
         self._written: dict[str, Body] = {}
@@ -212,7 +207,14 @@ class Driver:
             body = bodies.get(event.subject)
             _log.info("%s %s: %s: %s", event.kind, event.subject, event.reason, event.message)
             if body is not None:
-                self._tell(body, event)
+                self._spawn(self._post(body, event))
+
+    async def _post(self, body: Body, event: Event) -> None:
+        try:
+            async with self._all:
+                await self.cluster.post_event(body, event)
+        except OSError as error:
+            _log.warning("event: %s", error)
 
     # Statuses.
 

@@ -3,13 +3,19 @@
 
 import base64
 import json
+import os
+import socket
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from headrace.cluster.core.actions import Event
 from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
 from headrace.cluster.scheduling.pods import VNF_LABEL
 
 Body = dict[str, Any]
+COMPONENT = "headrace-controller"
+MESSAGE_LENGTH = 1000
 
 
 class Cluster(Protocol):
@@ -28,7 +34,11 @@ class Cluster(Protocol):
         ...
 
     async def write_status(self, body: Body, status: Body) -> None:
-        """Replaces the status of an object; one that is gone is none of ours any more."""
+        """Writes the status of an object; one that is gone is none of ours any more."""
+        ...
+
+    async def post_event(self, body: Body, event: Event) -> None:
+        """Posts an event about an object."""
         ...
 
 
@@ -52,7 +62,10 @@ class KubernetesCluster:
         """
         from kubernetes.aio import client, config
 
-        await config.load_config()
+        if "KUBERNETES_SERVICE_HOST" in os.environ:
+            config.load_incluster_config()
+        else:
+            await config.load_kube_config(config_file=os.environ.get("KUBECONFIG") or None)
         return KubernetesCluster(client.ApiClient())
 
     async def close(self) -> None:
@@ -121,3 +134,36 @@ class KubernetesCluster:
         except ApiException as error:
             if error.status != 404:
                 raise OSError(f"{about['name']}: {error.status} {error.reason}") from error
+
+    async def post_event(self, body: Body, event: Event) -> None:
+        """Posts an event about an object; those of cluster objects go to `default`."""
+        from kubernetes.aio.client import ApiException
+
+        about = body["metadata"]
+        namespace = about.get("namespace", "default")
+        now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+        posted = {
+            "metadata": {"generateName": f"{about['name'][:50]}.", "namespace": namespace},
+            "involvedObject": {
+                "apiVersion": body["apiVersion"],
+                "kind": body["kind"],
+                "name": about["name"],
+                "namespace": about.get("namespace", ""),
+                "uid": about["uid"],
+            },
+            "type": event.level,
+            "reason": event.reason,
+            "message": event.message[:MESSAGE_LENGTH],
+            "action": event.reason,
+            "eventTime": now,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "reportingComponent": COMPONENT,
+            "reportingInstance": socket.gethostname()[:128],
+            "source": {"component": COMPONENT},
+        }
+        try:
+            await self._core.create_namespaced_event(namespace, posted)
+        except ApiException as error:
+            raise OSError(f"{about['name']}: {error.status} {error.reason}") from error

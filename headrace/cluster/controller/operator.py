@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The handlers of kopf: they tell the driver what is wanted, and hold objects until it is done.
 
-kopf watches, keeps the finalizers and posts events. What it stores at an object to find out what
+kopf watches and keeps the finalizers. What it stores at an object to find out what
 has changed is its generation alone: a graph may be larger than an annotation can be.
 """
 
 import asyncio
 import logging
-from typing import Any, cast
+import threading
+from typing import Any
 
 import kopf
 
 from headrace.cluster.controller.driver import Driver, Pace
 from headrace.cluster.controller.kube import Body, KubernetesCluster
 from headrace.cluster.controller.nodes import NodesApi
-from headrace.cluster.core.actions import Event
 from headrace.cluster.core.core import Core, Settings
 from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
 
@@ -30,11 +30,9 @@ class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
         return {"metadata": {"generation": body["metadata"].get("generation", 1)}}
 
 
-def tell(body: Body, event: Event) -> None:
-    """Posts an event, through kopf's queue."""
-    kopf.event(
-        kopf.Body(cast(Any, body)), type=event.level, reason=event.reason, message=event.message
-    )
+def login(**kwargs: Any) -> Any:
+    """Credentials for kopf: the pod's, or kubectl's."""
+    return kopf.login_via_client(**kwargs)
 
 
 class Operator:
@@ -47,7 +45,8 @@ class Operator:
         self._cluster: KubernetesCluster | None = None
         self.registry = kopf.OperatorRegistry()
         registry = self.registry
-        kopf.on.startup(registry=registry)(self.begin)
+        kopf.on.login(registry=registry)(login)
+        kopf.on.startup(registry=registry, errors=kopf.ErrorsMode.PERMANENT)(self.begin)
         kopf.on.cleanup(registry=registry)(self.end)
         for decorate in (kopf.on.create, kopf.on.update, kopf.on.resume):
             decorate(GROUP, VERSION, GRAPHS, registry=registry, id="graph")(self.graph)
@@ -65,7 +64,7 @@ class Operator:
         settings.posting.loggers = False
         self._cluster = await KubernetesCluster.connect()
         nodes = NodesApi(self._cluster.secret)
-        self.driver = Driver(Core(self._settings), self._cluster, nodes, tell, self._pace)
+        self.driver = Driver(Core(self._settings), self._cluster, nodes, self._pace)
         await self.driver.start()
 
     async def end(self, **_: Any) -> None:
@@ -126,9 +125,12 @@ async def run(
     settings: Settings | None = None,
     pace: Pace | None = None,
     liveness: str | None = None,
-    stop: asyncio.Event | None = None,
+    stop: threading.Event | None = None,
 ) -> None:
-    """Runs the controller until it is told to stop (SIGTERM, or `stop`)."""
+    """Runs the controller until it is told to stop (SIGTERM, or `stop`).
+
+    kopf ends all tasks of the event loop that are left then, so the loop should be its own.
+    """
     operator = Operator(settings, pace)
     await kopf.operator(
         registry=operator.registry,
