@@ -10,7 +10,7 @@ COMPILER := ccache g++
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help run papers test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
-  conformance-openflow fuzz
+  conformance-openflow fuzz plugins test-plugins cluster
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -98,6 +98,19 @@ test-py: build
 ##                   ARGS=--subset: two minutes; ARGS='--target ovs': Open vSwitch instead)
 conformance-openflow: build
 	$(PYTHON) -m tests.conformance_openflow.run $(ARGS)
+
+## make plugins      the CNI plugin and the device plugin for Kubernetes (Go) into build-plugins/
+plugins: setup
+	@bash setup/plugins.sh
+
+## make test-plugins the plugins' own tests, and the CNI specification's cases on a node
+test-plugins: build plugins
+	cd plugins && CGO_ENABLED=0 GOTOOLCHAIN=local $$(bash ../setup/go.sh) test -mod=readonly ./...
+	$(PYTHON) -m pytest -m 'full or not full' tests/plugins
+
+## make cluster      etcd and Kubernetes' control plane from their Go modules, kept outside the checkout (half an hour)
+cluster: setup
+	@bash setup/cluster.sh
 
 ## make format       formatters and the linters' own repairs
 format: setup

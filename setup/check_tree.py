@@ -111,6 +111,8 @@ PY_MODULES: dict[str, set[str]] = {
 
 SOURCE_SUFFIXES = {".cc", ".h", ".py", ".md", ".sh", ".build", ".yaml", ".yml", ".toml", ".j2"} | {
     ".sql",
+    ".go",
+    ".mod",
     ".service",
     ".js",
     ".css",

@@ -40,7 +40,9 @@ NAMES = {
     "note_refusal": "record_failure",
 }
 
-SUFFIXES = {".h", ".cc", ".c", ".py", ".md", ".sh", ".build", ".toml", ".yaml", ".yml", ".j2"}
+SUFFIXES = {".h", ".cc", ".c", ".py", ".md", ".sh", ".build", ".toml", ".yaml", ".yml", ".j2"} | {
+    ".go"
+}
 
 # The parts of identifiers in snake_case and CamelCase, and the words of prose.
 _PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")

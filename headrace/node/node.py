@@ -42,6 +42,7 @@ from headrace.node.planning.policies import POLICIES
 from headrace.node.planning.policy import PlacementPolicy
 from headrace.node.planning.surroundings import Further, Surroundings
 from headrace.node.prediction import LEARNED, NodeModel
+from headrace.node.reservations import Reservations
 from headrace.node.scaling import Scaler
 from headrace.node.supervision import Supervision
 from headrace.switches.base import (
@@ -88,6 +89,7 @@ class Node:
         )
         self.outer = OuterPorts(config, self.driver, self.store, self.rundir, self.lsi0)
         self.ports = self.outer.specs
+        self.reservations = Reservations(self.store, config)
         self.host_stack = HostStack()
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
         memory = Memory(self.hugepages, required=config.hugepages == "require")
@@ -123,6 +125,7 @@ class Node:
             ports=self.ports,
             others=others,
             policy=self.policy,
+            reserved=self.reservations.reserved(),
             further=self._further_switches(),
         )
 
@@ -265,7 +268,8 @@ class Node:
 
     def inventory(self) -> Inventory:
         """What is taken of cores and memory."""
-        return Inventory(self.config, self.driver.capabilities.polls, self.graphs.vnfs())
+        polls, reserved = self.driver.capabilities.polls, self.reservations.reserved()
+        return Inventory(self.config, polls, self.graphs.vnfs(), reserved)
 
     def status(self, record: GraphRecord) -> dict[str, Any]:
         """The state of a graph in the original node's words, with ours beside them."""

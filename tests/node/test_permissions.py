@@ -147,6 +147,11 @@ TABLE: dict[tuple[str, str], Entry] = {
         Needs.ADMIN, "/node/ports/pod0", {"kind": "memif", "owner": "sandbox"}
     ),
     ("DELETE", "/node/ports/{name}"): Entry(Needs.ADMIN, "/node/ports/none"),
+    ("GET", "/node/reservations"): Entry(Needs.TOKEN),
+    ("PUT", "/node/reservations/{name}"): Entry(
+        Needs.ADMIN, "/node/reservations/pod", {"memory_mb": 1}
+    ),
+    ("DELETE", "/node/reservations/{name}"): Entry(Needs.ADMIN, "/node/reservations/none"),
     ("GET", "/node/pci"): Entry(Needs.TOKEN),
     ("PUT", "/node/pci/{address}/driver"): Entry(
         Needs.ADMIN, f"{NO_FUNCTION}/driver", {"driver": None}

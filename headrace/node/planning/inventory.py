@@ -2,7 +2,7 @@
 """What the node has and what is taken: cores and memory."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,15 @@ class CoreGrant:
     idle: str
 
 
+@dataclass(frozen=True)
+class Reserved:
+    """Cores and memory that others than VNFs have, under a name."""
+
+    name: str
+    cores: tuple[int, ...]
+    memory_mb: int
+
+
 class Inventory:
     """Counts the polling users of each core and the memory; grants more as long as there is any.
 
@@ -30,14 +39,23 @@ class Inventory:
     says otherwise.
     """
 
-    def __init__(self, config: NodeConfig, switch_polls: bool, vnfs: Iterable[VnfSpec]) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        switch_polls: bool,
+        vnfs: Iterable[VnfSpec],
+        reserved: Sequence[Reserved] = (),
+    ) -> None:
         self._config = config
+        self._reserved = {core: one.name for one in reserved for core in one.cores}
         self._polling: Counter[int] = Counter()
         self._memory_mb = config.switch_memory_mb if switch_polls else 0
         if switch_polls:
             self._polling.update(config.cores.switch)
         for vnf in vnfs:
             self._take(vnf.cores, vnf.memory_mb)
+        for one in reserved:
+            self._take(one.cores, one.memory_mb)
 
     def _take(self, cores: Iterable[int], memory_mb: int) -> None:
         self._polling.update(cores)
@@ -111,6 +129,7 @@ class Inventory:
                     ],
                     "polling": self._polling[core],
                     "oversubscribed": self._polling[core] > 1,
+                    "reserved_by": self._reserved.get(core),
                 }
                 for core in every
             ],

@@ -62,7 +62,7 @@ def place_vnfs(
     }
     # VNFs that stay keep their cores, so they are counted before new ones get theirs.
     stay = [vnf for vnf, _ in staying.values()]
-    inventory = Inventory(node.config, node.capabilities.polls, [*others, *stay])
+    inventory = Inventory(node.config, node.capabilities.polls, [*others, *stay], node.reserved)
     question = PlacementQuestion(
         graph=graph,
         switch=node.switch,

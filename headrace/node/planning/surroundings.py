@@ -8,6 +8,7 @@ from pathlib import Path
 from headrace.node.config import NodeConfig
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.holdings import Others
+from headrace.node.planning.inventory import Reserved
 from headrace.node.planning.policy import FIRST_FIT, PlacementPolicy
 from headrace.node.templates import TemplateStore
 from headrace.switches.base import TUNNELS, Capabilities, PortKind, PortSpec
@@ -43,6 +44,7 @@ class Surroundings:
     others: Others
     policy: PlacementPolicy = FIRST_FIT
     further: Mapping[str, Further] = field(default_factory=dict)
+    reserved: tuple[Reserved, ...] = ()
     letter: str = ""
     first: Capabilities | None = None
 

@@ -33,6 +33,7 @@ from headrace.node.rest import node as node_routes
 from headrace.node.rest import pci as pci_routes
 from headrace.node.rest import ports as port_routes
 from headrace.node.rest import prediction as prediction_routes
+from headrace.node.rest import reservations as reservation_routes
 from headrace.node.rest import users as user_routes
 from headrace.node.rest import web as web_routes
 from headrace.node.rest import wiring as wiring_routes
@@ -88,6 +89,7 @@ def make_app(
         resolver_routes.router,
         node_routes.router,
         port_routes.router,
+        reservation_routes.router,
         pci_routes.router,
         event_routes.router,
         user_routes.router,

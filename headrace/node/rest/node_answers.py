@@ -74,12 +74,13 @@ class NodeInformation(Answer):
 
 
 class CoreUse(Answer):
-    """A core: its roles, and how many pollers it was given to."""
+    """A core: its roles, how many pollers it was given to, and the reservation that has it."""
 
     core: int
     roles: list[Literal["control", "switch", "vnf"]]
     polling: int
     oversubscribed: bool
+    reserved_by: str | None
 
 
 class MemoryUse(Answer):
