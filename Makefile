@@ -10,7 +10,7 @@ COMPILER := ccache g++
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help run papers test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
-  conformance-openflow fuzz plugins test-plugins cluster
+  conformance-openflow fuzz plugins test-plugins cluster test-cluster image
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -111,6 +111,14 @@ test-plugins: build plugins
 ## make cluster      etcd and Kubernetes' control plane from their Go modules, kept outside the checkout (half an hour)
 cluster: setup
 	@bash setup/cluster.sh
+
+## make test-cluster three nodes under that control plane: a chain of VNFs, a killed node, 100 graphs, pods
+test-cluster: build plugins cluster
+	$(PYTHON) -m pytest -s -m 'full or not full' tests/kubernetes
+
+## make image        the OCI image of a node into build-image/headrace.tar
+image: build plugins
+	$(PYTHON) setup/image.py
 
 ## make format       formatters and the linters' own repairs
 format: setup

@@ -31,11 +31,13 @@ class Answer:
         return int(self.content["code"])
 
 
-def execute(program: str, variables: dict[str, str], stdin: str) -> Answer:
-    """Runs a plugin with these variables and this standard input."""
+def execute(
+    program: str, variables: dict[str, str], stdin: str, within: tuple[str, ...] = ()
+) -> Answer:
+    """Runs a plugin with these variables and this standard input, by the command `within`."""
     environment = {"PATH": os.environ["PATH"], "CNI_PATH": str(BUILT), **variables}
     done = subprocess.run(
-        [str(BUILT / program)],
+        [*within, str(BUILT / program)],
         env=environment,
         input=stdin,
         capture_output=True,

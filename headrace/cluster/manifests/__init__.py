@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects that a cluster needs: the custom resources, and the controller with its rights."""
+"""The objects that a cluster needs: the custom resources, the controller, and what nodes run."""
 
 from importlib.resources import files
 from typing import Any
 
 import yaml
 
-NAMES = ("servicegraph", "headracenode", "controller", "extender")
+NAMES = ("servicegraph", "headracenode", "controller", "extender", "node")
 """In the order in which they are to be applied."""
 
 
