@@ -26,14 +26,17 @@ def register(app: typer.Typer) -> None:
             Path, typer.Option(help="File for `headrace model fit --windows`.")
         ] = Path("results/windows.json"),
         switch: Annotated[str, typer.Option(help="headrace or ovs-dpdk.")] = "headrace",
-        lengths: Annotated[str, typer.Option(help="VNFs in a row, by comma.")] = "0,1,2,3",
+        lengths: Annotated[str, typer.Option(help="VNFs in a row, by comma.")] = "0,1,2",
         ports: Annotated[
             str, typer.Option(help="Of VNFs: vhost-user, shm, memif, by comma; one VNF for each.")
         ] = "vhost-user",
         functions: Annotated[
             str, typer.Option(help="Of VNFs: pass, firewall, cpu, by comma; one VNF for each.")
         ] = "pass",
-        repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 3,
+        repeats: Annotated[int, typer.Option(help="Rounds over all loads.", min=1)] = 8,
+        minutes: Annotated[
+            float, typer.Option(help="For the rounds, after all has started.", min=0.1)
+        ] = 4.0,
         seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.02)] = 0.08,
         as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     ) -> None:
@@ -54,6 +57,7 @@ def register(app: typer.Typer) -> None:
                 switch,
                 suite.setups_of(switch, _words(lengths), _words(ports), _words(functions)),
                 repeats=repeats,
+                seconds=60 * minutes,
                 window_s=seconds,
             )
             taken, manifest = asyncio.run(

@@ -248,6 +248,8 @@ def register(app: typer.Typer) -> None:
             if role.idle_round:
                 lines.append(f"  idle round: {role.idle_round:.0f} cycles")
             lines += [f"  without {name}: {why}" for name, why in role.left_out.items()]
+            if role.transfer_ns:
+                lines.append(f"  cores {role.transfer_ns:.0f} ns apart, a cache line and back")
             if role.disturbed:
                 lines.append("  other programs had the cores in some of the trials")
             console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

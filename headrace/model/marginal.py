@@ -187,16 +187,21 @@ def predicted_busy(cost: MarginalCost, one: Observation) -> float:
 
 
 def least_disturbed(points: Sequence[Observation]) -> list[Observation]:
-    """Of the repeats of each load the one with the fewest cycles per packet.
+    """Of the repeats of each load the one with the most rounds for its time.
 
-    What else goes on in the machine (a slow phase, the other thread of the core) only adds cycles,
-    up to 1.6 times, and may cover more than half of the repeats: then the median follows it, the
-    least does not.
+    What else goes on in the machine (a slow phase, the other thread of the core) makes rounds
+    longer, up to 1.6 times, and may cover more than half of the repeats: then the median follows
+    it, the least does not. Cycles of a packet would not tell it of a poller that is always busy,
+    which has the same of them however long its rounds are.
     """
     groups: dict[str, list[Observation]] = {}
     for one in points:
         groups.setdefault(one.group, []).append(one)
-    return [min(some, key=lambda one: one.busy_cycles / one.packets) for some in groups.values()]
+
+    def rate(one: Observation) -> float:
+        return one.rounds / (one.busy_cycles + one.idle_cycles)
+
+    return [max(some, key=rate) for some in groups.values()]
 
 
 def fit_marginal(points: Sequence[Observation]) -> MarginalCost:

@@ -17,7 +17,7 @@ from typing import Any
 from headrace.engines.base import VnfSpec
 from headrace.model.mechanistic import nffg
 from headrace.model.mechanistic.predict import NoGrounds
-from headrace.model.mechanistic.windows import Key, Window
+from headrace.model.mechanistic.windows import Key, Window, by_queues
 from headrace.node.planning.resources import Plan
 from headrace.node.prediction import NodeModel, as_read
 
@@ -118,6 +118,7 @@ def switch_window(
     rounds, busy = grown["rounds"], grown["busy_rounds"]
     queues = model.ports + sum(len(vnf.ports) for _, plan in graphs.values() for vnf in plan.vnfs())
     packets = amounts["packets"]
+    polled = _polled(rounds, busy, grown["bursts"])
     return Window(
         key=Key(subjects.pop(), "switch"),
         group=GROUP,
@@ -133,7 +134,7 @@ def switch_window(
         idle_rounds=rounds - busy,
         limiter="unknown",
         disturbed=_disturbed(before.waited_ns, after.waited_ns, seconds),
-        terms={**amounts, **_polled(rounds, busy, grown["bursts"]), "polls": busy * queues},
+        terms={**amounts, **polled, **by_queues(polled, amounts["visits"] / packets, queues)},
     )
 
 

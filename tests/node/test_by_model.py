@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
+from headrace.model.mechanistic.visits import reference, visits_of
 from headrace.model.mechanistic.windows import Key
 from headrace.node.config import usable_cores
 from headrace.node.planning import by_model
@@ -127,6 +128,18 @@ def test_long_chains_are_improved_to_what_trying_all_gives(monkeypatch: Any) -> 
     assert planned(by(visits), 5).placement == whole.placement
 
 
+def test_without_a_model_kinds_compare_by_the_reference() -> None:
+    none = ByModel(lambda: None)
+    plan = planned(none, 3, switch="headrace")
+    assert plan.placement["terms"].startswith("the reference's (")
+    assert "the node has no model" in plan.placement["terms"]
+    # A model of one kind says nothing of the others.
+    partial = ByModel(lambda: fitted({"memif": (1.0, 1.0)}, "headrace"))
+    again = planned(partial, 3, switch="headrace")
+    assert kinds_of(again) == kinds_of(plan) and "has no" in again.placement["terms"]
+    assert plan.placement["cycles-per-packet"] < plan.placement["first-fit-cycles-per-packet"]
+
+
 def test_a_switch_that_nobody_measured_is_left_to_first_fit() -> None:
     plan = planned(ByModel(lambda: None), 1)
     assert kinds_of(plan) == ["memif"]
@@ -169,3 +182,14 @@ def test_the_policies_that_node_yaml_can_name() -> None:
     assert sorted(POLICIES) == ["first-fit", "model"]
     made = {name: make(lambda: None) for name, make in POLICIES.items()}
     assert {name: policy.name for name, policy in made.items()} == {n: n for n in POLICIES}
+
+
+def test_the_reference_knows_headraces_kinds_and_the_machine() -> None:
+    for size in (64, 1518):
+        known = visits_of(reference(), "headrace", size)
+        assert known.keys() == {"memif", "vhost-user", "shm"}
+        whole = {kind: visit.switch + (visit.own("pass") or 0) for kind, visit in known.items()}
+        assert min(whole, key=lambda kind: whole[kind]) == "shm"
+        assert known["shm"].own("never measured") == known["shm"].own("pass")
+    assert reference().manifest["machine"]["processor"]
+    assert visits_of(reference(), "ovs-dpdk", 64) == {}

@@ -23,10 +23,12 @@ from headrace.bench.cost.counters import (
     switch_counters,
     vnf_counters,
 )
+from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers import frames
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
 from headrace.bench.vnfs.mixes import Mix, frames_of
+from headrace.model.mechanistic.distance import is_same
 from headrace.results.limiter import ON_CORE, Activity, Verdict, decide
 
 Way = Literal["p2p", "pvp"]
@@ -79,6 +81,11 @@ class Window:
         refused: packets that the VNFs' ports did not take from the switch.
         vnfs: in the order of the chain.
         open_s: for which the source was open, if that was not all the time.
+        full_pps: without a pace, the rate by the busy cycles of all packets, from the first to the
+            last: the switch's, if it is the limit.
+        refused_share: packets that the VNFs' ports did not take, for each that came through.
+        transfer_ns: a cache line from VNFs' core to the switch's and back, before and after (the
+            mean of both); None if it was not measured, or changed.
     """
 
     seconds: float
@@ -93,6 +100,9 @@ class Window:
     vnfs: tuple[WorkerCounters, ...]
     vnf_refused: int
     open_s: float | None = None
+    full_pps: float | None = None
+    refused_share: float = 0.0
+    transfer_ns: float | None = None
 
     @property
     def vnf(self) -> WorkerCounters | None:
@@ -180,6 +190,13 @@ class Window:
         return worker.full_bursts / max(1, worker.bursts)
 
 
+def _same(before: float | None, after: float | None) -> float | None:
+    """The mean of two distances, if they are of the same state."""
+    if before is None or after is None or not is_same(before, after):
+        return None
+    return (before + after) / 2
+
+
 class Bed:
     """One switch, set up for one way."""
 
@@ -192,6 +209,7 @@ class Bed:
         vnfs: int = 1,
         ports: Ports = "vhost-user",
         idle_ports: int = 0,
+        transfer: Transfer | None = None,
     ) -> None:
         """Nothing is started; `vnfs` are pvp's, `idle_ports` are polled and bring nothing."""
         self.switch = switch
@@ -199,9 +217,10 @@ class Bed:
         self.length = vnfs if way == "pvp" else 0
         self.ports = ports
         self.idle_ports = idle_ports
+        self._transfer = transfer
         self._program = vnf_program
         self._vnfs: list[Vnf] = []
-        self._open = False
+        self._open = True
         self._file = switch.place.flow_dir / f"{DEVICE}.frames"
 
     @property
@@ -289,24 +308,31 @@ class Bed:
 
         Counters of a running switch are read one after another, which in a short window is some of
         it. Here the source is closed before they are read. The time for which it was open is that
-        of its packets at their rate; idle rounds outside of it are left out.
+        of its packets at their rate; idle rounds outside of it are left out. Without a rate a
+        window within, while it is open, says who is the limit.
 
         Args:
             mix: of sizes.
-            pace: with a rate.
+            pace: of the source.
             seconds: for which it is open.
             hz: of the TSC.
         """
-        if pace.pps is None:
-            raise ValueError("a counted window needs a rate")
         frames.close(self._file)
+        near = self._distance()
+        inner: Window | None = None
         self.resume()
         try:
             # The round in which it was stopped lasted until now.
             await asyncio.sleep(SETTLE_S if self._open else ROUND_S)
             before = await self.read()
             self.offer(mix, pace)
-            await asyncio.sleep(seconds + SETTLE_S / 2)
+            if pace.pps is None:
+                await asyncio.sleep(SETTLE_S)
+                first = await self.read()
+                await asyncio.sleep(seconds)
+                inner = self._between(first, await self.read(), mix, pace, hz)
+            else:
+                await asyncio.sleep(seconds + SETTLE_S / 2)
             frames.close(self._file)
             await asyncio.sleep(SETTLE_S)
             self._open = False
@@ -314,6 +340,12 @@ class Bed:
         finally:
             self.park()
         found = self._between(before, after, mix, pace, hz)
+        transfer_ns = _same(near, self._distance())
+        refused = found.refused / max(1, found.delivered)
+        if pace.pps is None:
+            assert inner is not None
+            full = hz * found.delivered / max(1, found.switch.busy_cycles)
+            return replace(inner, full_pps=full, refused_share=refused, transfer_ns=transfer_ns)
         open_s = (found.served + found.missed) / pace.pps
         return replace(
             found,
@@ -321,7 +353,15 @@ class Bed:
             switch=found.switch.within(open_s * hz),
             vnfs=tuple(vnf.within(open_s * hz) for vnf in found.vnfs),
             open_s=open_s,
+            refused_share=refused,
+            transfer_ns=transfer_ns,
         )
+
+    def _distance(self) -> float | None:
+        """How far apart the cores are, if there are VNFs for whom that matters."""
+        if self._transfer is None or not self.length:
+            return None
+        return self._transfer.round_trip_ns()
 
     async def window(self, mix: Mix, pace: Pace, seconds: float, hz: float) -> Window:
         """Runs this bed alone under one load for a while."""

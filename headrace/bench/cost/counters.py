@@ -83,14 +83,16 @@ async def switch_counters(switch: Headrace | OvsDpdk) -> WorkerCounters:
     control = str(switch.rundir / "ovs.ctl")
     perf = run("ovs-appctl", "-t", control, PERF)
     (thread,) = parse_pmd(run("ovs-appctl", "-t", control, STATS), perf)
-    if thread.iterations is None or thread.busy_iterations is None or thread.tx_batches is None:
+    # Batches are not told as long as there are none.
+    batches = 0 if thread.tx_packets == 0 else thread.tx_batches
+    if thread.iterations is None or thread.busy_iterations is None or batches is None:
         raise PeerError(f"{switch.name}: {PERF} does not tell its iterations")
     return WorkerCounters(
         thread.busy_cycles,
         thread.idle_cycles,
         thread.iterations,
         thread.busy_iterations,
-        thread.tx_batches,
+        batches,
         None,
         thread.packets,
         ran,

@@ -18,6 +18,7 @@ from headrace.model.marginal import (
     fit_polls,
     fit_power_law,
 )
+from headrace.model.mechanistic.distance import is_same, usual
 from headrace.results.bounds import bounded, rate_bound
 
 PREDICTED_GOAL = 0.10
@@ -31,7 +32,8 @@ class Saturation:
     """The highest rate at one size: mean bytes with FCS, packets per second, who limited it.
 
     `changes`: share of packets whose size is not that of the one before. `turn` is the window's
-    number among those of its size in one round; each round has one of each.
+    number among those of its size in one round; each round has one of each. `refused`: packets that
+    VNFs' ports did not take, for each at the sink. `transfer_ns`: how far apart the cores were.
     """
 
     mix: str
@@ -41,6 +43,8 @@ class Saturation:
     limiter: str
     reason: str
     turn: int = 0
+    refused: float = 0.0
+    transfer_ns: float | None = None
 
 
 @dataclass
@@ -76,6 +80,23 @@ def usable(window: Window) -> bool:
     A VNF that was kept from its core brings packets back later: the switch works as else.
     """
     return window.switch_undisturbed and window.loss <= MAX_LOSS and window.delivered > 0
+
+
+def in_one_state(taken: Taken) -> Taken:
+    """What was measured while the cores were as far apart as in most windows.
+
+    Without a VNF it does not matter, and is not measured.
+    """
+    distance = usual(window.transfer_ns for _, window in taken.windows)
+    if distance is None:
+        return taken
+
+    def same(found: float | None) -> bool:
+        return found is not None and distance is not None and is_same(found, distance)
+
+    windows = [(group, one) for group, one in taken.windows if same(one.transfer_ns)]
+    saturations = [one for one in taken.saturations if same(one.transfer_ns)]
+    return replace(taken, windows=windows, saturations=saturations)
 
 
 def switch_points(taken: Taken) -> list[Observation]:
@@ -130,8 +151,12 @@ def rows_of(
     """All rows of one way; a switch that is missing has its reason in `failed`."""
     for name, reason in failed.items():
         yield skipped(f"{way} {name} cost", "cycles", reason)
-    for taken in all_taken:
+    for whole in all_taken:
+        taken = in_one_state(whole)
         prefix = f"{way} {taken.switch}"
+        if len(taken.windows) < len(whole.windows):
+            note = f"of {len(whole.windows)}: the cores were further apart or nearer in the others"
+            yield row(f"{prefix} windows of one state", [float(len(taken.windows))], "", note=note)
         points = switch_points(taken)
         try:
             cost = fit_marginal(points)
@@ -181,6 +206,11 @@ def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -
         lower = any(one.limiter in ("generator", "unknown") for one in found)
         value = bounded(f"{measured:.2f} Mpps", rate_bound(lower))
         note = f"{value}, limited by {', '.join(limiters)}: {found[-1].reason}"
+        lost = statistics.median(one.refused for one in found)
+        if lost > 0:
+            note += (
+                f"; the VNF's port did not take {lost:.1%} more, which cost the switch their entry"
+            )
         yield row(f"{prefix} {mix} measured saturation", rates, "Mpps", note=note)
         note = "best of each round's windows of one turn, as the fit has the best of each load"
         yield row(f"{prefix} {mix} undisturbed saturation", best, "Mpps", note=note)
@@ -210,7 +240,7 @@ def bars(
     """Parts by size, way and switch; those that can't be fitted are left out."""
     found = {}
     for size in sizes:
-        for taken in all_taken:
+        for taken in map(in_one_state, all_taken):
             try:
                 cost = fit_marginal(switch_points(taken))
             except FitError:

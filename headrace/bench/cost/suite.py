@@ -14,6 +14,7 @@ from headrace.bench.cost import figures
 from headrace.bench.cost.bed import SETTLE_S, Bed, Way
 from headrace.bench.cost.figures import Saturation, Taken
 from headrace.bench.manifest import machine, versions
+from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers.bed import CONTROL_CORE, place
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
@@ -97,9 +98,10 @@ async def _one_way(
 ) -> tuple[list[Taken], dict[str, str]]:
     beds: list[Bed] = []
     failed: dict[str, str] = {}
+    transfer = Transfer(where.worker_core)
     try:
         for name in plan.switches:
-            bed = Bed(_make(name, where, switch), way, vnf)
+            bed = Bed(_make(name, where, switch), way, vnf, transfer=transfer)
             try:
                 beds.append(bed)
                 await bed.start()
@@ -115,6 +117,7 @@ async def _one_way(
     finally:
         for bed in beds:
             await bed.stop()
+        transfer.close()
     if way == "p2p":
         for into in taken:
             into.polls = await _polls(into, where, switch, vnf, plan, hz)
@@ -140,10 +143,10 @@ async def _round(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> Non
     random.Random(plan.seed + turn).shuffle(points)  # noqa: S311
     turns: Counter[str] = Counter()
     for mix, pace, group in points:
+        window = await bed.counted(mix, pace, plan.window_s, hz)
         if group is not None:
-            into.windows.append((group, await bed.counted(mix, pace, plan.window_s, hz)))
+            into.windows.append((group, window))
             continue
-        window = await bed.window(mix, pace, plan.window_s, hz)
         turns[mix.name] += 1
         if not window.undisturbed:
             continue
@@ -153,10 +156,12 @@ async def _round(bed: Bed, into: Taken, plan: Plan, turn: int, hz: float) -> Non
                 mix.name,
                 mix.mean,
                 mix.changes,
-                window.pps,
+                window.full_pps or window.pps if verdict.limiter == "switch" else window.pps,
                 verdict.limiter,
                 verdict.reason,
                 turns[mix.name],
+                window.refused_share,
+                window.transfer_ns,
             )
         )
 
@@ -189,8 +194,11 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "versions": versions(),
         "definitions": {
             "cycles": "TSC cycles of the poller",
-            "saturation": "packets per second at the sink with the source unpaced; windows in "
-            "which a worker had less than 90 % of its core are left out",
+            "saturation": "TSC rate / the worker's busy cycles for each packet at the sink, the "
+            "source unpaced, where the switch is the limit; else packets per second at the sink; "
+            "windows in which a worker had less than 90 % of its core are left out",
+            "state": "with a VNF, only windows count in which the cores were as far apart as in "
+            "most (a cache line there and back, before and after each window)",
             "undisturbed": "the highest of as many windows as there are rounds",
             "predicted": "TSC rate / (per packet + per byte x size + per burst x bursts + per "
             "round x rounds of a packet when all bursts are full), fitted from windows below "

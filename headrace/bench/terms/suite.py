@@ -4,6 +4,7 @@
 import dataclasses
 import os
 import random
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 
 from headrace.bench.cost.bed import Bed, Ports, Window
 from headrace.bench.manifest import machine, versions
+from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers.bed import CONTROL_CORE, place
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
@@ -30,7 +32,7 @@ FUNCTIONS: dict[str, dict[str, Any]] = {
     "cpu": {"units": 20},
 }
 """Functions that pass every packet, with what they are set to."""
-ARRIVALS = (Pace(burst=1), Pace(burst=4), Pace(burst=32), Pace(poisson=True))
+ARRIVALS = (Pace(burst=1), Pace(burst=8), Pace(burst=32), Pace(poisson=True))
 MEMORY_MB = 288
 MOST_VNFS = 4
 
@@ -76,13 +78,17 @@ def setups_of(
 
 @dataclass(frozen=True)
 class Plan:
-    """What is measured, how often and how long; `saturated` windows of each size in a round."""
+    """What is measured, how often and how long; `saturated` windows of each size in a round.
+
+    No round begins that would probably end after `seconds`, but the first.
+    """
 
     switch: str
     setups: Sequence[Setup]
-    sizes: Sequence[int] = (64, 256, 512, 1024, 1518)
-    loads: Sequence[float] = (0.1, 0.3, 0.6)
-    repeats: int = 3
+    sizes: Sequence[int] = (64, 256, 640, 1518)
+    loads: Sequence[float] = (0.1, 0.3, 0.6, 0.9)
+    repeats: int = 8
+    seconds: float = 240.0
     window_s: float = 0.08
     saturated: int = 2
     seed: int = 1
@@ -133,26 +139,41 @@ async def run(plan: Plan, say: Say) -> tuple[Taken, dict[str, Any]]:
     beds: dict[Setup, Bed] = {}
     with place() as whole:
         where = dataclasses.replace(whole, memory_mb=MEMORY_MB)
+        transfer = Transfer(where.worker_core)
         try:
             for number, setup in enumerate(plan.setups):
-                beds[setup] = await _started(plan.switch, setup, number, where, switch, vnf)
+                made = _switch(plan.switch, number, _folder(where, number), switch)
+                beds[setup] = await _started(made, setup, vnf, transfer)
+            begun = time.monotonic()
             for turn in range(plan.repeats):
+                spent = time.monotonic() - begun
+                if turn and spent * (turn + 1) / turn > plan.seconds:
+                    say(f"{plan.switch}: the time is used")
+                    break
                 await _round(beds, plan, turn, hz, taken)
                 say(f"{plan.switch}: round {turn + 1} of {plan.repeats}")
         finally:
             for bed in beds.values():
                 await bed.stop()
+            transfer.close()
     return taken, _manifest(plan, where, priority)
 
 
-async def _started(
-    name: str, setup: Setup, number: int, where: Place, switch: Path, vnf: Path
-) -> Bed:
+def _folder(where: Place, number: int) -> Place:
     folder = where.rundir / str(number)
     folder.mkdir()
-    here = dataclasses.replace(where, rundir=folder)
-    bed = Bed(_switch(name, number, here, switch), "pvp" if setup.vnfs else "p2p", vnf,
-              vnfs=setup.vnfs, ports=setup.ports)  # fmt: skip
+    return dataclasses.replace(where, rundir=folder)
+
+
+async def _started(switch: Headrace | OvsDpdk, setup: Setup, vnf: Path, transfer: Transfer) -> Bed:
+    bed = Bed(
+        switch,
+        "pvp" if setup.vnfs else "p2p",
+        vnf,
+        vnfs=setup.vnfs,
+        ports=setup.ports,
+        transfer=transfer,
+    )
     try:
         await bed.start(setup.function, FUNCTIONS[setup.function])
     except BaseException:
@@ -194,7 +215,7 @@ async def _round(beds: dict[Setup, Bed], plan: Plan, turn: int, hz: float, taken
         for size in plan.sizes:
             mix = Mix(f"{size}B", (size,))
             first = Point(setup, mix, Pace(), None)
-            window = await bed.window(mix, Pace(), plan.window_s, hz)
+            window = await bed.counted(mix, Pace(), plan.window_s, hz)
             taken.windows.append((first, window))
             known = [w.pps for p, w in taken.windows if p.group == first.group]
             # The best so far: a disturbed window would make all loads of the round small.
@@ -202,11 +223,7 @@ async def _round(beds: dict[Setup, Bed], plan: Plan, turn: int, hz: float, taken
     todo = list(points(plan, top))
     random.Random(plan.seed + turn).shuffle(todo)  # noqa: S311
     for point in todo:
-        bed = beds[point.setup]
-        if point.load is None:
-            window = await bed.window(point.mix, point.pace, plan.window_s, hz)
-        else:
-            window = await bed.counted(point.mix, point.pace, plan.window_s, hz)
+        window = await beds[point.setup].counted(point.mix, point.pace, plan.window_s, hz)
         taken.windows.append((point, window))
 
 
@@ -217,6 +234,9 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "definitions": {
             "cycles": "TSC cycles of the poller, of all packets of a window",
             "window": "the source is opened and closed within it; counters are read outside",
+            "on the core": "cycles of a switch are those of the time that its thread had the core",
+            "transfer_ns": "a cache line from the VNFs' core to the switch's and back, by two "
+            "interpreters, their polls included",
             "load": "share of the best rate of the same setup and size with the source unpaced",
         },
         "switch": plan.switch,
@@ -226,6 +246,6 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
         "loads": list(plan.loads),
         "cores": {"switch, source, sink": where.worker_core, "VNFs": CONTROL_CORE},
         "of": os.cpu_count() or 1,
-        "windows": {"repeats": plan.repeats, "seconds": plan.window_s},
+        "windows": {"repeats": plan.repeats, "seconds": plan.window_s, "in": plan.seconds},
         "priority": priority,
     }

@@ -11,7 +11,7 @@ from headrace.bench.cost.bed import Window as CostWindow
 from headrace.bench.cost.counters import WorkerCounters
 from headrace.bench.cost.figures import MAX_LOSS
 from headrace.bench.terms.suite import Point, Setup, Taken
-from headrace.model.mechanistic.windows import Key, Window, switch_queues
+from headrace.model.mechanistic.windows import Key, Window, by_queues, switch_queues
 
 OUTER = "in-process"
 
@@ -29,6 +29,8 @@ def _common(point: Point, window: CostWindow, hz: float) -> dict[str, Any]:
         "load": point.pace.pps,
         "offered": point.pace.pps or window.pps,
         "through": window.pps,
+        "transfer_ns": window.transfer_ns,
+        "refused": window.refused_share,
         "hz": hz,
         "level": "overload" if point.load is None else f"{point.load:g}",
         "arrivals": point.arrivals,
@@ -54,12 +56,15 @@ def _of(
     if not own:
         terms["visits"] = packets * vnfs
         terms["visit_octets"] = packets * vnfs * size
-        terms["polls"] = busy * switch_queues(vnfs)
+        terms |= by_queues(terms, vnfs, switch_queues(vnfs))
+        terms["due"] = packets if point.pace.poisson else packets / point.pace.burst
+    # What was taken from the worker is in its cycles by the clock, busy and idle alike.
+    had = 1.0 if own else window.on_core
     return Window(
         key=key,
         seconds=worker.cycles / hz,
-        busy=float(worker.busy_cycles),
-        idle=float(worker.idle_cycles),
+        busy=had * worker.busy_cycles,
+        idle=had * worker.idle_cycles,
         idle_rounds=rounds - busy,
         limiter="generator",
         # A VNF that was kept from its core brings packets back later: the switch works as else.
@@ -71,16 +76,18 @@ def _of(
 
 def _saturated(key: Key, point: Point, window: CostWindow, hz: float) -> Window:
     """What was carried without a pace; its limiter is the role that had no cycle left."""
+    limiter = window.verdict("switch").limiter
+    pps = window.full_pps if limiter == "switch" and window.full_pps else window.pps
     return Window(
         key=key,
         seconds=1.0,
         busy=hz,
         idle=0.0,
         idle_rounds=0.0,
-        limiter=window.verdict("switch").limiter,
+        limiter=limiter,
         disturbed=not window.undisturbed,
-        terms={"packets": window.pps},
-        **_common(point, window, hz),
+        terms={"packets": pps},
+        **{**_common(point, window, hz), "offered": pps, "through": pps},
     )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from headrace.model.errors import FitError
+from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
 
 LEAST_POINTS = 5
@@ -38,6 +39,7 @@ class RoleModel:
         hz: TSC cycles per second.
         spans: the least and largest size, number of VNFs and rate that were measured.
         disturbed: disturbed trials are among the points.
+        transfer_ns: how far apart the cores of switch and VNFs were; None: not known.
     """
 
     key: Key
@@ -51,6 +53,7 @@ class RoleModel:
     hz: float
     spans: dict[str, tuple[float, float]]
     disturbed: bool = False
+    transfer_ns: float | None = None
 
     def term(self, name: str) -> float:
         """The cycles of a term, 0 if it is left out."""
@@ -93,10 +96,18 @@ class RoleModel:
 
 
 def least_disturbed(windows: Iterable[Window]) -> list[Window]:
-    """Of the windows of each group the one with the fewest cycles per packet, calm ones first."""
+    """Of the windows of each group the one with the most rounds a second, calm ones first.
+
+    What disturbs makes rounds longer, whether they find packets or not. Cycles of a packet would
+    not tell: a poller that is always busy has the same of them however long its rounds are. Where
+    there are no rounds, the fewest cycles of a packet count.
+    """
     best: dict[str, Window] = {}
 
     def rank(one: Window) -> tuple[bool, float]:
+        rounds = one.idle_rounds + one.terms.get("busy_rounds", 0.0)
+        if rounds > 0:
+            return one.disturbed, -rounds / one.seconds
         return one.disturbed, one.busy / one.terms["packets"]
 
     for one in windows:
@@ -106,13 +117,26 @@ def least_disturbed(windows: Iterable[Window]) -> list[Window]:
     return list(best.values())
 
 
+def in_one_state(windows: Sequence[Window]) -> list[Window]:
+    """Those during which the cores were as far apart as in most; without VNFs it doesn't matter."""
+    distance = usual(one.transfer_ns for one in windows)
+    return [
+        one
+        for one in windows
+        if distance is None
+        or one.vnfs == 0
+        or (one.transfer_ns is not None and is_same(one.transfer_ns, distance))
+    ]
+
+
 def points_of(windows: Sequence[Window]) -> list[Window]:
     """What a role is fitted to: one window of each fixed load; overload is in no fit.
 
     A load all of whose windows were disturbed keeps the best of them: without it, graphs that are
     always disturbed (VNFs that share a core) would have no points at all.
     """
-    return least_disturbed(one for one in windows if one.load is not None and one.busy > 0)
+    some = in_one_state([one for one in windows if one.busy > 0])
+    return least_disturbed(one for one in some if one.load is not None)
 
 
 def fit_role(windows: Sequence[Window]) -> RoleModel:
@@ -176,6 +200,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
         hz=points[0].hz,
         spans=spans,
         disturbed=any(one.disturbed for one in points),
+        transfer_ns=usual(one.transfer_ns for one in points),
     )
 
 

@@ -160,6 +160,7 @@ def switch_amounts(
         "visits": float(crossed),
         "visit_octets": crossed * size,
         "bursts": (crossed + 1) / BURST,
+        "visit_bursts": crossed / BURST,
         "busy_rounds": 1 / round_packets,
         "polls": (switch_queues(n) if queues is None else queues) / round_packets,
         "doublings": doublings(flows),
@@ -185,7 +186,7 @@ def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
     kind = subject.partition("/")[2].rpartition("+")[2]
     return {
         "entry": model.term("packets") + bursts + rounds,
-        "visit": {kind: model.term("visits") + bursts},
+        "visit": {kind: model.term("visits") + bursts + model.term("visit_bursts") / BURST},
         "per_byte": max(model.term("octets"), model.term("visit_octets")),
     }
 
@@ -325,6 +326,13 @@ def _busy_round(model: RoleModel, amounts: dict[str, float]) -> float:
     return model.term("busy_rounds") + queues * model.term("polls")
 
 
+def _per_burst(model: RoleModel, amounts: dict[str, float]) -> float:
+    """Cycles of a burst, from the network and from VNFs in the graph's proportion."""
+    bursts = amounts.get("bursts", 0.0)
+    share = amounts.get("visit_bursts", 0.0) / bursts if bursts > 0 else 0.0
+    return model.term("bursts") + share * model.term("visit_bursts")
+
+
 def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float) -> Poller:
     """A role as a poller with these amounts of its terms for a packet."""
     per_packet = sum(
@@ -336,7 +344,7 @@ def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float)
         idle_round=model.idle_round,
         busy_round=_busy_round(model, amounts) or model.idle_round,
         per_wake=model.term("wakes"),
-        per_burst=model.term("bursts"),
+        per_burst=_per_burst(model, amounts),
         per_packet=per_packet,
         queues=amounts.get("bursts", 0.0) * BURST,
         round_packets=round_packets,

@@ -43,6 +43,7 @@ class _Role(BaseModel):
     hz: Annotated[float, Field(gt=0, allow_inf_nan=False)]
     spans: dict[str, tuple[Finite, Finite]]
     disturbed: bool = False
+    transfer_ns: Annotated[float, Field(gt=0, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
     def _shapes(self) -> "_Role":

@@ -26,7 +26,13 @@ import numpy as np
 from headrace.model.errors import FitError
 from headrace.model.least_squares import least_squares
 from headrace.model.mechanistic import polling
-from headrace.model.mechanistic.fitting import BELOW_ZERO, RoleModel, fit_role, points_of
+from headrace.model.mechanistic.fitting import (
+    BELOW_ZERO,
+    RoleModel,
+    fit_role,
+    in_one_state,
+    points_of,
+)
 from headrace.model.mechanistic.predict import (
     Path,
     poller_of,
@@ -34,12 +40,12 @@ from headrace.model.mechanistic.predict import (
     switch_amounts,
     vnf_amounts,
 )
-from headrace.model.mechanistic.windows import POLLED, Key, Window
+from headrace.model.mechanistic.windows import BY_QUEUES, POLLED, Key, Window
 
 SINGLE = 2.0
 """Packets of a burst up to which arrivals are taken as single."""
 
-COUNTED = (*POLLED, "polls")
+COUNTED = (*POLLED, *BY_QUEUES)
 """Terms by rounds and bursts, which stand for each other where they are in proportion."""
 
 FOLDS: dict[str, Callable[[Window], object]] = {
@@ -185,7 +191,7 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
 
 def _saturations(errors: Errors, windows: list[Window]) -> None:
     wanted = {"kernel": "switch"}.get(errors.key.role, errors.key.role)
-    top = [one for one in windows if one.load is None and one.limiter == wanted]
+    top = [one for one in in_one_state(windows) if one.load is None and one.limiter == wanted]
     if not top:
         limiters = sorted({one.limiter for one in windows if one.load is None})
         told = ", ".join(limiters) or "no trial under overload"
@@ -202,5 +208,8 @@ def _saturations(errors: Errors, windows: list[Window]) -> None:
             best[one.group] = one
     for one in best.values():
         cycles = one.sharing * model.cycles(amounts_of(one.key, one.vnfs, one.size))
+        if one.refused and one.key.role == "switch":
+            # What a VNF's queue does not take costs the switch its entry all the same.
+            cycles += one.refused * model.cycles(amounts_of(one.key, 0, one.size))
         predicted = one.hz / cycles
         errors.saturation.append(abs(predicted / one.through - 1))

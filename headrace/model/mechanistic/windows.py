@@ -9,6 +9,10 @@ Terms of the switch, for each packet that came through a graph whose packets vis
     doublings                               log2(flows / 100), for more than 100 flows
     bursts, busy_rounds, wakes              as counted (headrace/model/marginal.py)
     polls                                   busy rounds x queues that each of them polls
+    visit_bursts                            bursts x n / (n + 1): those that come from VNFs; rings
+                                            that both ends write cost more than a device's
+    due                                     arrivals of the bench's own source, which has to look
+                                            when each is due; no part of any prediction
 
 A VNF and the generator have packets, octets and the counted ones; the kernel, whose softirq time
 has neither rounds nor bursts, the terms of the graph only.
@@ -31,6 +35,8 @@ UNITS = {
     "busy_rounds": "cycles per busy round",
     "wakes": "cycles per busy round after an idle one",
     "polls": "cycles per queue that a busy round polls",
+    "visit_bursts": "cycles per burst to a VNF and back",
+    "due": "cycles per arrival that the bench's own source schedules",
     "bursts": "cycles per burst",
     "packets": "cycles per packet",
     "octets": "cycles per byte",
@@ -40,10 +46,12 @@ UNITS = {
     "doublings": "cycles per packet and doubling of the flows",
 }
 POLLED = ("busy_rounds", "wakes", "bursts")
+BY_QUEUES = ("polls", "visit_bursts")
+"""A switch's terms by its queues, of which it has some for the network and some for VNFs."""
 TERMS = {
     "switch": (
         *("packets", "octets", "visits", "visit_octets", "lookups", "doublings"),
-        *(*POLLED, "polls"),
+        *(*POLLED, *BY_QUEUES, "due"),
     ),
     "VNF": ("packets", "octets", *POLLED),
     "kernel": ("packets", "octets", "visits", "visit_octets"),
@@ -80,6 +88,8 @@ class Window:
         sharing: VNFs that have the core together.
         level: of the load among those of its graph and size; empty: its rate.
         arrivals: in words; empty: not told.
+        refused: packets that VNFs' queues did not take, for each that came through.
+        transfer_ns: how far the switch's and the VNF's core were apart; None: not known.
     """
 
     key: Key
@@ -100,6 +110,8 @@ class Window:
     sharing: int = 1
     level: str = ""
     arrivals: str = ""
+    refused: float = 0.0
+    transfer_ns: float | None = None
 
     @property
     def share(self) -> float:
@@ -110,6 +122,20 @@ class Window:
 def switch_queues(vnfs: int) -> int:
     """The queues that a switch polls for a graph between two ports: each VNF has two."""
     return 2 + 2 * vnfs
+
+
+def by_queues(polled: dict[str, float], visits: float, queues: float) -> dict[str, float]:
+    """Amounts of a switch's terms by its queues.
+
+    Args:
+        polled: busy rounds and bursts of the window.
+        visits: to VNFs, of a packet.
+        queues: that a round polls.
+    """
+    return {
+        "polls": polled["busy_rounds"] * queues,
+        "visit_bursts": polled["bursts"] * visits / (visits + 1),
+    }
 
 
 def _wakes(rounds: float, busy: float) -> float:
@@ -176,8 +202,7 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
             "idle_rounds": float(of["rounds"]) - float(of["busy_rounds"]),
         }
         if name == "switch":
-            polls = polled["busy_rounds"] * switch_queues(case.vnfs)
-            terms = {**graph, **polled, "polls": polls}
+            terms = {**graph, **polled, **by_queues(polled, visits, switch_queues(case.vnfs))}
             yield Window(Key(case.subject, "switch"), terms=terms, **rest, **common)
         elif name == "generator":
             own = {"packets": through, "octets": through * size, **polled}

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far apart two cores are: measured, and windows of one state told from the others."""
+
+import dataclasses
+import os
+
+import pytest
+
+from headrace.bench.noise.transfer import Transfer
+from headrace.model.mechanistic.distance import is_same, usual
+from headrace.model.mechanistic.fitting import in_one_state, points_of
+from headrace.model.mechanistic.windows import Key, Window
+
+CORES = sorted(os.sched_getaffinity(0))
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_a_line_takes_some_time_there_and_back() -> None:
+    before = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, CORES[:1])
+    try:
+        with Transfer(CORES[1]) as transfer:
+            found = [transfer.round_trip_ns() for _ in range(20)]
+    finally:
+        os.sched_setaffinity(0, before)
+    known = [one for one in found if one is not None]
+    # None while another program has the core; ns, not us, and more than a cache of one's own takes.
+    assert known and 50 < min(known) < 100_000
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_one_that_has_ended_measures_nothing() -> None:
+    with Transfer(CORES[1]) as transfer:
+        transfer._process.kill()
+        transfer._process.wait()
+        assert transfer.round_trip_ns() is None
+
+
+def test_the_usual_distance_is_that_of_most() -> None:
+    assert usual([]) is None and usual([None]) is None
+    assert usual([300.0, 310.0, 600.0, None, 305.0]) in (300.0, 305.0, 310.0)
+    assert is_same(300, 350) and not is_same(300, 400)
+
+
+def window(group: str, vnfs: int, rounds: float, transfer_ns: float | None) -> Window:
+    terms = {"packets": 1e6, "busy_rounds": 1e5}
+    return Window(Key("s", "switch"), group, vnfs, 64.0, 1e6, 1e6, 1e6, 1.0, 2e9, 1e9, 1e9,
+                  rounds - 1e5, "generator", False, terms, transfer_ns=transfer_ns)  # fmt: skip
+
+
+def test_points_are_of_one_state_and_of_the_most_rounds() -> None:
+    near = [window("a", 1, 5e6, 300.0), window("a", 1, 4e6, 310.0), window("b", 1, 4e6, 305.0)]
+    far = [window("a", 1, 9e6, 600.0), window("b", 1, 9e6, None)]
+    alone = [window("c", 0, 4e6, None), window("c", 0, 5e6, None)]
+    assert in_one_state([*near, *far, *alone]) == [*near, *alone]
+    assert points_of([*near, *far, *alone]) == [near[0], near[2], alone[1]]
+    # Where it was not measured, all count.
+    unknown = [dataclasses.replace(one, transfer_ns=None) for one in (*near, *far)]
+    assert in_one_state(unknown) == unknown
