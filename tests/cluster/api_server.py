@@ -115,7 +115,7 @@ class ApiServer:
                 return web.json_response({"code": 404}, status=404)
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": path[5]}}
             return web.json_response({**secret, "data": data})
-        if path[-1] in ("namespaces", "customresourcedefinitions"):
+        if path[-1] in ("namespaces", "customresourcedefinitions", "pods"):
             return await self._list(request, path[-1])
         if path[:3] != ["apis", GROUP, VERSION]:
             return web.json_response({"kind": "Status", "code": 404}, status=404)

@@ -19,6 +19,7 @@ class RestNode:
     def __init__(self) -> None:
         self.alive, self.stuck, self.token, self.logins = True, False, TOKEN, 0
         self.graphs: dict[str, Any] = {}
+        self.fault = ""
         self.requests: list[tuple[str, str]] = []
 
     def answer(self, request: httpx.Request) -> httpx.Response:
@@ -38,6 +39,12 @@ class RestNode:
         if path == "/NF-FG":
             listed = [{"nffg-uuid": name, **graph} for name, graph in self.graphs.items()]
             return httpx.Response(200, json={"NF-FG": listed})
+        if path == "/node/graphs":
+            brief = [
+                {"id": name, "status": "error" if self.fault else "complete", "message": self.fault}
+                for name in self.graphs
+            ]
+            return httpx.Response(200, json=brief)
         name = path.removeprefix("/NF-FG/")
         if self.stuck:
             return httpx.Response(500, json={"message": "the switch does not answer"})

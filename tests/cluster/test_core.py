@@ -275,7 +275,8 @@ def test_a_restart_changes_nothing() -> None:
         bed.core.set_graph(graph_of(body), bed.now, recorded(status))
     bed.core.start()
     bed.run(3)
-    assert {type(call).__name__ for call in bed.calls} == {"TakeStock"}
+    bed.run(20)
+    assert {type(call).__name__ for call in bed.calls} == {"TakeStock", "Look"}
     assert all(_ready(bed, uid) == (True, "Deployed") for uid in uids)
     for uid in uids:
         bed.drop(uid)
@@ -289,7 +290,7 @@ def test_what_nobody_wants_goes_and_what_was_lost_comes_back() -> None:
     bed.nodes["n2"].parts["sg-gone"] = {"forwarding-graph": {"VNFs": [], "end-points": []}}
     bed.nodes["n2"].parts["mine"] = {"forwarding-graph": {"VNFs": [], "end-points": []}}
     del bed.nodes["n1"].parts[f"sg-{uid}"]
-    bed.run(310)
+    bed.run(12)
     assert set(bed.nodes["n2"].parts) - {f"sg-{uid}"} == {"mine"}
     assert bed.whole(uid, body)
 
@@ -374,3 +375,16 @@ def test_whatever_happens_all_is_well_in_the_end(seed: int) -> None:
         bed.drop(uid)
     bed.run(10)
     assert bed.empty()
+
+
+def test_a_part_that_does_not_work_is_told_and_not_moved() -> None:
+    """The node starts its VNFs again by itself."""
+    bed = Bed(3)
+    uid = bed.want(service_graph())
+    bed.calls.clear()
+    bed.nodes["n1"].faults[uid] = "VNF v0 does not run as wanted"
+    bed.run(12)
+    assert _ready(bed, uid) == (False, "PartFailed") and "PartFailed" in bed.reasons()
+    bed.nodes["n1"].faults.clear()
+    bed.run(12)
+    assert _ready(bed, uid) == (True, "Deployed") and not bed.puts()

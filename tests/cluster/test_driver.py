@@ -37,6 +37,7 @@ class FakeCluster:
         self.statuses: dict[str, dict[str, Any]] = {}
         self.data: dict[str, bytes] = {"token": TOKEN.encode()}
         self.writes = 0
+        self.pods: list[dict[str, Any]] = []
         self.events: list[tuple[str, Event]] = []
 
     async def graphs(self) -> list[dict[str, Any]]:
@@ -44,6 +45,9 @@ class FakeCluster:
 
     async def nodes(self) -> list[dict[str, Any]]:
         return list(self.node_bodies)
+
+    async def vnf_pods(self) -> list[dict[str, Any]]:
+        return self.pods
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         assert namespace == "headrace" and name.endswith("-token")
@@ -73,10 +77,10 @@ class Bench:
         by_host = {f"192.0.2.{n}": self.rest[f"n{n}"] for n in range(1, 5)}
         transport = httpx.MockTransport(lambda request: by_host[request.url.host].answer(request))
         return Driver(
-            Core(Settings(hold=HOLD, retry_s=0.05)),
+            Core(Settings(hold=HOLD, retry_s=0.05, look_s=0.1)),
             self.cluster,
             NodesApi(self.cluster.secret, transport),
-            Pace(probe_s=0.05, status_s=0.02),
+            Pace(probe_s=0.05, status_s=0.02, pods_s=0.05),
         )
 
     async def until(self, what: Callable[[], bool], seconds: float = 10.0) -> None:
@@ -162,6 +166,34 @@ async def test_a_graph_that_a_node_refuses_says_so(bench: Bench) -> None:
     (ready,) = (c for c in bench.cluster.statuses["chain"]["conditions"] if c["type"] == "Ready")
     assert "max-replicas" in ready["message"]
     await bench.until(lambda: not any(node.graphs for node in bench.rest.values()))
+
+
+async def test_a_vnf_that_fails_is_told(bench: Bench) -> None:
+    bench.driver.set_graph(service_graph())
+    await bench.until(lambda: _ready(bench, "chain"))
+    bench.rest["n1"].fault = "VNF v0 does not run as wanted"
+    await bench.until(lambda: bench.cluster.condition("chain") == ("False", "PartFailed"))
+    bench.rest["n1"].fault = ""
+    await bench.until(lambda: _ready(bench, "chain"))
+
+
+async def test_pods_take_of_their_nodes(bench: Bench) -> None:
+    """A graph does not get the cores of pods, and the status says what graphs alone have taken."""
+    requests = {"headrace.dev/vnf-core": "4"}
+    bench.cluster.pods = [
+        {
+            "metadata": {"labels": {"headrace.dev/vnf": "true"}},
+            "spec": {"nodeName": name, "containers": [{"resources": {"requests": requests}}]},
+            "status": {"phase": "Running"},
+        }
+        for name in ("n1", "n2", "n3")
+    ]
+    await bench.until(lambda: bool(bench.driver.core.fleet.count.sum() == 3))
+    bench.driver.set_graph(service_graph(length=2, constraints={}))
+    await bench.until(lambda: _ready(bench, "chain"))
+    assert set(bench.parts("uid-chain")) == {"n4"}
+    await bench.until(lambda: bench.cluster.statuses["n4"]["used"]["cores"] == 2.0)
+    assert bench.cluster.statuses["n1"]["used"]["cores"] == 0.0
 
 
 async def test_an_object_that_can_not_be_read_says_so(bench: Bench) -> None:

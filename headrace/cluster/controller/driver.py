@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from headrace.cluster.controller.kube import Body, Cluster
 from headrace.cluster.controller.nodes import NodesApi
 from headrace.cluster.controller.statuses import conditions, recorded
@@ -23,6 +25,8 @@ from headrace.cluster.core.reports import (
     node_status,
 )
 from headrace.cluster.resources import ResourceError, graph_of, node_of
+from headrace.cluster.scheduling.cost import VnfDemand, needs_of
+from headrace.cluster.scheduling.service import placed_pods
 
 _log = logging.getLogger(__name__)
 
@@ -32,12 +36,14 @@ class Pace:
     """How often and how many.
 
     Attributes:
-        probe_s: between two probes of a node; status_s: between two writings of statuses.
+        probe_s: between two probes of a node; status_s: between two writings of statuses;
+            pods_s: between two countings of pods.
         calls, calls_of_node: at once, in all and to one node.
     """
 
     probe_s: float = 1.0
     status_s: float = 0.2
+    pods_s: float = 5.0
     calls: int = 256
     calls_of_node: int = 4
 
@@ -84,6 +90,7 @@ class Driver:
         self.core.start()
         self._spawn(self._run())
         self._spawn(self._write())
+        self._spawn(self._count_pods())
 
     async def stop(self) -> None:
         """Ends all tasks; nodes keep what they have."""
@@ -215,6 +222,23 @@ class Driver:
                 await self.cluster.post_event(body, event)
         except OSError as error:
             _log.warning("event: %s", error)
+
+    async def _count_pods(self) -> None:
+        """Tells the core what pods have taken of nodes, so that graphs don't get it, too."""
+        while True:
+            try:
+                pods = await self.cluster.vnf_pods()
+            except OSError as error:
+                _log.warning("pods: %s", error)
+            else:
+                self._set_pods(list(placed_pods(pods)))
+            await asyncio.sleep(self._pace.pods_s)
+
+    def _set_pods(self, placed: list[tuple[str, VnfDemand]]) -> None:
+        for name, spec in self.core.fleet.specs.items():
+            here = [d for node, d in placed if node == name and d.port in spec.model.visit]
+            needs = sum((needs_of(spec, d) for d in here), start=np.zeros(4, dtype=np.int64))
+            self.core.set_pods(name, needs, len(here))
 
     # Statuses.
 

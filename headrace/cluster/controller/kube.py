@@ -29,6 +29,10 @@ class Cluster(Protocol):
         """All HeadraceNodes."""
         ...
 
+    async def vnf_pods(self) -> list[Body]:
+        """All pods with the label of VNFs."""
+        ...
+
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of a Secret."""
         ...
@@ -94,11 +98,18 @@ class KubernetesCluster:
                 return found
 
     async def vnf_pods(self) -> list[Body]:
-        """All pods with the label of VNFs."""
+        """All pods with the label of VNFs.
+
+        Raises:
+            OSError: they can't be read.
+        """
         answer = await self._core.list_pod_for_all_namespaces_without_preload_content(
             label_selector=VNF_LABEL
         )
-        return list(json.loads(await answer.read())["items"])
+        body = await answer.read()
+        if answer.status != 200:
+            raise OSError(f"pods: {answer.status} {answer.reason}")
+        return list(json.loads(body)["items"])
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of a Secret.

@@ -4,7 +4,7 @@
 import json
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
@@ -15,6 +15,7 @@ from headrace.cluster.core.actions import (
     PART_PREFIX,
     Action,
     Delete,
+    Look,
     Outcome,
     Put,
     Result,
@@ -85,11 +86,15 @@ class NodesApi:
                 answer = await self._request(action.node, spec, "DELETE", path)
                 if answer.status_code == 404:
                     return Outcome(Result.DONE)
+            elif isinstance(action, Look):
+                answer = await self._request(action.node, spec, "GET", "/node/graphs")
+                if answer.is_success:
+                    return Outcome(Result.DONE, faults=_faults(answer.json()))
             else:
                 answer = await self._request(action.node, spec, "GET", "/NF-FG")
                 if answer.is_success:
                     return Outcome(Result.DONE, stock=_stock(answer.json()))
-        except (httpx.HTTPError, NoAccess, OSError, ValueError) as error:
+        except (httpx.HTTPError, NoAccess, OSError, ValueError, KeyError, TypeError) as error:
             return Outcome(Result.FAILED, _told(error))
         if answer.is_success:
             return Outcome(Result.DONE)
@@ -166,6 +171,17 @@ def _stock(answer: Mapping[str, Any]) -> dict[str, str]:
         if name.startswith(PART_PREFIX):
             part = {"forwarding-graph": graph["forwarding-graph"]}
             found[name.removeprefix(PART_PREFIX)] = digest(part)
+    return found
+
+
+def _faults(listed: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """Of each part among a node's graphs, by UID of the whole, what does not work, or ""."""
+    found = {}
+    for graph in listed:
+        name = str(graph["id"])
+        if name.startswith(PART_PREFIX):
+            fault = str(graph["message"] or "error") if graph["status"] == "error" else ""
+            found[name.removeprefix(PART_PREFIX)] = fault
     return found
 
 

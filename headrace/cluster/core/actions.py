@@ -49,7 +49,15 @@ class TakeStock:
     number: int
 
 
-Action = Put | Delete | TakeStock
+@dataclass(frozen=True)
+class Look:
+    """Find out which parts a node has and whether they work: GET /node/graphs."""
+
+    node: str
+    number: int
+
+
+Action = Put | Delete | TakeStock | Look
 
 
 class Result(Enum):
@@ -64,11 +72,17 @@ class Result(Enum):
 
 @dataclass(frozen=True)
 class Outcome:
-    """Of an action; `stock` has the digests by UID after TakeStock."""
+    """Of an action.
+
+    Attributes:
+        stock: after TakeStock, the digests of the node's parts by UID.
+        faults: after Look, of each of its parts what does not work, or "".
+    """
 
     result: Result
     message: str = ""
     stock: dict[str, str] | None = None
+    faults: dict[str, str] | None = None
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,6 @@ carry out what `actions` returns and report with `finished`. The controller and 
 the same `Core`.
 """
 
-import heapq
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -14,20 +13,23 @@ from headrace.cluster.core.actions import (
     Action,
     Delete,
     Event,
+    Look,
     Outcome,
     Put,
     Result,
     TakeStock,
 )
 from headrace.cluster.core.deployment import Deployment, Trouble
-from headrace.cluster.core.fleet import Fleet
+from headrace.cluster.core.fleet import PODS, Fleet, Takings
 from headrace.cluster.core.health import Health, HoldDown, State
 from headrace.cluster.core.layout import Layout, make_layout, moved
 from headrace.cluster.core.placing import NoPlace, place
+from headrace.cluster.core.schedule import Schedule
 from headrace.cluster.core.vnis import NoVni, Vnis
 from headrace.cluster.cutting.cut import Link
 from headrace.cluster.cutting.hops import CannotCut
 from headrace.cluster.resources import Graph, NodeSpec
+from headrace.placement.problem import Ints
 
 
 @dataclass(frozen=True)
@@ -39,7 +41,7 @@ class Settings:
         retry_s, longest_retry_s: wait after a failure, doubled with each further one.
         most_lost: share of nodes that are lost at once above which nothing is re-placed: then it is
             likelier that the controller is cut off than that they are all gone.
-        stock_s: how often a node is asked which parts it has.
+        stock_s: how often a node is asked which parts it has; look_s: how often whether they work.
         network_us: latency between two nodes.
     """
 
@@ -49,6 +51,7 @@ class Settings:
     longest_retry_s: float = 300.0
     most_lost: float = 0.55
     stock_s: float = 300.0
+    look_s: float = 10.0
     network_us: float = 20.0
     first_vni: int = 0x100000
     last_vni: int = 0xFFFFFF
@@ -67,9 +70,9 @@ class Recorded:
 class _Node:
     health: Health
     leaving: bool = False
-    stock_at: float = 0.0
     stocked: bool = False
     asking: TakeStock | None = None
+    looking: Look | None = None
     sweeping: dict[str, Delete] = field(default_factory=dict)
 
 
@@ -92,11 +95,10 @@ class Core:
         self.events: list[Event] = []
         self._nodes: dict[str, _Node] = {}
         self._dirty: dict[str, None] = {}
-        self._timers: list[tuple[float, str]] = []
         self._at: dict[str, dict[str, None]] = {}
         self._pending: dict[str, None] = {}
         self._sweeps: list[Delete] = []
-        self._stocks: list[tuple[float, str]] = []
+        self._retries, self._stocks, self._looks = Schedule(), Schedule(), Schedule()
         self._unplaced: dict[str, None] = {}
         self._number = 0
         self._started = False
@@ -144,7 +146,10 @@ class Core:
         if not silent and (self._at.get(name) or node.sweeping):
             return False
         del self._nodes[name]
+        self.fleet.release(f"{PODS}{name}")
         self._pending.pop(name, None)
+        self._stocks.drop(name)
+        self._looks.drop(name)
         self.fleet.remove_node(name)
         for uid in list(self._at.pop(name, ())):
             deployment = self.deployments[uid]
@@ -198,7 +203,7 @@ class Core:
         self._usable(name)
         if state is State.LOST:
             self._pending[name] = None
-            node.stocked, node.asking = False, None
+            node.stocked, node.asking, node.looking = False, None, None
             node.sweeping.clear()
             self._tell("node", name, "Warning", "Lost", why)
             for uid in list(self._at.get(name, ())):
@@ -211,7 +216,7 @@ class Core:
         elif state is State.UP and before is not State.MISSING:
             self._tell("node", name, "Normal", "Ready", node.health.why)
         if before in (State.NEW, State.LOST) and node.health.answers:
-            self._stock(name, now)
+            self._stocks.set(name, now)
         if state is State.UP:
             self._wake(now)
         for uid in self._at.get(name, ()):
@@ -224,6 +229,11 @@ class Core:
             KeyError: there is no such node.
         """
         return self._nodes[name].health
+
+    def set_pods(self, name: str, needs: Ints, count: int) -> None:
+        """What pods that are VNFs take of a node, of the resources of headrace.placement."""
+        if name in self.fleet.specs:
+            self.fleet.take(f"{PODS}{name}", Takings({name: needs}, {name: count}))
 
     def graphs_at(self, name: str) -> list[str]:
         """The graphs that have or are to have a part on a node, by UID."""
@@ -239,11 +249,14 @@ class Core:
         if isinstance(action, TakeStock):
             self._stocked(action, outcome, now)
             return
+        if isinstance(action, Look):
+            self._looked(action, outcome, now)
+            return
         node = self._nodes.get(action.node)
         if node is not None and node.sweeping.get(action.uid) is action:
             del node.sweeping[action.uid]
             if outcome.result is not Result.DONE:
-                self._stock(action.node, now + self.settings.retry_s)
+                self._stocks.set(action.node, now + self.settings.retry_s)
             self._usable(action.node)
             self._wake(now)
             self.changed_nodes.add(action.node)
@@ -264,10 +277,9 @@ class Core:
         if not self._started:
             return []
         self._replace_lost(now)
-        while self._timers and self._timers[0][0] <= now:
-            at, uid = heapq.heappop(self._timers)
+        for uid in self._retries.due(now):
             found = self.deployments.get(uid)
-            if found is not None and found.retry_at == at:
+            if found is not None and found.retry_at is not None and found.retry_at <= now:
                 found.retry_at = None
                 self._retry(found, now)
         made: list[Action] = []
@@ -276,15 +288,16 @@ class Core:
             found = self.deployments.get(uid)
             if found is not None:
                 made += self._advance(found, now)
-        made += self._stock_takings(now)
+        made += self._inspections(now)
         return made
 
     def next_time(self, now: float) -> float:
         """When `actions` may have something without anything being reported before."""
         if self._dirty:
             return now
-        times = [heap[0][0] for heap in (self._timers, self._stocks) if heap]
-        return max(now, min(times, default=now + self.settings.stock_s))
+        times = [one.next() for one in (self._retries, self._stocks, self._looks)]
+        known = [at for at in times if at is not None]
+        return max(now, min(known, default=now + self.settings.stock_s))
 
     # Inside.
 
@@ -324,7 +337,7 @@ class Core:
 
     def _later(self, found: Deployment, at: float) -> None:
         found.retry_at = at
-        heapq.heappush(self._timers, (at, found.graph.uid))
+        self._retries.set(found.graph.uid, at)
 
     def _backoff(self, count: int) -> float:
         return min(self.settings.longest_retry_s, self.settings.retry_s * 2.0 ** min(count, 20))
@@ -463,7 +476,7 @@ class Core:
             return []
         made = found.actions(self._answers)
         for action in made:
-            assert not isinstance(action, TakeStock)
+            assert isinstance(action, Put | Delete)
             found.flying[action.node] = action
             self._index(found, action.node)
         if made or found.flying:
@@ -510,22 +523,47 @@ class Core:
         self._unplaced.pop(uid, None)
         self.changed_graphs.discard(uid)
 
-    def _stock(self, name: str, at: float) -> None:
-        """A node is to be asked what it has."""
-        self._nodes[name].stock_at = at
-        heapq.heappush(self._stocks, (at, name))
-
-    def _stock_takings(self, now: float) -> list[Action]:
+    def _inspections(self, now: float) -> list[Action]:
+        """What nodes are asked now, and what of nobody's is removed."""
         made: list[Action] = list(self._sweeps)
         self._sweeps.clear()
-        while self._stocks and self._stocks[0][0] <= now:
-            at, name = heapq.heappop(self._stocks)
-            node = self._nodes.get(name)
-            if node is None or node.stock_at != at or node.asking or not node.health.answers:
-                continue
-            node.asking = TakeStock(name, self._number)
-            made.append(node.asking)
+        for name in self._stocks.due(now):
+            node = self._nodes[name]
+            if node.asking is None and node.health.answers:
+                node.asking = TakeStock(name, self._number)
+                made.append(node.asking)
+        for name in self._looks.due(now):
+            node = self._nodes[name]
+            if node.looking is None and node.health.answers and node.asking is None:
+                node.looking = Look(name, self._number)
+                made.append(node.looking)
+            elif node.health.answers:
+                self._looks.set(name, now + self.settings.look_s)
         return made
+
+    def _looked(self, action: Look, outcome: Outcome, now: float) -> None:
+        """Notes which parts do not work; if others are there than are known, stock is taken."""
+        name = action.node
+        node = self._nodes.get(name)
+        if node is None or node.looking is not action:
+            return
+        node.looking = None
+        self._looks.set(name, now + self.settings.look_s)
+        if outcome.faults is None:
+            return
+        for uid in set(self.graphs_at(name)) | set(outcome.faults):
+            found = self.deployments.get(uid)
+            if found is not None and not self._is_news(found, name, action):
+                continue
+            there = uid in outcome.faults
+            if found is None or (found.have.get(name) is not None) != there:
+                self._stocks.set(name, now)
+                continue
+            fault = outcome.faults.get(uid, "")
+            if found.note_fault(name, fault):
+                self.changed_graphs.add(uid)
+                if fault:
+                    self._tell("graph", uid, "Warning", "PartFailed", f"node {name}: {fault}")
 
     def _stocked(self, action: TakeStock, outcome: Outcome, now: float) -> None:
         """Compares what a node has with what it is thought to have; removes what nobody wants."""
@@ -535,9 +573,10 @@ class Core:
             return
         node.asking = None
         if outcome.stock is None:
-            self._stock(name, now + self.settings.retry_s)
+            self._stocks.set(name, now + self.settings.retry_s)
             return
-        self._stock(name, now + self.settings.stock_s)
+        self._stocks.set(name, now + self.settings.stock_s)
+        self._looks.set(name, now + self.settings.look_s)
         for uid, digest in outcome.stock.items():
             found = self.deployments.get(uid)
             if found is None:
@@ -562,6 +601,6 @@ class Core:
         self._usable(name)
 
     @staticmethod
-    def _is_news(found: Deployment, node: str, action: TakeStock) -> bool:
+    def _is_news(found: Deployment, node: str, action: TakeStock | Look) -> bool:
         """Whether nothing has been done there since the node was asked."""
         return node not in found.flying and found.touched.get(node, -1) <= action.number

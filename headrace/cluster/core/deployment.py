@@ -36,6 +36,7 @@ class Deployment:
         vnis: of all links of `layout`, `good` and parts that are still to go.
         attempts: failures in a row; retry_at: when it is tried again.
         excluded: nodes on which it failed.
+        faults: by node, what of its part does not work there.
         told: the version of which an event has told.
         undoing: `layout` is not what the specification asks for, but what is left of it.
     """
@@ -56,6 +57,7 @@ class Deployment:
     deleted: bool = False
     migrations: int = 0
     told: object = None
+    faults: dict[str, str] = field(default_factory=dict)
 
     @property
     def wanted(self) -> dict[str, Part]:
@@ -99,6 +101,7 @@ class Deployment:
             return False
         del self.flying[action.node]
         self.touched[action.node] = number
+        self.faults.pop(action.node, None)
         if outcome.result is Result.FAILED:
             self.have[action.node] = None
         elif outcome.result is Result.DONE:
@@ -108,7 +111,15 @@ class Deployment:
                 self.have.pop(action.node, None)
         return True
 
+    def note_fault(self, node: str, fault: str) -> bool:
+        """A part does not work, or does (""); returns whether that is news."""
+        before = self.faults.pop(node, "")
+        if fault:
+            self.faults[node] = fault
+        return before != fault
+
     def abandon(self, node: str) -> None:
         """A node is lost: what it has is not known, and its answer not awaited."""
         if self.flying.pop(node, None) is not None or node in self.have:
             self.have[node] = None
+        self.faults.pop(node, None)

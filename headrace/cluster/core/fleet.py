@@ -14,6 +14,9 @@ from headrace.cluster.resources import NodeSpec
 from headrace.placement.document import ServerType, SwitchCycles
 from headrace.placement.problem import CORES, LINK, MEMORY, SWITCH, Bools, Ints, down
 
+PODS = "pods/"
+"""Before a node's name: what pods have taken there."""
+
 
 @dataclass
 class Takings:
@@ -113,10 +116,13 @@ class Fleet:
         return takings
 
     def used_of(self, name: str) -> dict[str, float]:
-        """What is taken of a node, in the units of its specification."""
+        """What graphs have taken of a node, in the units of its specification."""
         self.refresh()
         at, spec = self.index[name], self.specs[name]
         used = (self.capacity[at] - self.free[at]).astype(float)
+        pods = self._takings.get(f"{PODS}{name}")
+        if pods is not None:
+            used -= pods.needs[name]
         return {
             "cores": round(used[CORES] / 1000, 3),
             "switchCores": round(used[SWITCH] / (1e6 * spec.resources.ghz), 4),

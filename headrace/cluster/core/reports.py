@@ -38,7 +38,10 @@ def graph_conditions(core: Core, found: Deployment) -> list[Condition]:
     else:
         placed = Condition("Placed", None, "Waiting", "it was not placed yet")
     deployed = _deployed(core, found, wanted)
-    if deployed.status:
+    faults = [f"node {node}: {fault}" for node, fault in sorted(found.faults.items())]
+    if faults:
+        ready = Condition("Ready", False, "PartFailed", "; ".join(faults))
+    elif deployed.status:
         ready = Condition("Ready", True, "Deployed", deployed.message)
     elif found.good is not None and found.good is found.layout and _whole(core, found):
         message = trouble.message if trouble else "the version before carries traffic"

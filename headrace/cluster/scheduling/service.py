@@ -3,7 +3,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from headrace.cluster.resources import ResourceError, node_of
@@ -43,17 +43,25 @@ def states(
         reason = ready[0]["message"] if ready else "the controller has not looked at it yet"
         used = dict(status.get("used") or {})
         found[name] = NodeState(spec, used, int(status.get("vnfs", 0)), ok, reason)
+    for name, demand in placed_pods(pods):
+        node = found.get(name)
+        if node is not None and demand.port in node.spec.model.visit:
+            found[name] = with_vnf(node, demand)
+    return found
+
+
+def placed_pods(pods: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, VnfDemand]]:
+    """The nodes and demands of pods that are VNFs, have a node, and have not ended."""
     for pod in pods:
-        node = found.get(str(pod.get("spec", {}).get("nodeName") or ""))
-        if node is None or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
+        name = str(pod.get("spec", {}).get("nodeName") or "")
+        if not name or pod.get("status", {}).get("phase") in ("Succeeded", "Failed"):
             continue
         try:
             demand = demand_of(pod)
         except WrongPod:
-            continue
-        if demand is not None and demand.port in node.spec.model.visit:
-            found[pod["spec"]["nodeName"]] = with_vnf(node, demand)
-    return found
+            continue  # the extender has told
+        if demand is not None:
+            yield name, demand
 
 
 def with_vnf(node: NodeState, demand: VnfDemand) -> NodeState:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from headrace.cluster.core.actions import PART_PREFIX, Action, Delete, Outcome, Put, Result
+from headrace.cluster.core.actions import PART_PREFIX, Action, Delete, Look, Outcome, Put, Result
 from headrace.cluster.cutting.cut import Document, digest
 from headrace.cluster.cutting.hops import CannotCut, check, rules_of
 
@@ -34,6 +34,7 @@ class ModelNode:
     Attributes:
         vnfs: it can run at most.
         refuse: calls that it refuses from now on (to test undoing); fail: that it breaks.
+        faults: of its parts, by UID, what does not work.
     """
 
     name: str
@@ -42,6 +43,7 @@ class ModelNode:
     parts: dict[str, Document] = field(default_factory=dict)
     refuse: int = 0
     fail: int = 0
+    faults: dict[str, str] = field(default_factory=dict)
 
     def call(self, action: Action) -> Outcome:
         """The answer to an action."""
@@ -52,6 +54,10 @@ class ModelNode:
         if isinstance(action, Delete):
             self.parts.pop(f"{PART_PREFIX}{action.uid}", None)
             return Outcome(Result.DONE)
+        if isinstance(action, Look):
+            names = [name for name in self.parts if name.startswith(PART_PREFIX)]
+            uids = [name.removeprefix(PART_PREFIX) for name in names]
+            return Outcome(Result.DONE, faults={uid: self.faults.get(uid, "") for uid in uids})
         stock = {
             name.removeprefix(PART_PREFIX): digest(part)
             for name, part in self.parts.items()

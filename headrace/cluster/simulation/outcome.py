@@ -3,6 +3,9 @@
 
 from dataclasses import dataclass, field
 
+PROBES = ("GET /ready", "GET /node/graphs")
+"""Calls that come whether anything happens or not."""
+
 
 @dataclass
 class Convergence:
@@ -60,4 +63,4 @@ class Outcome:
     @property
     def calls_total(self) -> int:
         """Calls that deploy, remove or look, without probes."""
-        return sum(count for kind, count in self.calls.items() if kind != "GET /ready")
+        return sum(count for kind, count in self.calls.items() if kind not in PROBES)

@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from headrace.cluster.core.actions import Action, Delete, Outcome, Put, Result
+from headrace.cluster.core.actions import Action, Delete, Look, Outcome, Put, Result, TakeStock
 from headrace.cluster.core.core import Core, Settings
 from headrace.cluster.simulation.demand import Outage, Setting, Visit, nodes, outages, visits
 from headrace.cluster.simulation.nodes import Durations, ModelNode
@@ -16,6 +16,14 @@ from headrace.cluster.simulation.outcome import Convergence
 from headrace.cluster.simulation.outcome import Outcome as Found
 
 Event = Callable[[], None]
+LOOK_S = 60.0
+"""How often nodes are asked whether parts work: not as often as by default, to save time."""
+_KINDS: dict[type, str] = {
+    Put: "PUT /NF-FG",
+    Delete: "DELETE /NF-FG",
+    TakeStock: "GET /NF-FG",
+    Look: "GET /node/graphs",
+}
 
 
 class Simulation:
@@ -26,7 +34,7 @@ class Simulation:
     ) -> None:
         """Everything by the setting's seed."""
         self.setting, self.durations = setting, durations or Durations()
-        self.core = Core(settings or Settings())
+        self.core = Core(settings or Settings(look_s=LOOK_S))
         self.now = 0.0
         self.specs = nodes(setting)
         self.nodes = {name: ModelNode(name) for name in self.specs}
@@ -200,8 +208,7 @@ class Simulation:
 
     def _ended(self, action: Action) -> None:
         self._busy.discard(action.node)
-        kind = {Put: "PUT /NF-FG", Delete: "DELETE /NF-FG"}.get(type(action), "GET /NF-FG")
-        self.found.count(kind)
+        self.found.count(_KINDS[type(action)])
         outcome: Outcome = self.nodes[action.node].call(action)
         if outcome.result is Result.REFUSED:
             self.found.refused.append(outcome.message)
