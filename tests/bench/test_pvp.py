@@ -13,7 +13,9 @@ import pytest
 
 from headrace.bench.pvp import figures
 from headrace.bench.pvp.figures import FLOOR, OURS, OVS, SHM, Sample
+from headrace.bench.pvp.readings import ImpossibleReadings, Reading, sample_of
 from headrace.bench.pvp.suite import KINDS, parse_kinds
+from headrace.bench.pvp.vnfs import Work
 from headrace.bench.rows import Row
 
 HEADRACE = (str(Path(sys.executable).parent / "headrace"), "bench", "pvp")
@@ -72,6 +74,25 @@ def test_what_is_not_installed_is_skipped_with_its_reason() -> None:
         row_named(rows, f"testpmd-split 64B {OURS}/{OVS} rate").skipped or ""
     )
     assert row_named(rows, f"testpmd-split 64B {OURS}/{FLOOR} cycles").met is False
+
+
+def test_a_counter_that_was_below_zero_gives_no_negative_cycles() -> None:
+    """It reads as nearly 2^64, and the next reading is beyond its end."""
+    first = Reading(1000, 2**64 - 5000, Work(0, 0), 0.0)
+    last = Reading(2000, 95_000, Work(50_000, 1000), 0.5)
+    assert sample_of(first, last) == Sample(0.002, 100.0, 50.0)
+
+
+def test_cycles_that_no_core_has_are_no_sample() -> None:
+    first = Reading(1000, 9_000_000, Work(0, 0), 0.0)
+    backwards = Reading(2000, 1_000_000, Work(50_000, 1000), 0.5)
+    with pytest.raises(ImpossibleReadings, match=r"in 0\.500 s"):
+        sample_of(first, backwards)
+
+
+def test_a_window_without_packets_is_none() -> None:
+    first = Reading(1000, 0, Work(0, 0), 0.0)
+    assert sample_of(first, Reading(1000, 10, Work(1, 1), 0.5)) is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or (os.cpu_count() or 1) < 2, reason="needs root, two cores")

@@ -3,36 +3,20 @@
 
 import asyncio
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from headrace.bench.chains.bed import cycles_of
 from headrace.bench.chains.vnf import Vnf, shm_port
 from headrace.bench.peers.switches import Headrace, OvsDpdk
-from headrace.bench.pvp.vnfs import MEMORY_MB, RINGS, Forwarder, Pass, Testpmd, Work
+from headrace.bench.pvp.readings import Reading
+from headrace.bench.pvp.vnfs import MEMORY_MB, RINGS, Forwarder, Pass, Testpmd
 
 DEVICE = "net_null_pvp"
 """The flow source's device; net_null_sink is the sink."""
 SOURCE, SINK, INTO, OUT_OF = 1, 2, 3, 4
 CIRCULATING = 16
 """Bursts of 32 packets that go round between the two testpmd of the floor."""
-
-
-@dataclass(frozen=True)
-class Reading:
-    """Counters of a subject and when they were read.
-
-    Attributes:
-        delivered: packets at the sink; at the floor, packets forwarded.
-        switch: TSC cycles that the switch spent on packets.
-        vnf: the VNF's work.
-    """
-
-    delivered: int
-    switch: int
-    vnf: Work
-    at: float
 
 
 class Subject(Protocol):
