@@ -17,6 +17,7 @@
 #include "port/software_offload.h"
 #include "port/vhost/guest_memory.h"
 #include "port/vhost/guest_offload.h"
+#include "port/vhost/message_checks.h"
 
 namespace headrace::port::vhost {
 
@@ -116,11 +117,13 @@ struct Callbacks {
     return 0;
   }
   /// Around each message of the guest, upon which librte_vhost may map its memory elsewhere.
-  static rte_vhost_msg_result before_message(int vid, void* /*message*/) {
+  static rte_vhost_msg_result before_message(int vid, void* message) {
+    if (is_refused(vid, message)) return RTE_VHOST_MSG_RESULT_ERR;
     if (Device* device = device_of(vid)) device->stop_looking(vid);
     return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
   }
   static rte_vhost_msg_result after_message(int vid, void* /*message*/) {
+    confine_positions(vid);
     if (Device* device = device_of(vid)) device->look_again(vid);
     return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
   }

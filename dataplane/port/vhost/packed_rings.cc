@@ -20,6 +20,7 @@ namespace {
 constexpr uint64_t kLine = RTE_CACHE_LINE_SIZE;
 /// Bits of virtio 1.2, sections 2.8 and 6 (linux/virtio_ring.h is not for C++), and of vhost-user.
 constexpr uint64_t kLogsAll = 1ULL << 26;
+constexpr uint64_t kEventIndex = 1ULL << 29;
 constexpr uint64_t kAccessPlatform = 1ULL << 33;
 constexpr uint64_t kPackedRings = 1ULL << 34;
 constexpr uint16_t kNext = 1 << 0;
@@ -164,13 +165,17 @@ void PackedRings::renew(int vid, const QueueStates& states) {
   const uint16_t vrings = std::min(rte_vhost_get_vring_num(vid), kMaxVrings);
   for (uint16_t i = 0; i < vrings; ++i) {
     rte_vhost_vring vring{};
-    if (rte_vhost_get_vhost_vring(vid, i, &vring) != 0 || vring.desc_packed == nullptr) continue;
+    if (rte_vhost_get_vhost_vring(vid, i, &vring) != 0 || vring.desc_packed == nullptr ||
+        !is_guests(vring.desc_packed, uint64_t{vring.size} * sizeof(Descriptor))) {
+      continue;
+    }
     Ring& ring = made_[i];
     ring.size = vring.size;
     ring.vid = vid;
     // Two words, the second of which are the flags.
     const auto* const event = reinterpret_cast<const uint16_t*>(vring.driver_event);
     ring.driver_event = event == nullptr ? nullptr : event + 1;
+    ring.event_index = (features & kEventIndex) != 0;
     ring.sends = (features & kLogsAll) == 0 && states.is_enabled(i) && ring.driver_event != nullptr;
     ring.descriptors.store(reinterpret_cast<Descriptor*>(vring.desc_packed));
   }
@@ -184,6 +189,14 @@ uint8_t* PackedRings::here(uint64_t guest, uint64_t octets) const noexcept {
     }
   }
   return nullptr;
+}
+
+bool PackedRings::is_guests(const void* here, uint64_t octets) const noexcept {
+  const auto address = reinterpret_cast<uintptr_t>(here);
+  return std::any_of(regions_.begin(), regions_.begin() + n_regions_, [&](const Region& region) {
+    const uint64_t at = address - region.here;
+    return at < region.size && octets <= region.size - at;
+  });
 }
 
 PackedRings::Ring* PackedRings::ring_of(uint16_t vring) const noexcept {
@@ -295,7 +308,7 @@ uint16_t PackedRings::enqueue(int vid, uint16_t vring, std::span<rte_mbuf*> pack
       sent = send_here(*ring, vring, packets);
       // The guest writes this and then looks for packets, we do it the other way round.
       std::atomic_thread_fence(std::memory_order_seq_cst);
-      kick = sent > 0 && read(*ring->driver_event) != kNoEvents;
+      kick = sent > 0 && (ring->event_index || read(*ring->driver_event) != kNoEvents);
     }
   }
   if (sent > 0) sent_here_.fetch_add(sent, std::memory_order_relaxed);

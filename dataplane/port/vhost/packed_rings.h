@@ -21,7 +21,14 @@
 // rest, and keeps the ring's indices: they are read from it and given back (vring_base).
 //
 // The guest's memory is untrusted. Each descriptor is read once; where it points to is looked up in
-// the table of regions, with the whole length, before anything is written.
+// the table of regions, with the whole length, before anything is written. A ring is used here if
+// all of it is in a region: librte_vhost keeps the address of one that it refused because it is
+// not.
+//
+// Kicks. A guest without an event index is asked here whether it wants one. With it, librte_vhost
+// notes at each burst how far the ring was, and compares what the guest asks for with that: it is
+// called each time, or it would take a note of an earlier round of the ring for the last one, and
+// not kick a guest that waits.
 //
 // Exclusion. The memory is librte_vhost's to unmap and remap, upon messages of the guest. So around
 // each message (rte_vhost_extern_callback_register()) stop() takes the rings away and renew() gives
@@ -73,6 +80,11 @@ class PackedRings {
   /// stay the caller's.
   [[nodiscard]] uint16_t enqueue(int vid, uint16_t vring, std::span<rte_mbuf*> packets) noexcept;
 
+  /// Whether workers may access the ring here.
+  [[nodiscard]] bool accesses(uint16_t vring) const noexcept {
+    const Ring* const ring = ring_of(vring);
+    return ring != nullptr && ring->descriptors.load(std::memory_order_relaxed) != nullptr;
+  }
   /// Packets that were sent here, not by librte_vhost.
   [[nodiscard]] uint64_t sent_here() const { return sent_here_.load(std::memory_order_relaxed); }
 
@@ -88,6 +100,8 @@ class PackedRings {
     int vid{-1};
     std::atomic<Descriptor*> descriptors{nullptr};
     const uint16_t* driver_event{nullptr};  ///< its flags: whether the guest wants to be kicked
+    /// The guest may name the descriptor to be kicked at: librte_vhost has to know of each burst.
+    bool event_index{false};
   };
   /// Where a part of the guest's memory is mapped.
   struct Region {
@@ -101,6 +115,8 @@ class PackedRings {
 
   /// Null where not all of `octets` from there on are the guest's.
   [[nodiscard]] uint8_t* here(uint64_t guest, uint64_t octets) const noexcept;
+  /// Whether all of what is mapped there is the guest's.
+  [[nodiscard]] bool is_guests(const void* here, uint64_t octets) const noexcept;
   [[nodiscard]] Ring* ring_of(uint16_t vring) const noexcept;
   /// By a ring that this worker is in; the length of the prefix that was sent.
   [[nodiscard]] uint16_t send_here(const Ring& ring, uint16_t vring,

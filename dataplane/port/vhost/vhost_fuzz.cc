@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // libFuzzer target: a front-end that does anything. It shares memory, sets up two vrings in one of
-// the ways that are negotiated, and then sends messages, writes to its memory, truncates it, breaks
-// off and connects again, while a worker takes packets from it and sends to it by the port's real
-// data path and librte_vhost.
+// the ways that are negotiated, and then sends messages, writes to its memory, also while a worker
+// reads it, truncates it, breaks off and connects again, while a worker takes packets from it and
+// sends to it by the port's real data path and librte_vhost.
 //
 // Whatever it does: a packet that arrives is one chain of the length that it says, what is noted to
 // be left of it lies in its first buffer, no more buffers are taken than a burst may have, and all
@@ -10,104 +10,24 @@
 //
 // The input: one octet that chooses the features, one for the size of the vrings, then steps, each
 // an octet for what and the octets that this reads.
-#include <fcntl.h>
-#include <poll.h>
-#include <rte_log.h>
 #include <rte_mbuf.h>
-#include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
-#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <span>
-#include <string>
 #include <thread>
-#include <vector>
+#include <utility>
 
-#include "base/log.h"
-#include "eal/eal.h"
-#include "eal/mempool.h"
 #include "packet/offload.h"
 #include "pipeline/terms/port_io.h"
-#include "port/vhost/data_path.h"
-#include "port/vhost/device.h"
+#include "port/vhost/test_front_end.h"
 
 namespace headrace::port::vhost {
 namespace {
-
-constexpr uint32_t kBuffers = 4095;
-constexpr size_t kMemory = 1 << 20;
-constexpr uint64_t kUserBase = 0x7f00'0000'0000;  // where it says that its memory is
-constexpr size_t kVringMemory = 1 << 18;  // of each vring: its rings, then what it describes
-constexpr uint64_t kRings[] = {0, 1 << 14, 1 << 15};  // descriptors, available, used
-constexpr uint32_t kVersion = 1;
-constexpr uint32_t kNeedReply = 8;
-constexpr int kReplyMs = 100;
-
-enum Request : uint32_t {
-  kGetFeatures = 1,
-  kSetFeatures = 2,
-  kSetOwner = 3,
-  kSetMemTable = 5,
-  kSetVringNum = 8,
-  kSetVringAddr = 9,
-  kSetVringBase = 10,
-  kSetVringKick = 12,
-  kSetVringCall = 13,
-  kSetProtocolFeatures = 16,
-  kSetVringEnable = 18,
-};
-
-void require(bool holds) {
-  if (!holds) std::abort();
-}
-
-/// The switch's side, made once.
-struct Switch {
-  Switch() {
-    require(log::init("vhost_fuzz", "off").has_value());
-    auto made = eal::Eal::init({.file_prefix = "vhost-fuzz-" + std::to_string(::getpid()),
-                                .memory_mb = 64,
-                                .allow_hugepages = false,
-                                .log_level = "error"});
-    require(made.has_value());
-    eal = std::move(*made);
-    rte_log_set_global_level(RTE_LOG_EMERG);
-    auto buffers = eal::make_mempool({.name = "fuzz", .buffers = kBuffers, .cache = 0});
-    require(buffers.has_value());
-    pool = std::move(*buffers);
-    auto frames = FramePool::of(pool.get());
-    require(frames.has_value());
-    data = std::make_unique<DataPath>(DataPathConfig{.pool = *frames});
-    // The worker is in no call while it holds no lock.
-    auto opened =
-        Device::open({.name = "fuzz",
-                      .socket = socket,
-                      .wait_for_workers = [this] { const std::lock_guard lock(working); }},
-                     *data);
-    require(opened.has_value());
-    device = std::move(*opened);
-  }
-
-  std::string socket{"/tmp/vhost-fuzz-" + std::to_string(::getpid())};
-  std::mutex working;
-  std::unique_ptr<eal::Eal> eal;
-  eal::Mempool pool;
-  std::unique_ptr<DataPath> data;
-  std::unique_ptr<Device> device;
-};
-
-Switch& the_switch() {
-  static auto* made = new Switch;  // the process ends without it
-  return *made;
-}
 
 class Input {
  public:
@@ -131,109 +51,40 @@ class Input {
   std::span<const uint8_t> octets_;
 };
 
-struct Message {
-  uint32_t request;
-  uint32_t flags;
-  uint32_t size;
-  std::array<uint8_t, 256> payload;
-};
+/// The features by bits: packed, mergeable, what guests leave and take, in-order, indirect, event
+/// index, all is logged.
+uint64_t features_of(uint8_t bits) {
+  uint64_t features = 0;
+  for (const auto& [bit, those] :
+       std::array<std::pair<unsigned, uint64_t>, 8>{{{0, kPacked},
+                                                     {1, 1ULL << 15},
+                                                     {2, 1ULL << 0 | 1ULL << 11 | 1ULL << 12},
+                                                     {3, 1ULL << 1 | 1ULL << 7 | 1ULL << 8},
+                                                     {4, 1ULL << 35},
+                                                     {5, 1ULL << 28},
+                                                     {6, kEventIndex},
+                                                     {7, 1ULL << 26}}}) {
+    if ((bits >> bit & 1) != 0) features |= those;
+  }
+  return features;
+}
 
-/// The guest's side.
-class FrontEnd {
- public:
-  FrontEnd(uint8_t features, uint8_t size) : features_(features), size_(1u << size % 11) {
-    memory_file_ = ::memfd_create("front-end", MFD_CLOEXEC);
-    event_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    require(::ftruncate(memory_file_, kMemory) == 0);
-    connect();
-  }
-  ~FrontEnd() {
-    ::close(socket_);
-    ::close(memory_file_);
-    ::close(event_);
-  }
-  FrontEnd(const FrontEnd&) = delete;
-  FrontEnd& operator=(const FrontEnd&) = delete;
+template <typename Numbers>
+std::span<const uint8_t> octets_of(const Numbers& numbers) {
+  return {reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers};
+}
 
-  /// Breaks off, and starts as it should.
-  void connect() {
-    if (socket_ >= 0) ::close(socket_);
-    socket_ = ::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    sockaddr_un address{};
-    address.sun_family = AF_UNIX;
-    the_switch().socket.copy(address.sun_path, sizeof address.sun_path - 1);
-    require(::connect(socket_, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0);
-    require(::ftruncate(memory_file_, kMemory) == 0);
-    send(kSetOwner, {});
-    send(kSetProtocolFeatures, words<uint64_t>({1 | 1 << 3}));
-    // The features by bits: packed, mergeable, what guests leave and take, in-order, indirect.
-    uint64_t features = 1ULL << 30 | 1ULL << 32;
-    for (const auto& [bit, those] :
-         std::array<std::pair<unsigned, uint64_t>, 6>{{{0, 1ULL << 34},
-                                                       {1, 1ULL << 15},
-                                                       {2, 1ULL << 0 | 1ULL << 11 | 1ULL << 12},
-                                                       {3, 1ULL << 1 | 1ULL << 7 | 1ULL << 8},
-                                                       {4, 1ULL << 35},
-                                                       {5, 1ULL << 28}}}) {
-      if ((features_ >> bit & 1) != 0) features |= those;
-    }
-    send(kSetFeatures, words<uint64_t>({features}));
-    send(kSetMemTable, words<uint64_t>({1, 0, kMemory, kUserBase, 0}), memory_file_);
-    for (uint32_t vring = 0; vring < 2; ++vring) {
-      const uint64_t at = kUserBase + vring * kVringMemory;
-      send(kSetVringNum, words<uint32_t>({vring, size_}));
-      send(kSetVringBase, words<uint32_t>({vring, (features_ & 1) != 0 ? 0x8000'8000u : 0}));
-      send(kSetVringAddr,
-           words<uint64_t>({vring, at + kRings[0], at + kRings[2], at + kRings[1], 0}));
-      send(kSetVringCall, words<uint64_t>({vring}), event_);
-      send(kSetVringKick, words<uint64_t>({vring}), event_);
-      send(kSetVringEnable, words<uint32_t>({vring, 1}));
-    }
-    wait_for_switch();
-  }
+/// A front-end with what it has made available by split rings.
+struct Guest {
+  FrontEnd front;
+  std::array<uint16_t, 2> available{};
 
-  void send(uint32_t request, std::span<const uint8_t> payload, int file = -1,
-            uint32_t flags = kVersion) const {
-    Message message{.request = request,
-                    .flags = flags,
-                    .size = static_cast<uint32_t>(payload.size()),
-                    .payload = {}};
-    std::copy(payload.begin(), payload.end(), message.payload.begin());
-    iovec part{&message, 12 + payload.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof file)> ancillary{};
-    msghdr header{};
-    header.msg_iov = &part;
-    header.msg_iovlen = 1;
-    if (file >= 0) {
-      header.msg_control = ancillary.data();
-      header.msg_controllen = ancillary.size();
-      cmsghdr* files = CMSG_FIRSTHDR(&header);
-      files->cmsg_level = SOL_SOCKET;
-      files->cmsg_type = SCM_RIGHTS;
-      files->cmsg_len = CMSG_LEN(sizeof file);
-      std::memcpy(CMSG_DATA(files), &file, sizeof file);
-    }
-    (void)::sendmsg(socket_, &header, MSG_NOSIGNAL | MSG_DONTWAIT);
-  }
-
-  /// Until the switch has handled all messages, or has closed the connection, or says nothing.
-  void wait_for_switch() const {
-    send(kGetFeatures, {});
-    std::array<uint8_t, 4096> ignored;
-    pollfd ready{.fd = socket_, .events = POLLIN, .revents = 0};
-    if (::poll(&ready, 1, kReplyMs) > 0) {
-      (void)::recv(socket_, ignored.data(), ignored.size(), MSG_DONTWAIT);
-    }
-  }
-
-  void write(size_t at, std::span<const uint8_t> octets) const {
-    (void)::pwrite(memory_file_, octets.data(), octets.size(), static_cast<off_t>(at % kMemory));
-  }
+  Guest(uint8_t features, uint8_t size) : front(features_of(features), 1u << size % 11) {}
 
   /// A descriptor of a split or of a packed ring, and what makes it available.
   void describe(Input& input) {
     const uint32_t vring = input.take<uint8_t>() % 2;
-    const auto slot = static_cast<uint16_t>(input.take<uint8_t>() % size_);
+    const auto slot = static_cast<uint16_t>(input.take<uint8_t>() % front.size());
     const auto far = input.take<uint8_t>();
     const uint64_t address = far < 240 ? far * 4096u : kMemory - 256 + far;
     const uint32_t length = input.take<uint16_t>() * (far == 255 ? 65537u : 1u);
@@ -243,55 +94,27 @@ class FrontEnd {
     std::memcpy(&descriptor[0], &address, 8);
     std::memcpy(&descriptor[8], &length, 4);
     const size_t ring = vring * kVringMemory;
-    if ((features_ & 1) != 0) {
+    if (front.is_packed()) {
       const uint16_t id = next;
       const auto bits =
           static_cast<uint16_t>((flags & 7) | (flags >> 3 & 1) << 7 | (flags >> 4 & 1) << 15);
       std::memcpy(&descriptor[12], &id, 2);
       std::memcpy(&descriptor[14], &bits, 2);
-      write(ring + slot * 16u, descriptor);
+      front.write(ring + slot * 16u, descriptor);
       return;
     }
     const uint16_t bits = flags & 7;
     const uint16_t following = next;
     std::memcpy(&descriptor[12], &bits, 2);
     std::memcpy(&descriptor[14], &following, 2);
-    write(ring + slot * 16u, descriptor);
+    front.write(ring + slot * 16u, descriptor);
     if ((flags & 0x80) != 0) return;
-    uint16_t& index = available_[vring];
+    uint16_t& index = available[vring];
     const std::array<uint16_t, 1> entry{slot};
-    write(ring + kRings[1] + 4 + 2u * (index % size_), octets_of(entry));
+    front.write(ring + kRings[1] + 4 + 2u * (index % front.size()), octets_of(entry));
     const std::array<uint16_t, 2> head{0, ++index};
-    write(ring + kRings[1], octets_of(head));
+    front.write(ring + kRings[1], octets_of(head));
   }
-
-  void truncate(uint8_t pages) const {
-    require(::ftruncate(memory_file_, static_cast<off_t>(pages) * 4096) == 0);
-  }
-
-  [[nodiscard]] int file(uint8_t which) const {
-    const std::array<int, 3> files{-1, memory_file_, event_};
-    return files[which % files.size()];
-  }
-
- private:
-  template <typename Number>
-  static std::vector<uint8_t> words(std::initializer_list<Number> numbers) {
-    std::vector<uint8_t> octets(numbers.size() * sizeof(Number));
-    std::memcpy(octets.data(), numbers.begin(), octets.size());
-    return octets;
-  }
-  template <typename Numbers>
-  static std::span<const uint8_t> octets_of(const Numbers& numbers) {
-    return {reinterpret_cast<const uint8_t*>(numbers.data()), sizeof numbers};
-  }
-
-  uint8_t features_;
-  uint32_t size_;
-  int socket_{-1};
-  int memory_file_;
-  int event_;
-  std::array<uint16_t, 2> available_{};
 };
 
 /// What a worker does with what it gets: looks at all of it, and cuts it as an exit would.
@@ -321,7 +144,7 @@ void look_at(rte_mbuf* packet) {
 }
 
 void receive() {
-  Switch& sw = the_switch();
+  TestSwitch& sw = the_switch();
   const std::lock_guard lock(sw.working);
   std::array<rte_mbuf*, pipeline::kBurst> burst;
   const uint16_t count = sw.data->rx(0, burst);
@@ -331,7 +154,7 @@ void receive() {
 }
 
 void transmit(uint16_t octets, uint8_t count) {
-  Switch& sw = the_switch();
+  TestSwitch& sw = the_switch();
   const std::lock_guard lock(sw.working);
   std::array<rte_mbuf*, pipeline::kBurst> burst;
   count = static_cast<uint8_t>(1 + count % pipeline::kBurst);
@@ -352,8 +175,52 @@ void transmit(uint16_t octets, uint8_t count) {
   rte_pktmbuf_free_bulk(&burst[sent], count - sent);
 }
 
-void step(FrontEnd& front, Input& input) {
-  switch (input.take<uint8_t>() % 8) {
+/// Descriptors that change while they are read: 16 octets of the guest's memory are, in turn, what
+/// they were and what they were but for the bits of `mask`.
+class Race {
+ public:
+  Race(const FrontEnd& front, size_t at, std::span<const uint8_t> mask) {
+    std::array<uint8_t, 16> before;
+    front.read(at, before);
+    std::array<uint8_t, 16> other = before;
+    for (size_t i = 0; i < mask.size(); ++i) other[i] = static_cast<uint8_t>(other[i] ^ mask[i]);
+    writer_ = std::thread([this, &front, at, before, other] {
+      while (!ended_.load(std::memory_order_relaxed)) {
+        front.write(at, other);
+        front.write(at, before);
+      }
+    });
+  }
+  ~Race() {
+    ended_.store(true, std::memory_order_relaxed);
+    writer_.join();
+  }
+  Race(const Race&) = delete;
+  Race& operator=(const Race&) = delete;
+
+ private:
+  std::atomic<bool> ended_{false};
+  std::thread writer_;
+};
+
+/// Bursts both ways while one descriptor changes.
+void race(Guest& guest, Input& input) {
+  constexpr int kRounds = 4;
+  const uint32_t vring = input.take<uint8_t>() % 2;
+  const uint32_t slot = input.take<uint8_t>() % guest.front.size();
+  const std::span<const uint8_t> mask = input.take_many(16);
+  const auto octets = input.take<uint16_t>();
+  const Race race(guest.front, vring * kVringMemory + slot * 16u, mask);
+  for (int round = 0; round < kRounds; ++round) {
+    transmit(octets, 7);
+    receive();
+  }
+}
+
+void step(Guest& guest, Input& input) {
+  FrontEnd& front = guest.front;
+  const auto what = input.take<uint8_t>();
+  switch (what % 8) {
     case 0: {
       const uint32_t request = input.take<uint8_t>() % 48;
       const uint32_t flags = input.take<uint8_t>() % 2 == 0 ? kVersion : kVersion | kNeedReply;
@@ -369,12 +236,16 @@ void step(FrontEnd& front, Input& input) {
     }
     case 2:
     case 3:
-      front.describe(input);
+      guest.describe(input);
       break;
     case 4:
       receive();
       break;
     case 5: {
+      if (what >= 0x80) {
+        race(guest, input);
+        break;
+      }
       const auto octets = input.take<uint16_t>();
       transmit(octets, input.take<uint8_t>());
       break;
@@ -397,8 +268,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Input input({data, size});
   const auto features = input.take<uint8_t>();
   {
-    FrontEnd front(features, input.take<uint8_t>());
-    for (int steps = 0; !input.empty() && steps < kMostSteps; ++steps) step(front, input);
+    Guest guest(features, input.take<uint8_t>());
+    for (int steps = 0; !input.empty() && steps < kMostSteps; ++steps) step(guest, input);
     receive();
     transmit(60, 4);
     (void)the_switch().device->look();
