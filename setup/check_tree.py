@@ -46,7 +46,7 @@ CPP_MODULES: dict[str, set[str]] = {
     },
     "traffic": {"base", "eal", "shm", "packet", "port"},
     "vnf": {"base", "eal", "shm", "packet", "match", "port"},
-    "channel": {"base", "eal", "shm"},
+    "channel": {"base", "eal", "shm", "port"},
 }
 CPP_MODULES["apps"] = set(CPP_MODULES)
 

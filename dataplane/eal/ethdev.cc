@@ -89,7 +89,16 @@ Result<> Ethdev::configure(const EthdevOptions& options) {
   }
   conf.rxmode.mtu = std::min<uint32_t>(o.mtu, info_.max_mtu);
   if (o.segmented_tx) tx_offloads_ = info_.tx_offload_capa & RTE_ETH_TX_OFFLOAD_MULTI_SEGS;
+  if (o.offloads) {
+    conf.rxmode.offloads =
+        info_.rx_offload_capa &
+        (RTE_ETH_RX_OFFLOAD_TCP_LRO | RTE_ETH_RX_OFFLOAD_TCP_CKSUM | RTE_ETH_RX_OFFLOAD_UDP_CKSUM);
+    tx_offloads_ |=
+        info_.tx_offload_capa &
+        (RTE_ETH_TX_OFFLOAD_TCP_TSO | RTE_ETH_TX_OFFLOAD_TCP_CKSUM | RTE_ETH_TX_OFFLOAD_UDP_CKSUM);
+  }
   conf.txmode.offloads = tx_offloads_;
+  conf.intr_conf.rxq = o.rx_interrupts ? 1 : 0;
   conf.intr_conf.lsc = o.link_interrupt && (*info_.dev_flags & RTE_ETH_DEV_INTR_LSC) != 0 ? 1 : 0;
   if (const int error = rte_eth_dev_configure(id_, o.rx_queues, o.tx_queues, &conf); error != 0) {
     return fail("the device refuses {} receive and {} transmit queues, MTU {}: {}", o.rx_queues,

@@ -27,8 +27,12 @@ struct EthdevOptions {
   uint16_t tx_queues{1};  ///< fewer if the device has no more
   uint16_t rx_descriptors{1024};  ///< per queue; moved into the device's limits
   uint16_t tx_descriptors{1024};
-  uint32_t mtu{0};             ///< at start, at most the device's; 0: 1500 or the device's
-  bool segmented_tx{true};     ///< accept chained mbufs for transmission where the device can
+  uint32_t mtu{0};          ///< at start, at most the device's; 0: 1500 or the device's
+  bool segmented_tx{true};  ///< accept chained mbufs for transmission where the device can
+  /// TCP's and UDP's checksums and TCP's segmentation are left to the device and taken as it leaves
+  /// them, where it can.
+  bool offloads{false};
+  bool rx_interrupts{false};   ///< receive queues can be waited for (rte_eth_dev_rx_intr_enable())
   bool link_interrupt{false};  ///< LSC interrupts: virtio-user as server needs them to accept
 };
 

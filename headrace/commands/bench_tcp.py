@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench tcp`: TCP between two network namespaces over a switch."""
+"""`headrace bench tcp`: TCP between two network namespaces, by veth or as guests, over a switch."""
 
 from typing import Annotated
 
@@ -18,7 +18,7 @@ def register(app: typer.Typer) -> None:
     @group.command("tcp")
     def tcp_command(
         repeats: Annotated[int, typer.Option(help="Windows of each switch.", min=1)] = 5,
-        seconds: Annotated[float, typer.Option(help="Length of a window.", min=0.5)] = 2.0,
+        seconds: Annotated[int, typer.Option(help="Length of a window.", min=1)] = 2,
         as_json: JsonOption = False,
     ) -> None:
         """iperf3 with its defaults, and pings: Headrace, OVS in user space, the kernel's bridge."""

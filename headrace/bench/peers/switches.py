@@ -4,6 +4,7 @@
 import os
 import re
 import time
+from abc import abstractmethod
 from pathlib import Path
 
 from headrace.bench.peers import ovs_overlay
@@ -23,6 +24,10 @@ class OpenVSwitchLike(System):
 
     ports_out: tuple[int, ...] = (SINK,)  # of sinks and bystanders
     counts_arrivals = True  # by its own count, so less than the source's where packets are missing
+
+    @abstractmethod
+    def start(self) -> None:
+        """Starts the database and the switch; Missing if that is not installed."""
 
     def start_database(self) -> None:
         """Starts this system's own ovsdb-server with the stock schema."""
@@ -137,6 +142,7 @@ class OvsDpdk(OpenVSwitchLike):
     name = "ovs-dpdk"
     eal_extra = ""  # further EAL arguments, each after a blank
     alone = False  # in a network namespace of its own: its bridges are devices of the kernel, too
+    further_config: tuple[str, ...] = ()  # columns of Open_vSwitch, as ovs-vsctl sets them
     overlay: Overlay | None = None
     counts_arrivals = False  # its device counter includes packets that the source takes back
 
@@ -155,6 +161,7 @@ class OvsDpdk(OpenVSwitchLike):
             f"other_config:dpdk-extra=--no-pci -d {self.place.plugin}{self.eal_extra}",
             # Its flows must not time out while it is stopped and others are measured.
             "other_config:max-idle=600000",
+            *self.further_config,
         )
         alone = ("unshare", "--net") if self.alone else ()
         control = f"--unixctl={self.rundir}/ovs.ctl"
