@@ -5,6 +5,10 @@ Each graph is deployed on a node that has the model; the prediction is the one t
 with the graph, before anything was sent. Then the graph gets all that it takes (source and sink in
 the switch's worker), several times; the median of the rates counts, if switch or VNFs were the
 limit. Graphs are chains of 1 to 4 VNFs, and up to 3 side by side, of random frame sizes.
+
+A model holds for the distance between the cores at which it was measured (mechanistic/distance.py).
+A graph during whose trials they were in another state is tried again, `TRIES` times in all, and
+then has no error but that reason.
 """
 
 import asyncio
@@ -23,6 +27,8 @@ from headrace.bench.rows import Row, row, skipped
 from headrace.bench.scenario import Measure
 from headrace.bench.subject import Subject
 from headrace.bench.testbed import Testbed
+from headrace.model.mechanistic import stored
+from headrace.model.mechanistic.distance import is_same, usual
 from headrace.results import Case, Trial
 
 Say = Callable[[str], None]
@@ -30,6 +36,7 @@ Say = Callable[[str], None]
 NAME = "random"
 GOAL_MEDIAN, GOAL_95 = 10.0, 20.0
 LIMITERS = ("switch", "VNF")
+TRIES = 3
 
 
 def random_cases(seed: int, count: int, subject: Subject) -> list[Case]:
@@ -57,25 +64,44 @@ def random_cases(seed: int, count: int, subject: Subject) -> list[Case]:
     return list(found.values())
 
 
-async def _one(bed: Testbed, case: Case, repeats: int, seconds: float) -> tuple[Any, list[Trial]]:
-    """The node's prediction of a case, and its trials."""
+async def _one(
+    bed: Testbed, case: Case, repeats: int, seconds: float, wanted: float | None
+) -> tuple[Any, list[Trial], str]:
+    """The node's prediction of a case, its trials, and why they are not those of the model."""
     block = Block(case.shape, case.vnfs, case.prefixes, [Job(case, Measure(overload=True))])
-    await bed.deploy(block, case.deployment, {"bytes": float(case.size)})
+    await bed.deploy(block, case.subject, {"bytes": float(case.size)})
     try:
         predicted = await bed.prediction(case)
         device = await bed.device(case)
-        trials = [
-            await device.trial(TrialRequest(number, "overload", seconds, None))
-            for number in range(repeats)
-        ]
+        for _ in range(TRIES):
+            before = await bed.distance(case)
+            trials = [
+                await device.trial(TrialRequest(number, "overload", seconds, None))
+                for number in range(repeats)
+            ]
+            other = another_state(wanted, [before, await bed.distance(case)])
+            if not other:
+                break
     finally:
-        await bed.withdraw(block, case.deployment)
-    return predicted, trials
+        await bed.withdraw(block, case.subject)
+    return predicted, trials, other
 
 
-def judge(case: Case, predicted: dict[str, Any], trials: Sequence[Trial]) -> Row:
+def another_state(wanted: float | None, seen: Sequence[float | None]) -> str:
+    """In what the machine's state was not the model's, empty if it was, or nobody knows."""
+    off = [one for one in seen if one is not None and wanted and not is_same(one, wanted)]
+    if not off:
+        return ""
+    return f"the cores were {off[0]:.0f} ns apart, {wanted:.0f} when the model was measured"
+
+
+def judge(
+    case: Case, predicted: dict[str, Any], trials: Sequence[Trial], other_state: str = ""
+) -> Row:
     """One graph's row: the error of the prediction in percent, or why there is none."""
     name = f"{case.graph} {case.size} B: prediction error"
+    if other_state:
+        return skipped(name, "%", other_state)
     if predicted["predicted"] is None:
         return skipped(name, "%", f"not predicted: {predicted['reason']}")
     told = predicted["predicted"]
@@ -121,12 +147,13 @@ async def measure(
     """
     bed = Testbed([subject], plan_cores(), quick=True, settings={"model": str(model)})
     rows: list[Row] = []
+    wanted = usual(role.transfer_ns for role in stored.read(model).roles.values())
     await bed.up()
     try:
         for case in random_cases(seed, graphs, subject):
             try:
-                predicted, trials = await _one(bed, case, repeats, seconds)
-                rows.append(judge(case, predicted, trials))
+                predicted, trials, other = await _one(bed, case, repeats, seconds, wanted)
+                rows.append(judge(case, predicted, trials, other))
             except DeviceError as error:
                 rows.append(skipped(f"{case.graph} {case.size} B", "%", str(error)))
             say(f"{rows[-1].name}: {rows[-1].value or rows[-1].skipped}")
@@ -135,6 +162,7 @@ async def measure(
     manifest = {
         "machine": machine(),
         "model": str(model),
+        "model_transfer_ns": wanted,
         "seed": seed,
         "subject": subject.node,
         "definitions": {

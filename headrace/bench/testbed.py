@@ -11,6 +11,7 @@ polling switches do not compete for a core, and alternating (A/B/A/B) needs no r
 
 import asyncio
 import contextlib
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,7 @@ from headrace.bench.node_client import NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.noise.probe import Probe
 from headrace.bench.noise.quiet import QuietDevice, Watch
+from headrace.bench.noise.transfer import Transfer
 from headrace.bench.plan import Block
 from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
@@ -207,6 +209,22 @@ class Testbed:
     async def prediction(self, case: Case) -> dict[str, Any]:
         """What the case's node has predicted of the graph that is deployed."""
         return await self._stand(self._case_key(case)).node.client.prediction(GRAPH)
+
+    async def distance(self, case: Case) -> float | None:
+        """How far the cores of VNFs and switch are apart, while the case's node is stopped."""
+        here, there = self._plan.vnf[0], self._plan.switch[0]
+        if here == there:
+            return None
+        stand = self._stand(self._case_key(case))
+        await stand.node.client.pause(True)
+        before = os.sched_getaffinity(0)
+        os.sched_setaffinity(0, {here})
+        try:
+            with Transfer(there) as transfer:
+                return transfer.round_trip_ns()
+        finally:
+            os.sched_setaffinity(0, before)
+            await stand.node.client.pause(False)
 
     async def deploy(
         self, block: Block, subject: str, demand: Mapping[str, float] | None = None

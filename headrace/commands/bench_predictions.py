@@ -33,6 +33,7 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.predictions import run
         from headrace.bench.rows import emit
         from headrace.bench.subject import IN_PROCESS, Subject
+        from headrace.model.mechanistic.stored import ModelFileError
 
         console = Console(stderr=True)
 
@@ -48,7 +49,7 @@ def register(app: typer.Typer) -> None:
             rows, manifest = run(
                 model, subject, say, graphs=graphs, seed=seed, repeats=repeats, seconds=seconds
             )
-        except (DeviceError, ValueError, OSError) as error:
+        except (DeviceError, ModelFileError, ValueError, OSError) as error:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error
         emit(rows, manifest, as_json=as_json)

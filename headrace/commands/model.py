@@ -169,6 +169,8 @@ def register(app: typer.Typer) -> None:
             try:
                 found, source = read_windows(windows)
                 made = fit_all(found, source)
+                if not made.roles:
+                    raise ValueError(f"too few windows: {'; '.join(made.failures.values())}")
                 write(made, output)
             except (ValueError, OSError) as error:
                 raise _fail(error) from error
@@ -177,6 +179,9 @@ def register(app: typer.Typer) -> None:
             else:
                 text = f"terms of {len(made.roles)} roles: {output} (headrace model show)"
                 Console().print(text, highlight=False, soft_wrap=True)
+                for what, reason in made.failures.items():
+                    told = f"not fitted: {what}: {reason}"
+                    Console(stderr=True).print(told, markup=False, soft_wrap=True)
             return
         try:
             with open_results(results) as store:

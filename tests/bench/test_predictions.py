@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from headrace.bench.predictions import judge, random_cases, summary
+from headrace.bench.predictions import another_state, judge, random_cases, summary
 from headrace.bench.subject import Subject
 from headrace.results import Case, Trial
 
@@ -44,6 +44,14 @@ def test_the_median_of_the_rates_counts_that_switch_or_vnfs_limited() -> None:
     assert row.note is not None and row.note.endswith("outside") is False
     far = judge(case(), told(3e6), trials)
     assert far.note is not None and far.note.endswith("outside")
+
+
+def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
+    assert not another_state(300.0, [310.0, None]) and not another_state(None, [600.0, 600.0])
+    why = another_state(300.0, [310.0, 600.0])
+    assert "600 ns apart, 300 when" in why
+    row = judge(case(), told(1e6), [trial(1e6)], why)
+    assert row.value is None and row.skipped == why
 
 
 def test_without_a_prediction_or_a_limit_there_is_no_error() -> None:

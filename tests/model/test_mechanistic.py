@@ -259,6 +259,26 @@ def test_the_commands(tmp_path: Path) -> None:
         assert ran.exit_code == 1 and ran.stderr.startswith("headrace model:"), words
 
 
+def test_too_few_results_are_no_model(tmp_path: Path) -> None:
+    file, model = tmp_path / "windows.json", tmp_path / "model.json"
+
+    def fit(some: list[Window]) -> Any:
+        body = {"manifest": {}, "windows": [dataclasses.asdict(one) for one in some]}
+        file.write_text(json.dumps(body))
+        return run("fit", "--windows", str(file), "--output", str(model))
+
+    few = [window("switch", 0, 64.0, 1e5)] * 3
+    ran = fit(few)
+    assert ran.exit_code == 1 and not model.exists()
+    assert "too few windows" in ran.stderr and "at least 5" in ran.stderr
+    # What can't be fitted is named, and the rest is a model.
+    ran = fit(
+        [one for one in windows() if one.key.role == "switch"] + [window("VNF", 1, 64.0, 1e5)]
+    )
+    assert ran.exit_code == 0 and "not fitted" in ran.stderr and "VNF" in ran.stderr
+    assert [key.role for key in stored.read(model).roles] == ["switch"]
+
+
 def test_a_model_of_another_machine_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "model.json"
     there = {**machine(), "processor": "another"}
