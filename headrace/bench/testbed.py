@@ -94,6 +94,7 @@ class Testbed:
         self._vdevs = 0
         self._captures: tempfile.TemporaryDirectory[str] | None = None
         self._watch = Watch(None, [])
+        self._transfer: Transfer | None = None
         self.calibration: Calibration | None = None
         self.port_ceilings: dict[tuple[str, bool], PortCeiling] = {}
         self.not_calibrated: dict[str, str] = {}
@@ -197,6 +198,7 @@ class Testbed:
         if self._running is not None:
             parked, self._running = self._running, None
             await parked.node.client.pause(True)
+        self._watch.transfer_ns = self._distance()
         await stand.node.client.pause(False)
         self._running = stand
         await asyncio.sleep(SETTLE_S)
@@ -212,19 +214,25 @@ class Testbed:
 
     async def distance(self, case: Case) -> float | None:
         """How far the cores of VNFs and switch are apart, while the case's node is stopped."""
+        stand = self._stand(self._case_key(case))
+        await stand.node.client.pause(True)
+        try:
+            return self._distance()
+        finally:
+            await stand.node.client.pause(False)
+
+    def _distance(self) -> float | None:
+        """The same while no node runs; None if they are one core."""
         here, there = self._plan.vnf[0], self._plan.switch[0]
         if here == there:
             return None
-        stand = self._stand(self._case_key(case))
-        await stand.node.client.pause(True)
+        self._transfer = self._transfer or Transfer(there)
         before = os.sched_getaffinity(0)
         os.sched_setaffinity(0, {here})
         try:
-            with Transfer(there) as transfer:
-                return transfer.round_trip_ns()
+            return self._transfer.round_trip_ns()
         finally:
             os.sched_setaffinity(0, before)
-            await stand.node.client.pause(False)
 
     async def deploy(
         self, block: Block, subject: str, demand: Mapping[str, float] | None = None
@@ -346,6 +354,9 @@ class Testbed:
         if self._captures is not None:
             self._captures.cleanup()
         self._watch.close()
+        if self._transfer is not None:
+            self._transfer.close()
+            self._transfer = None
         if self._traffic is not None:
             await self._traffic.close()
             self._traffic = None

@@ -107,18 +107,18 @@ def switch_window(
         except (NoGrounds, nffg.NotAGraph) as error:
             return str(error)
         subjects.add(graph.subject)
-        visits = sum(path.share * len(path.functions) for path in graph.paths)
+        each = sum(path.share * len(path.functions) for path in graph.paths)
         amounts["packets"] += through
         amounts["octets"] += size
-        amounts["visits"] += visits * through
-        amounts["visit_octets"] += visits * size
+        amounts["visits"] += each * through
+        amounts["visit_octets"] += each * size
     if amounts["packets"] < LEAST_PACKETS or len(subjects) != 1:
         return "too few packets" if len(subjects) < 2 else "several kinds of ports"
     seconds = after.at - before.at
     rounds, busy = grown["rounds"], grown["busy_rounds"]
     queues = model.ports + sum(len(vnf.ports) for _, plan in graphs.values() for vnf in plan.vnfs())
     packets = amounts["packets"]
-    polled = _polled(rounds, busy, grown["bursts"])
+    polled, visits = _polled(rounds, busy, grown["bursts"]), amounts["visits"] / packets
     return Window(
         key=Key(subjects.pop(), "switch"),
         group=GROUP,
@@ -134,7 +134,7 @@ def switch_window(
         idle_rounds=rounds - busy,
         limiter="unknown",
         disturbed=_disturbed(before.waited_ns, after.waited_ns, seconds),
-        terms={**amounts, **polled, **by_queues(polled, amounts["visits"] / packets, queues)},
+        terms={**amounts, **polled, **by_queues(polled, visits, queues)},
     )
 
 

@@ -38,11 +38,15 @@ class Watch:
     Args:
         probe: watches the core; None watches nothing (a simulated bed).
         cores: those of switch, generator and VNFs.
+
+    `transfer_ns` is how far the cores of switch and VNFs were apart when a subject began
+    (transfer.py); None: not measured.
     """
 
     def __init__(self, probe: Probe | None, cores: list[int]) -> None:
         self._probe = probe
         self._cores = cores
+        self.transfer_ns: float | None = None
         self._shares: list[float] = []
         self._fastest_ns = 0
         self._disturbances: dict[tuple[str, Purpose], list[float]] = {}
@@ -143,5 +147,6 @@ class QuietDevice:
             "waited_for_quiet_s": round(waited_s, 4),
             "stolen_s": stolen,
             "attempt": attempt,
+            "transfer_ns": self._watch.transfer_ns,
         }
         return replace(trial, detail={**trial.detail, "noise": noise})

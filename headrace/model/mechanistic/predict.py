@@ -160,7 +160,7 @@ def switch_amounts(
         "visits": float(crossed),
         "visit_octets": crossed * size,
         "bursts": (crossed + 1) / BURST,
-        "visit_bursts": crossed / BURST,
+        "visit_takes": crossed / round_packets,
         "busy_rounds": 1 / round_packets,
         "polls": (switch_queues(n) if queues is None else queues) / round_packets,
         "doublings": doublings(flows),
@@ -183,10 +183,11 @@ def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
     bursts = model.term("bursts") / BURST
     busy_round = model.term("busy_rounds") + switch_queues(1) * model.term("polls")
     rounds = busy_round / round_packets_of(subject)
+    takes = model.term("visit_takes") / round_packets_of(subject)
     kind = subject.partition("/")[2].rpartition("+")[2]
     return {
         "entry": model.term("packets") + bursts + rounds,
-        "visit": {kind: model.term("visits") + bursts + model.term("visit_bursts") / BURST},
+        "visit": {kind: model.term("visits") + bursts + takes},
         "per_byte": max(model.term("octets"), model.term("visit_octets")),
     }
 
@@ -327,10 +328,9 @@ def _busy_round(model: RoleModel, amounts: dict[str, float]) -> float:
 
 
 def _per_burst(model: RoleModel, amounts: dict[str, float]) -> float:
-    """Cycles of a burst, from the network and from VNFs in the graph's proportion."""
-    bursts = amounts.get("bursts", 0.0)
-    share = amounts.get("visit_bursts", 0.0) / bursts if bursts > 0 else 0.0
-    return model.term("bursts") + share * model.term("visit_bursts")
+    """Cycles of a burst that is alone in its round: from the network and VNFs in proportion."""
+    visits = amounts.get("visits", 0.0)
+    return model.term("bursts") + visits / (visits + 1) * model.term("visit_takes")
 
 
 def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float) -> Poller:

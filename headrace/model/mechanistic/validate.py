@@ -12,9 +12,11 @@ that is left out:
     power law       Luizelli's form (busy share over rate, length and size; logarithms), on the same
                     folds
 
-A trial whose size, length or load lies beyond all that remain is an extrapolation, and counted as
-the others are. Where what remains can't tell a term of the graph that is in the fit of all (one
-size says nothing of a byte), there is no prediction and no error: the reason is kept.
+A graph without VNFs is no length of a chain: it tells what entry and exit cost, and is left out by
+the other folds only. A trial whose size, length or load lies beyond all that remain is an
+extrapolation, and counted as the others are. Where what remains can't tell a term of the graph that
+is in the fit of all (one size says nothing of a byte), there is no prediction and no error: the
+reason is kept.
 """
 
 import statistics
@@ -49,7 +51,7 @@ COUNTED = (*POLLED, *BY_QUEUES)
 """Terms by rounds and bursts, which stand for each other where they are in proportion."""
 
 FOLDS: dict[str, Callable[[Window], object]] = {
-    "length": lambda one: one.vnfs,
+    "length": lambda one: one.vnfs or None,
     "size": lambda one: one.size,
     "load": lambda one: one.level or one.load,
     "arrivals": lambda one: one.arrivals,
@@ -114,7 +116,7 @@ def _role(key: Key, windows: list[Window]) -> Errors:
         whole = None
         errors.reasons.append(str(error))
     for name, of in FOLDS.items():
-        values = list(dict.fromkeys(of(one) for one in points))
+        values = [value for value in dict.fromkeys(map(of, points)) if value is not None]
         if len(values) < 2:
             errors.reasons.append(f"{name}: only one value, none can be left out")
             continue

@@ -70,8 +70,8 @@ def _visit(model: RoleModel, subject: str, size: float) -> float:
     if not (model.term("visits") or model.term("visit_octets")):
         return 0.0
     # Each VNF's two queues are polled in the rounds that take the packets; one brings them back.
-    bursts = (model.term("bursts") + model.term("visit_bursts")) / BURST
-    more = bursts + 2 * model.term("polls") / round_packets_of(subject)
+    rounds = (2 * model.term("polls") + model.term("visit_takes")) / round_packets_of(subject)
+    more = model.term("bursts") / BURST + rounds
     return model.term("visits") + size * model.term("visit_octets") + more
 
 

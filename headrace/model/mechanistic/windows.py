@@ -9,8 +9,10 @@ Terms of the switch, for each packet that came through a graph whose packets vis
     doublings                               log2(flows / 100), for more than 100 flows
     bursts, busy_rounds, wakes              as counted (headrace/model/marginal.py)
     polls                                   busy rounds x queues that each of them polls
-    visit_bursts                            bursts x n / (n + 1): those that come from VNFs; rings
-                                            that both ends write cost more than a device's
+    visit_takes                             busy rounds x queues that each took packets from, bursts
+                                            or n + 1 at most, x n / (n + 1): the VNFs' of these;
+                                            lines of their rings come from another core, once a
+                                            round, however many bursts follow
     due                                     arrivals of the bench's own source, which has to look
                                             when each is due; no part of any prediction
 
@@ -35,7 +37,7 @@ UNITS = {
     "busy_rounds": "cycles per busy round",
     "wakes": "cycles per busy round after an idle one",
     "polls": "cycles per queue that a busy round polls",
-    "visit_bursts": "cycles per burst to a VNF and back",
+    "visit_takes": "cycles per round that takes packets from a VNF's queue",
     "due": "cycles per arrival that the bench's own source schedules",
     "bursts": "cycles per burst",
     "packets": "cycles per packet",
@@ -46,7 +48,7 @@ UNITS = {
     "doublings": "cycles per packet and doubling of the flows",
 }
 POLLED = ("busy_rounds", "wakes", "bursts")
-BY_QUEUES = ("polls", "visit_bursts")
+BY_QUEUES = ("polls", "visit_takes")
 """A switch's terms by its queues, of which it has some for the network and some for VNFs."""
 TERMS = {
     "switch": (
@@ -132,9 +134,10 @@ def by_queues(polled: dict[str, float], visits: float, queues: float) -> dict[st
         visits: to VNFs, of a packet.
         queues: that a round polls.
     """
+    taken = min(polled["bursts"], polled["busy_rounds"] * (visits + 1))
     return {
         "polls": polled["busy_rounds"] * queues,
-        "visit_bursts": polled["bursts"] * visits / (visits + 1),
+        "visit_takes": taken * visits / (visits + 1),
     }
 
 
@@ -202,7 +205,11 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
             "idle_rounds": float(of["rounds"]) - float(of["busy_rounds"]),
         }
         if name == "switch":
-            terms = {**graph, **polled, **by_queues(polled, visits, switch_queues(case.vnfs))}
+            terms = {
+                **graph,
+                **polled,
+                **by_queues(polled, visits, switch_queues(case.vnfs)),
+            }
             yield Window(Key(case.subject, "switch"), terms=terms, **rest, **common)
         elif name == "generator":
             own = {"packets": through, "octets": through * size, **polled}
