@@ -26,6 +26,7 @@ from headrace.cluster.core.layout import Layout, make_layout, moved
 from headrace.cluster.core.placing import NoPlace, place
 from headrace.cluster.core.schedule import Schedule
 from headrace.cluster.core.vnis import NoVni, Vnis
+from headrace.cluster.core.watch import Watch
 from headrace.cluster.cutting.cut import Link
 from headrace.cluster.cutting.hops import CannotCut
 from headrace.cluster.resources import Graph, NodeSpec
@@ -66,16 +67,6 @@ class Recorded:
     migrations: int = 0
 
 
-@dataclass
-class _Node:
-    health: Health
-    leaving: bool = False
-    stocked: bool = False
-    asking: TakeStock | None = None
-    looking: Look | None = None
-    sweeping: dict[str, Delete] = field(default_factory=dict)
-
-
 class Core:
     """All graphs and nodes of a cluster.
 
@@ -93,12 +84,16 @@ class Core:
         self.changed_graphs: set[str] = set()
         self.changed_nodes: set[str] = set()
         self.events: list[Event] = []
-        self._nodes: dict[str, _Node] = {}
+        self._watch = Watch(
+            self.settings.hold,
+            self.settings.stock_s,
+            self.settings.look_s,
+            self.settings.retry_s,
+        )
         self._dirty: dict[str, None] = {}
         self._at: dict[str, dict[str, None]] = {}
         self._pending: dict[str, None] = {}
-        self._sweeps: list[Delete] = []
-        self._retries, self._stocks, self._looks = Schedule(), Schedule(), Schedule()
+        self._retries = Schedule()
         self._unplaced: dict[str, None] = {}
         self._number = 0
         self._started = False
@@ -114,8 +109,7 @@ class Core:
         """A node is there, or its specification has changed."""
         before = self.fleet.specs.get(name)
         self.fleet.set_node(name, spec)
-        if name not in self._nodes:
-            self._nodes[name] = _Node(Health(self.settings.hold, since=now))
+        self._watch.add(name, now)
         self._usable(name)
         self.changed_nodes.add(name)
         if before is not None and before.tunnel_address != spec.tunnel_address:
@@ -126,7 +120,7 @@ class Core:
 
     def remove_node(self, name: str, now: float) -> None:
         """A node is to go: what it has is placed elsewhere first. `node_gone` tells when."""
-        node = self._nodes.get(name)
+        node = self._watch.nodes.get(name)
         if node is None or node.leaving:
             return
         node.leaving = True
@@ -139,17 +133,15 @@ class Core:
 
         A graph with a part pinned there, or without a place elsewhere, holds it.
         """
-        node = self._nodes.get(name)
+        node = self._watch.nodes.get(name)
         if node is None:
             return True
         silent = node.health.state in (State.LOST, State.NEW)
         if not silent and (self._at.get(name) or node.sweeping):
             return False
-        del self._nodes[name]
+        self._watch.remove(name)
         self.fleet.release(f"{PODS}{name}")
         self._pending.pop(name, None)
-        self._stocks.drop(name)
-        self._looks.drop(name)
         self.fleet.remove_node(name)
         for uid in list(self._at.pop(name, ())):
             deployment = self.deployments[uid]
@@ -192,7 +184,7 @@ class Core:
 
     def probed(self, name: str, ok: bool, why: str, now: float) -> None:
         """A node has answered that it is ready, or has not."""
-        node = self._nodes.get(name)
+        node = self._watch.nodes.get(name)
         if node is None:
             return
         before = node.health.state
@@ -203,8 +195,7 @@ class Core:
         self._usable(name)
         if state is State.LOST:
             self._pending[name] = None
-            node.stocked, node.asking, node.looking = False, None, None
-            node.sweeping.clear()
+            self._watch.forget_parts(name)
             self._tell("node", name, "Warning", "Lost", why)
             for uid in list(self._at.get(name, ())):
                 self.deployments[uid].abandon(name)
@@ -216,7 +207,7 @@ class Core:
         elif state is State.UP and before is not State.MISSING:
             self._tell("node", name, "Normal", "Ready", node.health.why)
         if before in (State.NEW, State.LOST) and node.health.answers:
-            self._stocks.set(name, now)
+            self._watch.take_stock(name, now)
         if state is State.UP:
             self._wake(now)
         for uid in self._at.get(name, ()):
@@ -228,7 +219,7 @@ class Core:
         Raises:
             KeyError: there is no such node.
         """
-        return self._nodes[name].health
+        return self._watch.nodes[name].health
 
     def set_pods(self, name: str, needs: Ints, count: int) -> None:
         """What pods that are VNFs take of a node, of the resources of headrace.placement."""
@@ -241,7 +232,7 @@ class Core:
 
     def node_names(self) -> list[str]:
         """All nodes."""
-        return list(self._nodes)
+        return list(self._watch.nodes)
 
     def finished(self, action: Action, outcome: Outcome, now: float) -> None:
         """An action has ended."""
@@ -252,11 +243,7 @@ class Core:
         if isinstance(action, Look):
             self._looked(action, outcome, now)
             return
-        node = self._nodes.get(action.node)
-        if node is not None and node.sweeping.get(action.uid) is action:
-            del node.sweeping[action.uid]
-            if outcome.result is not Result.DONE:
-                self._stocks.set(action.node, now + self.settings.retry_s)
+        if isinstance(action, Delete) and self._watch.swept(action, outcome, now):
             self._usable(action.node)
             self._wake(now)
             self.changed_nodes.add(action.node)
@@ -288,28 +275,22 @@ class Core:
             found = self.deployments.get(uid)
             if found is not None:
                 made += self._advance(found, now)
-        made += self._inspections(now)
+        made += self._watch.actions(now, self._number)
         return made
 
     def next_time(self, now: float) -> float:
         """When `actions` may have something without anything being reported before."""
         if self._dirty:
             return now
-        times = [one.next() for one in (self._retries, self._stocks, self._looks)]
-        known = [at for at in times if at is not None]
-        return max(now, min(known, default=now + self.settings.stock_s))
+        retry = self._retries.next()
+        times = self._watch.next() + ([] if retry is None else [retry])
+        return max(now, min(times, default=now + self.settings.stock_s))
 
     # Inside.
 
-    def _answers(self, name: str) -> bool:
-        node = self._nodes.get(name)
-        return node is not None and node.stocked and node.health.answers
-
     def _usable(self, name: str) -> None:
-        node = self._nodes[name]
-        up = node.health.state is State.UP and node.stocked
-        up = up and not node.leaving and not node.sweeping
-        self.fleet.set_usable(name, up and not self.fleet.specs[name].unschedulable)
+        usable = self._watch.trusted(name) and not self.fleet.specs[name].unschedulable
+        self.fleet.set_usable(name, usable)
 
     def _touch(self, uid: str) -> None:
         self._dirty[uid] = None
@@ -342,21 +323,16 @@ class Core:
     def _backoff(self, count: int) -> float:
         return min(self.settings.longest_retry_s, self.settings.retry_s * 2.0 ** min(count, 20))
 
-    def _lost(self, name: str) -> bool:
-        node = self._nodes.get(name)
-        return node is None or node.leaving or node.health.state is State.LOST
-
     def _replace_lost(self, now: float) -> None:
         if not self._pending:
             return
-        lost = sum(node.health.state is State.LOST for node in self._nodes.values())
-        if len(self._nodes) > 1 and lost > self.settings.most_lost * len(self._nodes):
+        if self._watch.share_lost() > self.settings.most_lost:
             return
         pending, self._pending = self._pending, {}
         waiting = {uid: None for name in pending for uid in self._at.get(name, ())}
         for uid in waiting:
             layout = self.deployments[uid].layout
-            if layout is not None and any(self._lost(node) for node in layout.nodes):
+            if layout is not None and any(self._watch.lost(node) for node in layout.nodes):
                 self._plan(uid, now)
 
     def _plan(self, uid: str, now: float, keep: Mapping[str, str] | None = None) -> None:
@@ -375,7 +351,7 @@ class Core:
         staying = {
             owner: node
             for owner, node in keep.items()
-            if not self._lost(node) and node not in found.excluded
+            if not self._watch.lost(node) and node not in found.excluded
         }
         takings = self.fleet.release(uid)
         try:
@@ -409,7 +385,10 @@ class Core:
         if before is None or before.generation != found.graph.generation:
             return None
         for pin in found.graph.spec.constraints.pinned:
-            if pin.node in self._nodes and self._nodes[pin.node].health.state is State.LOST:
+            if (
+                pin.node in self._watch.nodes
+                and self._watch.nodes[pin.node].health.state is State.LOST
+            ):
                 return f"{pin.owner} is pinned to node {pin.node}, which is lost"
         return None
 
@@ -474,14 +453,14 @@ class Core:
     def _advance(self, found: Deployment, now: float) -> list[Action]:
         if found.retry_at is not None and found.attempts:
             return []
-        made = found.actions(self._answers)
+        made = found.actions(self._watch.answers)
         for action in made:
             assert isinstance(action, Put | Delete)
             found.flying[action.node] = action
             self._index(found, action.node)
         if made or found.flying:
             return made
-        left = found.left(self._answers)
+        left = found.left(self._watch.answers)
         if found.deleted and not left:
             self._forget(found)
         elif not found.deleted and found.complete and not left:
@@ -523,43 +502,20 @@ class Core:
         self._unplaced.pop(uid, None)
         self.changed_graphs.discard(uid)
 
-    def _inspections(self, now: float) -> list[Action]:
-        """What nodes are asked now, and what of nobody's is removed."""
-        made: list[Action] = list(self._sweeps)
-        self._sweeps.clear()
-        for name in self._stocks.due(now):
-            node = self._nodes[name]
-            if node.asking is None and node.health.answers:
-                node.asking = TakeStock(name, self._number)
-                made.append(node.asking)
-        for name in self._looks.due(now):
-            node = self._nodes[name]
-            if node.looking is None and node.health.answers and node.asking is None:
-                node.looking = Look(name, self._number)
-                made.append(node.looking)
-            elif node.health.answers:
-                self._looks.set(name, now + self.settings.look_s)
-        return made
-
     def _looked(self, action: Look, outcome: Outcome, now: float) -> None:
         """Notes which parts do not work; if others are there than are known, stock is taken."""
         name = action.node
-        node = self._nodes.get(name)
-        if node is None or node.looking is not action:
+        faults = self._watch.looked(action, outcome, now)
+        if faults is None:
             return
-        node.looking = None
-        self._looks.set(name, now + self.settings.look_s)
-        if outcome.faults is None:
-            return
-        for uid in set(self.graphs_at(name)) | set(outcome.faults):
+        for uid in sorted({*self.graphs_at(name), *faults}):
             found = self.deployments.get(uid)
             if found is not None and not self._is_news(found, name, action):
                 continue
-            there = uid in outcome.faults
-            if found is None or (found.have.get(name) is not None) != there:
-                self._stocks.set(name, now)
+            if found is None or (found.have.get(name) is not None) != (uid in faults):
+                self._watch.take_stock(name, now)
                 continue
-            fault = outcome.faults.get(uid, "")
+            fault = faults.get(uid, "")
             if found.note_fault(name, fault):
                 self.changed_graphs.add(uid)
                 if fault:
@@ -568,35 +524,30 @@ class Core:
     def _stocked(self, action: TakeStock, outcome: Outcome, now: float) -> None:
         """Compares what a node has with what it is thought to have; removes what nobody wants."""
         name = action.node
-        node = self._nodes.get(name)
-        if node is None or node.asking is not action:
+        stock = self._watch.stocked(action, outcome, now)
+        if stock is None:
             return
-        node.asking = None
-        if outcome.stock is None:
-            self._stocks.set(name, now + self.settings.retry_s)
-            return
-        self._stocks.set(name, now + self.settings.stock_s)
-        self._looks.set(name, now + self.settings.look_s)
-        for uid, digest in outcome.stock.items():
+        for uid in sorted({*self.graphs_at(name), *stock}):
             found = self.deployments.get(uid)
             if found is None:
-                if uid not in node.sweeping:
-                    node.sweeping[uid] = Delete(name, uid)
-                    self._sweeps.append(node.sweeping[uid])
-            elif self._is_news(found, name, action) and found.have.get(name) != digest:
-                found.have[name] = digest
-                self._index(found, name)
-                self._touch(uid)
-        for uid in list(self._at.get(name, ())):
-            found = self.deployments[uid]
-            if uid not in outcome.stock and self._is_news(found, name, action):
+                self._watch.sweep(name, uid)
+                continue
+            digest = stock.get(uid)
+            if not self._is_news(found, name, action):
+                continue
+            if digest is None:
                 found.have.pop(name, None)
-                self._index(found, name)
-                self._touch(uid)
+            elif found.have.get(name) == digest:
+                continue
+            else:
+                found.have[name] = digest
+            self._index(found, name)
+            self._touch(uid)
+        node = self._watch.nodes[name]
         if not node.stocked:
             node.stocked = True
             self._wake(now)
-            for uid in self._at.get(name, ()):
+            for uid in self.graphs_at(name):
                 self._touch(uid)
         self._usable(name)
 
