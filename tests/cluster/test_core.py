@@ -232,6 +232,20 @@ def test_a_graph_with_an_end_on_a_lost_node_waits_for_it() -> None:
     assert not bed.puts(), "what it had was still there"
 
 
+def test_what_else_was_lost_moves_when_the_pinned_node_is_back() -> None:
+    bed = Bed(5)
+    pinned = [{"endPoint": "in", "node": "n1"}, {"endPoint": "out", "node": "n3"}]
+    body = service_graph("w", 2, constraints={"pinned": pinned, "nodes": ["n4", "n5"]})
+    uid = bed.want(body)
+    (carrier,) = set(bed.where(uid).values())
+    bed.nodes["n3"].alive = bed.nodes[carrier].alive = False
+    bed.run(20)
+    assert _ready(bed, uid) == (False, "NodeLost")
+    bed.nodes["n3"].alive = True
+    bed.run(20)
+    assert bed.whole(uid, body) and carrier not in bed.where(uid).values()
+
+
 def test_a_node_that_returns_empty_gets_its_parts_back() -> None:
     bed = Bed(3)
     body = service_graph()

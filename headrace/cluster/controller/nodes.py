@@ -27,6 +27,8 @@ from headrace.cluster.resources import NodeSpec
 Secrets = Callable[[str, str], Awaitable[Mapping[str, bytes]]]
 """The data of a Secret, by namespace and name."""
 
+NOT_OF_THE_REQUEST = (401, 408, 409, 429)
+"""Refusals of who asks, when and how often: the same may be taken later."""
 PROBE_S, CONNECT_S, CALL_S = 2.0, 3.0, 120.0
 SECRET_S = 300.0
 """After so long a Secret is read again, in case that it was changed."""
@@ -98,8 +100,7 @@ class NodesApi:
             return Outcome(Result.FAILED, _told(error))
         if answer.is_success:
             return Outcome(Result.DONE)
-        # 401 and 429 are about who asks and how often, not about what is asked.
-        refused = 400 <= answer.status_code < 500 and answer.status_code not in (401, 408, 429)
+        refused = 400 <= answer.status_code < 500 and answer.status_code not in NOT_OF_THE_REQUEST
         return Outcome(Result.REFUSED if refused else Result.FAILED, _message(answer))
 
     async def _request(

@@ -347,6 +347,7 @@ class Core:
         if held is not None:
             found.trouble = Trouble("NodeLost", held)
             self._touch(uid)
+            self._later(found, now + self.settings.look_s)  # other nodes may be lost for good
             return
         staying = {
             owner: node
@@ -445,7 +446,8 @@ class Core:
     def _retry(self, found: Deployment, now: float) -> None:
         uid = found.graph.uid
         wrong = found.layout is None or found.undoing or uid in self._unplaced
-        if not found.deleted and (wrong or found.trouble is not None):
+        lost = found.layout is not None and any(map(self._watch.lost, found.layout.nodes))
+        if not found.deleted and (wrong or lost):
             found.excluded.clear()
             self._plan(uid, now)
         self._touch(uid)
