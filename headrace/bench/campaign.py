@@ -12,6 +12,7 @@ in the store.
 """
 
 import random
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,7 +23,7 @@ from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.plan import Block, Clock, Job
 from headrace.bench.precision import Answer, Precision
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
-from headrace.bench.steps import CaseState, StepKind, StepRunner, Timing, steps_of
+from headrace.bench.steps import KEPT, CaseState, StepKind, StepRunner, Timing, steps_of
 from headrace.results import Case, Sample, Skip, Trial
 from headrace.results.statistics import PAIRS_FROM
 from headrace.results.store import Store
@@ -160,6 +161,7 @@ class Campaign:
         self._timing = timing
         self._seed = seed
         self._states: dict[Case, CaseState] = {}
+        self._distances = deque[float](maxlen=KEPT)
         self.precision = Precision([])
         self._done: set[tuple[Case, StepKind]] = set()
         self._reasons: dict[tuple[Case, StepKind], str] = {}
@@ -296,7 +298,7 @@ class Campaign:
                 if trial.purpose == "search" and trial.intended_pps is not None:
                     self._progress.tried(trial)
 
-            runner = StepRunner(self._timing, self._seed, record)
+            runner = StepRunner(self._timing, self._seed, record, self._distances)
             try:
                 device = await self._bed.device(case)
                 state = self._states.setdefault(case, CaseState())

@@ -8,6 +8,7 @@ fractions of the PDR, cost at fixed loads.
 
 import random
 import statistics
+from collections import deque
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,12 +21,15 @@ from headrace.bench.scenario import Measure
 from headrace.bench.searching.answer import SearchError
 from headrace.bench.searching.goals import GoalSet, goal_set
 from headrace.bench.searching.rate_search import OVERLOADS, Limits, search_case
+from headrace.model.mechanistic.distance import is_same, usual
 from headrace.results import Purpose, Sample, Trial
 
 StepKind = Literal["overload", "search", "latency", "cost"] | ExtraKind
 
 LONG_S = 5.0
 """A trial of a search without loss that is at least as long ends at its first loss."""
+KEPT = 200
+"""Distances of the cores, of the last trials, of which the usual one is taken."""
 NEAR = 0.9
 """A rate above this share of the overload rate has the same limit as the overload rate."""
 CSIT_MRR = (10, 1.0)
@@ -121,12 +125,20 @@ class StepRunner:
         timing: durations.
         seed: order of the fixed loads is drawn from it, anew for each round.
         record: called with every trial, as it ends.
+        distances: of the cores in the campaign's trials so far (at most `KEPT`).
     """
 
-    def __init__(self, timing: Timing, seed: int, record: Record) -> None:
+    def __init__(
+        self,
+        timing: Timing,
+        seed: int,
+        record: Record,
+        distances: deque[float] | None = None,
+    ) -> None:
         self._timing = timing
         self._seed = seed
         self._record = record
+        self._distances = deque[float](maxlen=KEPT) if distances is None else distances
 
     async def run(
         self, step: Step, device: Device, state: CaseState, round_number: int
@@ -173,6 +185,19 @@ class StepRunner:
         self._record(trial)
         return trial
 
+    def _is_usual(self, trial: Trial, device: Device) -> bool:
+        """Whether the cores were as far apart as in most trials so far: others are no samples.
+
+        What a VNF and its switch hand to each other costs up to twice as much in another state
+        (model/mechanistic/distance.py), and one switch more of it than the other.
+        """
+        distance = (trial.detail.get("noise") or {}).get("transfer_ns")
+        if distance is None or device.case.vnfs == 0:
+            return True
+        self._distances.append(distance)
+        most = usual(self._distances)
+        return most is None or is_same(distance, most)
+
     async def _overload(
         self, step: Step, device: Device, state: CaseState, number: int
     ) -> list[Sample]:
@@ -185,7 +210,7 @@ class StepRunner:
         state.overloads += [trial.rx_pps for trial in trials]
         trial = trials[-1]
         state.overload_limited = any(trial.generator_limited for trial in trials)
-        if not measure.overload:
+        if not measure.overload or (turn and not self._is_usual(trial, device)):
             return []
         mrr = statistics.fmean(trial.rx_pps for trial in trials)
         samples = [Sample("mrr", "overload", number, mrr, state.overload_limited)]
@@ -273,6 +298,8 @@ class StepRunner:
             trial = await self._trial(device, number, "cost", seconds, load, step.interleaved)
             point = f"{load:.0f} pps"
             samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
+            if step.interleaved and not self._is_usual(trial, device):
+                continue
             if trial.cpu_percent is not None:
                 samples.append(Sample("cpu_percent", point, number, trial.cpu_percent))
             if trial.cycles_per_packet is not None:

@@ -114,3 +114,23 @@ async def test_only_long_trials_of_goals_without_loss_end_at_the_first_loss() ->
         may_end = {one.until_loss for one in Noted.asked if one.duration_s >= 5}
         assert may_end == ({True} if ratios is None else {False}) or goal == "csit"
         assert not any(one.until_loss for one in Noted.asked if one.duration_s < 5)
+
+
+async def test_turns_while_the_cores_were_in_another_state_draw_no_cycles() -> None:
+    class Moved(SimulatedDevice):
+        distances: ClassVar[list[float | None]] = [300.0, 310.0, 600.0, 305.0, None]
+
+        async def trial(self, request: TrialRequest) -> Trial:
+            noise = {"transfer_ns": self.distances[request.round]}
+            return replace(await super().trial(request), detail={"noise": noise})
+
+    measure = Measure(loads_pps=[1e5])
+    turn = replace(steps_of(measure)[0], interleaved=True)
+    for vnfs, expected in ((1, [0, 1, 3, 4]), (0, [0, 1, 2, 3, 4])):
+        case = replace(CASE, shape="chain" if vnfs else "p2p", vnfs=vnfs)
+        one, drawn = runner([]), list[int]()
+        for number in range(5):
+            found = await one.run(turn, Moved(case), CaseState(), number)
+            assert any(sample.metric == "loss_ratio" for sample in found)
+            drawn += [s.round for s in found if s.metric == "cycles_per_packet"]
+        assert drawn == expected
