@@ -163,20 +163,9 @@ def lacks(scenario: Scenario, plan: CorePlan) -> dict[Case, str]:
         if reason is None:
             continue
         for case in scenario.cases():
-            if belongs(case, subject):
+            if subject.runs(case):
                 found[case] = reason
     return found
-
-
-def belongs(case: Case, subject: Subject) -> bool:
-    """Whether the case is one of the subject's."""
-    return (
-        (subject.switch, subject.outer_ports) == (case.switch, case.ports)
-        and str(subject.workers) == case.varied("workers", "1")
-        and case.vnf_ports in ("", subject.inner_ports)
-        and case.engine in ("", subject.engine)
-        and case.function in ("", subject.function)
-    )
 
 
 def runnable(scenario: Scenario, plan: CorePlan) -> Scenario | None:

@@ -133,6 +133,15 @@ class NodeProcess:
         self.client = NodeClient(f"http://127.0.0.1:{port}")
         self._process: asyncio.subprocess.Process | None = None
 
+    @property
+    def rundirs(self) -> list[Path]:
+        """The folders of the node's processes."""
+        return [self.rundir]
+
+    def set_ports(self, ports: list[dict[str, Any]]) -> None:
+        """Gives it other physical ports, before `up`."""
+        self._config["ports"] = ports
+
     @staticmethod
     def _command() -> str:
         return str(Path(sys.executable).with_name("headrace"))

@@ -242,6 +242,9 @@ class Scenario(About):
             IN_PROCESS not in (one.ports, one.sink) for one in self.subjects
         ):
             raise ValueError("taken_cycles: only an in-process source takes cycles from a switch")
+        rows = any(one.nodes > 1 for one in self.subjects)
+        if rows and any(graph.shape != "p2p" for graph in self.graphs):
+            raise ValueError("nodes in a row forward from port to port: they have no VNFs")
         captures = [size for size in self.traffic.sizes if str(size).startswith(CAPTURE)]
         if captures and (inside or any(graph.shape == "parallel" for graph in self.graphs)):
             raise ValueError(

@@ -5,6 +5,8 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from headrace.results import Case
+
 Switch = Literal[
     "headrace",
     "ovs-dpdk",
@@ -48,6 +50,8 @@ class Subject(BaseModel):
         configuration: of that function, as a template would have it.
         sink: where packets end.
         workers: of the switch, each on a core.
+        nodes: in a row, each with such a switch.
+        joined: by what neighbors are joined.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,6 +64,8 @@ class Subject(BaseModel):
     configuration: dict[str, Any] = {}
     sink: Literal["generator", "in-process"] = "generator"
     workers: Annotated[int, Field(ge=1, le=64)] = 1
+    nodes: Annotated[int, Field(ge=1, le=8)] = 1
+    joined: Literal["memif", "veth"] = "veth"
 
     @model_validator(mode="after")
     def _possible(self) -> Self:
@@ -70,6 +76,10 @@ class Subject(BaseModel):
             raise ValueError(f"{self.switch} has no in-process source and sink: they are DPDK's")
         if self.switch in OF_KERNEL and {self.ports, self.inner_ports} - {"veth", "nic"}:
             raise ValueError(f"{self.switch} has ports of the kernel: veth")
+        if self.nodes > 1 and inside:
+            raise ValueError("nodes in a row have a generator at both ends")
+        if self.nodes > 1 and self.joined == "memif" and self.switch != "headrace":
+            raise ValueError(f"{self.switch} has no memif ports: join its nodes by veth")
         return self
 
     @property
@@ -89,7 +99,22 @@ class Subject(BaseModel):
     @property
     def words(self) -> list[str]:
         """What of a case's variant is the node's (results/records.py)."""
-        return [f"workers={self.workers}"] if self.workers > 1 else []
+        found = [f"workers={self.workers}"] if self.workers > 1 else []
+        if self.nodes > 1:
+            found += [f"nodes={self.nodes}", f"joined={self.joined}"]
+        return found
+
+    def runs(self, case: Case) -> bool:
+        """Whether the case is one of the subject's."""
+        return (
+            (self.switch, self.outer_ports) == (case.switch, case.ports)
+            and str(self.workers) == case.varied("workers", "1")
+            and str(self.nodes) == case.varied("nodes", "1")
+            and case.varied("joined", self.joined) == self.joined
+            and case.vnf_ports in ("", self.inner_ports)
+            and case.engine in ("", self.engine)
+            and case.function in ("", self.function)
+        )
 
     @property
     def node(self) -> str:

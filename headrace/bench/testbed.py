@@ -28,6 +28,7 @@ from headrace.bench.in_process import InProcessDevice, Source
 from headrace.bench.mix_capture import write
 from headrace.bench.node_client import NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
+from headrace.bench.node_row import NodeRow
 from headrace.bench.noise.probe import Probe
 from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.noise.transfer import Transfer
@@ -103,15 +104,7 @@ class Testbed:
 
     def _subject(self, case: Case) -> Subject:
         """The subject of a case; without VNFs any that has its switch and its outer ports."""
-        return next(
-            one
-            for one in self._subjects
-            if (one.switch, one.outer_ports) == (case.switch, case.ports)
-            and str(one.workers) == case.varied("workers", "1")
-            and case.vnf_ports in ("", one.inner_ports)
-            and case.engine in ("", one.engine)
-            and case.function in ("", one.function)
-        )
+        return next(one for one in self._subjects if one.runs(case))
 
     def _case_key(self, case: Case) -> str:
         """The stand of a case."""
@@ -141,22 +134,31 @@ class Testbed:
         self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
             plan = self._plan.with_workers(subject.workers)
-            alike = [one for one in self._subjects if one.node == key]
-            node = NodeProcess(
-                subject, plan, settings=self._settings, vnfs=alike, most_vnfs=self._most_vnfs
-            )
-            stand = Stand(subject, node, cores=plan.switch)
+            stand = Stand(subject, self._node(subject, plan), cores=plan.switch)
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
-                raise_owned(stand.node.rundir)
+                for rundir in stand.node.rundirs:
+                    raise_owned(rundir)
                 await self._attach(stand)
-                stand.workers = worker_threads(stand.node.rundir, plan.switch)
+                stand.workers = [
+                    thread
+                    for rundir in stand.node.rundirs
+                    for thread in worker_threads(rundir, plan.switch)
+                ]
                 await stand.node.client.pause(True)
             except (DeviceError, TrafficError) as error:
                 self._lost[key] = str(error)
                 del self._up[key]
                 await self._dismantle(stand)
+
+    def _node(self, subject: Subject, plan: CorePlan) -> NodeProcess:
+        if subject.nodes > 1:
+            return NodeRow(subject, plan)
+        alike = [one for one in self._subjects if one.node == subject.node]
+        return NodeProcess(
+            subject, plan, settings=self._settings, vnfs=alike, most_vnfs=self._most_vnfs
+        )
 
     async def _calibrate(self, traffic: TrafficClient, kind: Kind, bare: bool) -> None:
         seconds = 0.05 if self._quick else 0.1

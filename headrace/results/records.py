@@ -105,8 +105,9 @@ class Case:
 
     @property
     def traversals(self) -> int:
-        """How often a packet crosses the switch: n VNFs in a chain n + 1, a parallel one 2."""
-        return {"p2p": 1, "parallel": 2, "chain": self.vnfs + 1}[self.shape]
+        """How often a packet crosses a switch: n VNFs in a chain n + 1, a parallel one 2."""
+        once = {"p2p": 1, "parallel": 2, "chain": self.vnfs + 1}[self.shape]
+        return once * int(self.varied("nodes", "1"))
 
     @property
     def frames(self) -> str:

@@ -185,8 +185,24 @@ def ours(figure: Figure, view: View, experiment: str) -> list[Series]:
         point = _point(figure, row, x, less)
         if point is not None:
             found[_label(figure, row.case, sizes, graphs)].append(point)
+    if figure.x == "nodes":
+        found = _with_one_node(found)
     made = [Series(name, False, _sorted(points)) for name, points in found.items()]
     return _relative(figure, made) if figure.relative_to else made
+
+
+def _with_one_node(found: dict[str, list[Point]]) -> dict[str, list[Point]]:
+    """A single node is joined by nothing: it begins each series of its switch."""
+    rows = {name: points for name, points in found.items() if " joined=" in name}
+    for name, points in found.items():
+        if name in rows:
+            continue
+        begun = [other for other in rows if other.startswith(f"{name} joined=")]
+        for other in begun:
+            rows[other] = [*points, *rows[other]]
+        if not begun:
+            rows[name] = points
+    return rows
 
 
 def _point(figure: Figure, row: Row, x: float | None, less: float) -> Point | None:
