@@ -22,6 +22,7 @@ struct Options {
   std::optional<uint32_t> control_cpu;
   headrace::eal::EalOptions eal;
   bool no_huge{false};
+  bool pci{false};
   std::string log_level{"info"};
 };
 
@@ -29,6 +30,7 @@ Result<> serve(Options& options) {
   if (auto ok = headrace::log::init("headrace-traffic", options.log_level); !ok) return ok;
   options.eal.main_cpu = options.control_cpu.value_or(options.cpus.front());
   options.eal.allow_hugepages = !options.no_huge;
+  options.eal.pci = options.pci;
   auto eal = headrace::eal::Eal::init(options.eal);
   if (!eal) return tl::unexpected(eal.error());
   auto threads = headrace::traffic::WorkerThreads::start(options.cpus);
@@ -66,6 +68,7 @@ int main(int argc, char** argv) {
       ->delimiter(',');
   app.add_option("--control-cpu", options.control_cpu,
                  "CPU of the control thread; default: the first of --cpu");
+  app.add_flag("--pci", options.pci, "scan the PCI bus, for ports of physical devices");
   app.add_flag("--no-huge", options.no_huge, "use ordinary pages even if there are hugepages");
   app.add_option("--mem", options.eal.memory_mb, "MiB of memory for packets")
       ->capture_default_str();

@@ -63,7 +63,8 @@ class Ethdev {
   [[nodiscard]] const EthdevOptions& options() const { return options_; }
   /// After configure(). Packets are received into buffers of `pool`, which must outlive the device.
   Result<> set_up_queues(rte_mempool* pool);
-  /// Safe to call again after it failed: some devices start only once their peer is there.
+  /// Safe to call again after it failed: some devices start only once their peer is there. A NIC
+  /// neither sends nor heeds pause frames then.
   Result<> start();
 
   /// Receives frames to any address. A device without an address filter does so anyway: no error.
@@ -81,6 +82,8 @@ class Ethdev {
 
  private:
   Ethdev(std::string name, uint16_t id) : name_(std::move(name)), id_(id) {}
+
+  void switch_flow_control_off();
 
   std::string name_;
   uint16_t id_;

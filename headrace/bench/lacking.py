@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from headrace.bench.core_plan import CorePlan
+from headrace.bench.lab import Lab
 from headrace.bench.power.readers import why_no_power
 from headrace.bench.scenario import Scenario
 from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
@@ -133,8 +134,8 @@ def lack(need: str) -> str | None:
     return NEEDS[word](what)
 
 
-def lack_of_subject(subject: Subject, plan: CorePlan) -> str | None:
-    """The reason why a subject can't run here, or None."""
+def lack_of_subject(subject: Subject, plan: CorePlan, lab: Lab | None = None) -> str | None:
+    """The reason why a subject can't run here, or in a lab, or None."""
     if subject.switch in OF_SWITCH:
         found = lack(OF_SWITCH[subject.switch])
         if found is not None:
@@ -144,8 +145,10 @@ def lack_of_subject(subject: Subject, plan: CorePlan) -> str | None:
             f"{subject.switch} is here, but its functions are a VNF's: a graph names them by `pci` "
             "of a template of engine vm (docs/graphs.md)"
         )
-    if subject.ports == "nic" and (found := lack("nic:2")) is not None:
-        return found
+    if subject.ports == "nic" and lab is None:
+        return lack("nic:2") or "which NICs are meant says a lab file (--lab, docs/papers.md)"
+    if lab is not None and lab.device.node:
+        return None  # What the other machine has, its node knows.
     if subject.engine == "vm" and (found := why_no_vm()) is not None:
         return found
     wanted = subject.workers + 1
@@ -155,11 +158,11 @@ def lack_of_subject(subject: Subject, plan: CorePlan) -> str | None:
     return None
 
 
-def lacks(scenario: Scenario, plan: CorePlan) -> dict[Case, str]:
+def lacks(scenario: Scenario, plan: CorePlan, lab: Lab | None = None) -> dict[Case, str]:
     """The scenario's cases that can't be measured here, with their reasons."""
     found = {}
     for subject in scenario.subjects:
-        reason = lack_of_subject(subject, plan)
+        reason = lack_of_subject(subject, plan, lab)
         if reason is None:
             continue
         for case in scenario.cases():
@@ -168,9 +171,9 @@ def lacks(scenario: Scenario, plan: CorePlan) -> dict[Case, str]:
     return found
 
 
-def runnable(scenario: Scenario, plan: CorePlan) -> Scenario | None:
+def runnable(scenario: Scenario, plan: CorePlan, lab: Lab | None = None) -> Scenario | None:
     """The scenario with the subjects that can run here; None if there is none."""
-    here = [one for one in scenario.subjects if lack_of_subject(one, plan) is None]
+    here = [one for one in scenario.subjects if lack_of_subject(one, plan, lab) is None]
     return scenario.model_copy(update={"subjects": here}) if here else None
 
 

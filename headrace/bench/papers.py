@@ -18,7 +18,7 @@ from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.profiles import SMALL
 from headrace.bench.scenario import About, Scenario
-from headrace.bench.session import Options, bed_of, ended_by_signals, stored_status
+from headrace.bench.session import Options, bed_of, ended_by_signals, relocated, stored_status
 from headrace.results import Skip
 from headrace.results.store import Store
 
@@ -56,6 +56,8 @@ async def measure_each(
     scenarios = [one for one in experiments if isinstance(one, Scenario)]
     budget_s = 60 * sum(minutes or minutes_of(one) for one in experiments)
     manifest = build(scenarios, options.plan, options.timing, budget_s, options.seed)
+    if options.lab is not None:
+        manifest["lab"] = options.lab.model_dump(mode="json")
     manifest["experiments"] = [described(one) for one in experiments]
     number = store.begin(manifest)
     with ended_by_signals(), stored_status(store, number):
@@ -108,9 +110,10 @@ async def _cases(
     minutes: float,
     manifest: dict[str, Any],
 ) -> None:
-    for case, reason in lacks(one, options.plan).items():
+    one = relocated(one, options.lab)
+    for case, reason in lacks(one, options.plan, options.lab).items():
         _skip(store, number, progress, Skip(one.name, case.name, case.subject, reason))
-    here = runnable(one, options.plan)
+    here = runnable(one, options.plan, options.lab)
     if here is None:
         return
     blocks = blocks_of([here])

@@ -15,6 +15,7 @@ from typing import Any
 from headrace.bench.campaign import Bed, Campaign, Progress, SimulatedBed
 from headrace.bench.core_plan import CorePlan, plan_cores
 from headrace.bench.errors import DeviceError
+from headrace.bench.lab import Lab, in_lab
 from headrace.bench.manifest import build
 from headrace.bench.plan import Clock, blocks_of
 from headrace.bench.precision import questions
@@ -62,6 +63,7 @@ class Options:
         rounds: at most that many rounds.
         seed: of all random choices.
         simulate: simulated devices instead of nodes.
+        lab: NICs instead of ports in shared memory.
     """
 
     minutes: float = DEFAULT_MINUTES
@@ -70,6 +72,7 @@ class Options:
     seed: int = 1
     simulate: bool = False
     plan: CorePlan = field(default_factory=plan_cores)
+    lab: Lab | None = None
 
     @property
     def timing(self) -> Timing:
@@ -85,6 +88,16 @@ def quickened(scenario: Scenario) -> Scenario:
         loads_pps=list(dict.fromkeys([loads[0], loads[-1]])) if loads else [],
     )
     return scenario.model_copy(update={"measure": measure})
+
+
+def relocated(scenario: Scenario, lab: Lab | None) -> Scenario:
+    """The scenario on a lab's NICs, if there is one."""
+    if lab is None:
+        return scenario
+    subjects = []
+    for subject in map(in_lab, scenario.subjects):
+        subjects += [subject] if subject not in subjects else []
+    return scenario.model_copy(update={"subjects": subjects})
 
 
 def subjects_of(scenarios: Sequence[Scenario]) -> list[Subject]:
@@ -117,6 +130,7 @@ async def bed_of(
         options.plan,
         options.quick if quick is None else quick,
         sent,
+        lab=options.lab,
         most_vnfs=max(case.vnfs for scenario in scenarios for case in scenario.cases()),
     )
     try:
@@ -211,6 +225,7 @@ async def measure(
     Raises:
         DeviceError: the bed can't be started (no generator).
     """
+    scenarios = [relocated(scenario, options.lab) for scenario in scenarios]
     if options.quick:
         scenarios = [quickened(scenario) for scenario in scenarios]
     budget_s = 60 * options.minutes

@@ -25,6 +25,8 @@ from headrace.bench.device import Device
 from headrace.bench.errors import DeviceError
 from headrace.bench.graph import build, streams
 from headrace.bench.in_process import InProcessDevice, Source
+from headrace.bench.lab import Lab
+from headrace.bench.lab_generator import LabTrex
 from headrace.bench.mix_capture import write
 from headrace.bench.node_client import NodePort
 from headrace.bench.node_process import PORTS, NodeProcess
@@ -35,6 +37,7 @@ from headrace.bench.noise.transfer import Transfer
 from headrace.bench.plan import Block
 from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
+from headrace.bench.running_node import RunningNode
 from headrace.bench.scenario import Traffic
 from headrace.bench.subject import IN_PROCESS, Subject
 from headrace.bench.templates import template_name
@@ -66,6 +69,7 @@ class Testbed:
         sent: how each scenario sends, by its name; by default evenly, with stamps.
         settings: keys of every node's node.yaml besides.
         most_vnfs: of a graph.
+        lab: NICs instead of ports in shared memory (lab.py).
     """
 
     __test__ = False  # pytest: not a test
@@ -78,7 +82,9 @@ class Testbed:
         sent: Mapping[str, Traffic] | None = None,
         settings: Mapping[str, Any] | None = None,
         most_vnfs: int = 0,
+        lab: Lab | None = None,
     ) -> None:
+        self._lab = lab
         self._most_vnfs = most_vnfs
         self._plan = plan
         self._sent = dict(sent or {})
@@ -89,7 +95,7 @@ class Testbed:
         self._stands = dict(reversed(self._stands.items()))
         self._up: dict[str, Stand] = {}
         self._lost: dict[str, str] = {}
-        self._traffic: TrafficProcess | None = None
+        self._traffic: TrafficClient | None = None
         self._running: Stand | None = None
         self._configured: Case | None = None
         self._vdevs = 0
@@ -118,11 +124,12 @@ class Testbed:
         Raises:
             DeviceError: there is no generator.
         """
-        traffic = TrafficProcess(cpu=self._plan.generator)
+        traffic = self._generator()
         try:
             await traffic.connect()
             self._traffic = traffic
-            self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
+            if isinstance(traffic, TrafficProcess):
+                self.calibration = await traffic.calibrate(duration_s=0.1 if self._quick else 0.3)
         except TrafficError as error:
             raise DeviceError(f"generator: {error}") from error
         used = {subject.ports for subject in self._stands.values()}
@@ -134,7 +141,11 @@ class Testbed:
         self._watch = Watch(Probe(self._plan.generator[0]), sorted(measured))
         for key, subject in self._stands.items():
             plan = self._plan.with_workers(subject.workers)
-            stand = Stand(subject, self._node(subject, plan), cores=plan.switch)
+            try:
+                stand = Stand(subject, self._node(subject, plan), cores=plan.switch)
+            except DeviceError as error:
+                self._lost[key] = str(error)
+                continue
             self._up[key] = stand
             try:
                 self.information[key] = await stand.node.up()
@@ -152,13 +163,25 @@ class Testbed:
                 del self._up[key]
                 await self._dismantle(stand)
 
+    def _generator(self) -> TrafficClient:
+        if self._lab is None:
+            return TrafficProcess(cpu=self._plan.generator)
+        if self._lab.generator.kind == "trex":
+            return LabTrex(self._lab)
+        return TrafficProcess(cpu=self._plan.generator, extra_args=["--pci"])
+
     def _node(self, subject: Subject, plan: CorePlan) -> NodeProcess:
         if subject.nodes > 1:
             return NodeRow(subject, plan)
+        if self._lab is not None and self._lab.device.node and subject.ports == "nic":
+            return RunningNode(subject, plan, self._lab)
         alike = [one for one in self._subjects if one.node == subject.node]
-        return NodeProcess(
+        node = NodeProcess(
             subject, plan, settings=self._settings, vnfs=alike, most_vnfs=self._most_vnfs
         )
+        if self._lab is not None and subject.ports == "nic":
+            node.set_ports(self._lab.node_ports(PORTS, subject.switch))
+        return node
 
     async def _calibrate(self, traffic: TrafficClient, kind: Kind, bare: bool) -> None:
         seconds = 0.05 if self._quick else 0.1
@@ -177,12 +200,25 @@ class Testbed:
             raise DeviceError(f"node {stand.subject.node} has no port {', '.join(missing)}")
         if stand.subject.ports == IN_PROCESS:
             return
+        if stand.subject.ports == "nic":
+            await self._attach_lab(stand)
+            return
         names = [f"{stand.subject.node}.{end}" for end in ("a", "b")]
         if stand.subject.sink == IN_PROCESS:
             del names[1]
         stand.tx_port, stand.rx_port = names[0], names[-1]
         for name, port in zip(names, PORTS, strict=False):
             await self._traffic.add_port(name, self._devargs(ports[port]))
+        await self._traffic.wait_links(names, LINK_S)
+
+    async def _attach_lab(self, stand: Stand) -> None:
+        """The lab's generator ports; all subjects use the same, one after the other."""
+        assert self._traffic is not None and self._lab is not None
+        stand.tx_port, stand.rx_port = names = self._lab.generator.ports
+        there = {port.name for port in await self._traffic.ports()}
+        for name in names:
+            if name not in there:
+                await self._traffic.add_port(name, name)
         await self._traffic.wait_links(names, LINK_S)
 
     def _devargs(self, port: NodePort) -> str:
@@ -328,11 +364,15 @@ class Testbed:
 
     def port_ceiling(self, case: Case, bare: bool) -> float | None:
         """The generator's ceiling over the case's kind of port; None if that is not known."""
+        if case.ports == "nic" and self._lab is not None:
+            return self._lab.line_pps(case.size)
         found = self.port_ceilings.get((case.ports, bare))
         return None if found is None else found.at(mean_bytes(case.size))
 
     def ceiling(self, size: str) -> float:
         """The highest load worth trying: what the generator sends over a ring of its own memory."""
+        if self._lab is not None:
+            return self._lab.line_pps(size)
         assert self.calibration is not None
         rows = sorted(self.calibration.ceilings, key=lambda row: row.size)
         return float(

@@ -101,6 +101,9 @@ def register(app: typer.Typer) -> None:
         quick: Annotated[bool, typer.Option(help="One short round, no searches.")] = False,
         seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 1,
         simulate: Annotated[bool, typer.Option(help="Simulated devices; no nodes.")] = False,
+        lab: Annotated[
+            Path | None, typer.Option(help="File of a lab with NICs (docs/papers.md).")
+        ] = None,
         results: ResultsOption = RESULTS,
         folder: FolderOption = SCENARIOS,
         as_json: JsonOption = False,
@@ -108,6 +111,7 @@ def register(app: typer.Typer) -> None:
         """Measure scenarios and store every trial. `headrace run` measures them all."""
         from headrace.bench.console import ConsoleProgress, make_console
         from headrace.bench.experiments import find_experiments, of_papers
+        from headrace.bench.lab import load_lab
         from headrace.bench.papers import measure_each
         from headrace.bench.scenario import find
         from headrace.bench.session import Options, measure
@@ -116,9 +120,10 @@ def register(app: typer.Typer) -> None:
 
         papers = of_papers(names or [], folder) or profile is not None
         budget = QUICK_MINUTES if quick else minutes or DEFAULT_MINUTES
-        options = Options(budget, quick, 1 if quick else rounds, seed, simulate)
         console = make_console(as_json)
         try:
+            there = load_lab(lab) if lab is not None else None
+            options = Options(budget, quick, 1 if quick else rounds, seed, simulate, lab=there)
             with Store(results) as store, ConsoleProgress(console) as progress:
                 if papers:
                     experiments = find_experiments(names or [], profile, folder)
