@@ -177,11 +177,17 @@ def runnable(scenario: Scenario, plan: CorePlan, lab: Lab | None = None) -> Scen
     return scenario.model_copy(update={"subjects": here}) if here else None
 
 
-def in_words(scenario_needs: list[str], subjects: list[Subject], plan: CorePlan) -> list[str]:
-    """What this machine lacks of what an experiment needs, each reason once."""
-    reasons = [lack(need) for need in scenario_needs]
-    reasons += [lack_of_subject(one, plan) for one in subjects]
-    return list(dict.fromkeys(reason for reason in reasons if reason is not None))
+def in_words(needs: list[str], subjects: list[Subject], plan: CorePlan) -> dict[str, str]:
+    """What this machine lacks of what an experiment needs: a short word, and the reason."""
+    found = {need: lack(need) for need in needs}
+    for one in subjects:
+        reason = lack_of_subject(one, plan)
+        by_switch = one.switch in OF_SWITCH and lack(OF_SWITCH[one.switch]) == reason
+        word = OF_SWITCH[one.switch] if by_switch else f"cores:{one.workers + 1}"
+        if one.switch in OF_SWITCH and one.switch not in DRIVERS and not by_switch:
+            word = one.switch
+        found.setdefault(word, reason)
+    return {word: reason for word, reason in found.items() if reason is not None}
 
 
 def oversubscribes(scenario: Scenario, plan: CorePlan) -> str | None:
@@ -189,4 +195,6 @@ def oversubscribes(scenario: Scenario, plan: CorePlan) -> str | None:
     vnfs = max((max(graph.vnfs, default=0) for graph in scenario.graphs), default=0)
     inside = all(one.ports == IN_PROCESS for one in scenario.subjects)
     lacking = (2 if inside else 3) + vnfs - len(plan.usable)
-    return f"{vnfs} VNFs share {len(plan.vnf)} core" if lacking > 0 and vnfs else None
+    if lacking <= 0 or not vnfs:
+        return None
+    return f"{vnfs} VNF{'s' if vnfs > 1 else ''} and control share {len(plan.vnf)} core"

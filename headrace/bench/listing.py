@@ -27,7 +27,7 @@ class Listed:
         how: the number of cases and of those that can run here, or the command.
         minutes_small, minutes_paper: by the file; None where it has no such profile.
         needs: what not every machine has.
-        lacks: what of that this machine lacks.
+        lacks: what of that this machine lacks, by a word, with the reason.
         note: what to know of figures taken here.
     """
 
@@ -39,7 +39,7 @@ class Listed:
     minutes_small: float | None
     minutes_paper: float | None
     needs: str
-    lacks: str
+    lacks: dict[str, str]
     note: str
 
     def as_dict(self) -> dict[str, Any]:
@@ -90,6 +90,6 @@ def _row(
         minutes_small=minutes[0],
         minutes_paper=minutes[1],
         needs=", ".join(dict.fromkeys(needs)),
-        lacks="; ".join(in_words(needs, subjects, plan)),
+        lacks=in_words(needs, subjects, plan),
         note=note,
     )

@@ -35,22 +35,27 @@ def fail(error: Exception | str) -> typer.Exit:
     return typer.Exit(1)
 
 
-def _list(rows: "Sequence[Listed]") -> Table:
-    table = Table(show_lines=True)
-    for name in ("paper", "scenario", "figures", "what", "minutes", "needs", "lacking here"):
-        table.add_column(name, overflow="fold")
-    for row in rows:
-        minutes = [row.minutes_small, row.minutes_paper]
-        table.add_row(
-            row.paper,
-            row.name,
-            row.figures,
-            f"{row.what}\n{row.how}",
-            " / ".join(f"{one:g}" for one in minutes if one is not None),
-            row.needs,
-            "; ".join(one for one in (row.lacks, row.note) if one),
-        )
-    return table
+def _list(console: Console, rows: "Sequence[Listed]") -> None:
+    """A table for each paper, then the reasons of what lacks here, each once."""
+    for paper in dict.fromkeys(row.paper for row in rows):
+        table = Table(title=paper, title_justify="left", expand=False)
+        for name in ("scenario", "figures", "what", "minutes", "lacking here"):
+            table.add_column(name, overflow="fold")
+        for row in rows:
+            if row.paper != paper:
+                continue
+            minutes = [row.minutes_small, row.minutes_paper]
+            table.add_row(
+                row.name,
+                row.figures,
+                f"{row.what} ({row.how}{'; ' + row.note if row.note else ''})",
+                " / ".join(f"{one:g}" for one in minutes if one is not None),
+                ", ".join(row.lacks),
+            )
+        console.print(table)
+    reasons = {word: reason for row in rows for word, reason in row.lacks.items()}
+    for word, reason in sorted(reasons.items()):
+        console.print(f"{word}: {reason}", highlight=False, markup=False, soft_wrap=True)
 
 
 def register(app: typer.Typer) -> None:
@@ -75,7 +80,7 @@ def register(app: typer.Typer) -> None:
         if as_json:
             print(json.dumps({"rows": [row.as_dict() for row in rows]}))
         else:
-            make_console().print(_list(rows))
+            _list(make_console(), rows)
 
     @group.command("run")
     def run_command(
