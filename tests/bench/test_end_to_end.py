@@ -2,6 +2,7 @@
 """A short campaign on real nodes: frames are counted at both ends and nothing is left behind."""
 
 import os
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -118,3 +119,52 @@ def test_a_real_campaign(
     assert len(folders) == len(subjects.splitlines())
     for folder in folders:
         assert not folder.exists() and commands_with(str(folder)) == []
+
+
+FIREWALL = """
+title: a container
+question: Do frames come back both ways?
+papers: [icpe18-multi-vnf]
+graphs:
+  - {shape: chain, vnfs: [1], placement: gather}
+subjects:
+  - switch: headrace
+    ports: memif
+    engine: container
+    function: firewall
+    configuration: {rules: [{action: allow, src: 198.18.0.0/15}]}
+  - {switch: vpp, ports: memif}
+traffic: {sizes: ["pcap:imix-csit"], flows: [10], both_ways: true}
+measure: {loads_pps: [4000]}
+profiles:
+  small: {minutes: 0.2, rounds: 1}
+"""
+
+
+@pytest.mark.root
+@pytest.mark.dpdk
+@pytest.mark.timeout(300)
+def test_an_experiment_with_a_container_a_capture_and_a_lack(tmp_path: Path) -> None:
+    """Frames of a capture cross a container's firewall both ways; what lacks is a row."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: containers")
+    if lacking := missing("headrace-traffic", "headrace-switch", "headrace-vnf"):
+        pytest.skip(f"not built: {lacking}")
+    if shutil.which("runc") is None:
+        pytest.skip("runc is not installed")
+    folder = tmp_path / "icpe18"
+    folder.mkdir()
+    (folder / "one.yaml").write_text(FIREWALL)
+    results = tmp_path / "r.sqlite"
+    outcome = CliRunner().invoke(
+        app, ["bench", "run", str(folder / "one.yaml"), "--results", str(results)]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    with Store(results) as store:
+        skips = store.skips(1)
+        assert {skip.switch for skip in skips} == {"vpp/memif both-ways"}, outcome.output
+        ((case_id, case),) = store.cases(1).items()
+        assert case.name == ("pcap:imix-csit-10f-pvp@headrace/memif both-ways container firewall")
+        (trial,) = store.trials(case_id)
+        ways = {stream["name"]: stream["received"] for stream in trial.detail["streams"]}
+        assert set(ways) == {"s0", "r0"} and min(ways.values()) > 0
