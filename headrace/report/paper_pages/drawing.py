@@ -21,6 +21,7 @@ NAMES: dict[Axis, str] = {
     "system": "",
 }
 THEIRS = ("s", "D", "^", "P", "X", "v")
+OWN = ("#0b6e8f", "#d9822b", "#5a8f4e", "#b0413e", "#3d5a98", "#8c6d46", "#4fb3bf", "#7d8794")
 WIDTH = 9.2
 MOST_BARS = 40
 
@@ -66,14 +67,13 @@ def _lines(figure: Figure, series: Sequence[Series], salt: str) -> str:
 
 
 def _look(label: str, number: int) -> dict[str, Any]:
-    base = label.split(" ")[0]
-    dashes: tuple[Any, ...] = ("-", (0, (1, 1)), (0, (5, 1)), (0, (3, 1, 1, 1)))
-    plain = len(label.split(" ")) == 1
-    return {
-        "color": style.colour(label if plain else base),
-        "marker": style.marker(base) if plain else "ovsDp^<>"[number % 8],
-        "ls": "-" if plain else dashes[number % len(dashes)],
-    }
+    """A subject has its colour of all reports; one with further words gets its own here."""
+    if " " not in label:
+        return {"color": style.colour(label), "marker": style.marker(label), "ls": "-"}
+    switch = label.split("/")[0]
+    dashes: Any = "-" if switch == "headrace" else (0, (4, 1.5))
+    marker = "ovsDp^<>"[number % 8]
+    return {"color": OWN[number % len(OWN)], "marker": marker, "ls": dashes}
 
 
 def _ours(axes: Any, one: Series, number: int) -> None:
