@@ -83,6 +83,14 @@ class Block:
     prefixes: int = 0
     jobs: list[Job] = field(default_factory=list)
 
+    def takes(self, case: Case) -> bool:
+        """Whether the case's node is free for its VNFs, or has them."""
+        return all(
+            job.case.deployment == case.deployment
+            for job in self.jobs
+            if job.case.subject == case.subject
+        )
+
     @property
     def subjects(self) -> list[str]:
         """The subjects that alternate in the block."""
@@ -125,15 +133,24 @@ class Block:
 
 
 def blocks_of(scenarios: Iterable[Scenario]) -> list[Block]:
-    """Groups all cases of the scenarios by the graph that they need, the simplest first."""
-    blocks: dict[tuple[Shape, int, int], Block] = {}
+    """Groups all cases of the scenarios by the graph that they need, the simplest first.
+
+    A node has one graph at a time, so VNFs of different functions or engines on the same node are
+    in different blocks.
+    """
+    blocks: dict[tuple[Shape, int, int], list[Block]] = {}
     for scenario in scenarios:
         for case in scenario.cases():
             shape: Shape = "chain" if case.vnfs == 1 else case.shape
             key = (shape, case.vnfs, case.prefixes)
-            block = blocks.setdefault(key, Block(*key))
+            alike = blocks.setdefault(key, [])
+            block = next((one for one in alike if one.takes(case)), None)
+            if block is None:
+                block = Block(*key)
+                alike.append(block)
             block.jobs.append(Job(case, scenario.measure, scenario.answer(case)))
-    return [blocks[key] for key in sorted(blocks, key=lambda key: (key[1], key[2], key[0]))]
+    order = sorted(blocks, key=lambda key: (key[1], key[2], key[0]))
+    return [block for key in order for block in blocks[key]]
 
 
 class Clock:

@@ -61,6 +61,18 @@ def test_each_file_can_be_planned(path: Path, profile: str) -> None:
     assert set(left) | set(lacking_here) == set(cases)
 
 
+@pytest.mark.parametrize("name", ["icpe18/features-imix", "unify/port-forwarder"])
+def test_a_node_has_one_kind_of_vnf_at_a_time(name: str) -> None:
+    (one,) = find_experiments([name], SMALL)
+    assert isinstance(one, Scenario)
+    here = runnable(one, PLAN)
+    assert here is not None
+    for block in blocks_of([here]):
+        of_node = {(job.case.subject, job.case.deployment) for job in block.jobs}
+        assert len({subject for subject, _ in of_node}) == len(of_node)
+    assert len({job.case.deployment for block in blocks_of([here]) for job in block.jobs}) > 3
+
+
 def _value(one: published.PublishedValue) -> tuple[object, ...]:
     return tuple(vars(one).values())
 
