@@ -25,7 +25,7 @@ class Bed:
         self.events: list[Event] = []
         for number in range(1, nodes + 1):
             self.add(number, **spec)
-        self.core.start()
+        self.core.start(self.now)
         self.probe()
         self.settle()
 

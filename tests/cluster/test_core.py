@@ -287,7 +287,7 @@ def test_a_restart_changes_nothing() -> None:
         bed.core.set_node(name, spec, bed.now)
     for body, status in zip(bodies, statuses, strict=True):
         bed.core.set_graph(graph_of(body), bed.now, recorded(status))
-    bed.core.start()
+    bed.core.start(bed.now)
     bed.run(3)
     bed.run(20)
     assert {type(call).__name__ for call in bed.calls} == {"TakeStock", "Look"}
@@ -295,6 +295,29 @@ def test_a_restart_changes_nothing() -> None:
     for uid in uids:
         bed.drop(uid)
     assert bed.empty()
+
+
+def test_a_new_graph_waits_until_all_nodes_are_known() -> None:
+    """Else what is wanted when a controller starts would all go to the node that answers first."""
+    bed = Bed(0)
+    bed.add(1)
+    bed.add(2)
+    bed.core.start(bed.now)
+    body = service_graph("early", 1, constraints={"pinned": [{"endPoint": "in", "node": "n2"}]})
+    uid = bed.want(body)
+    bed.core.probed("n1", True, "up", bed.now)
+    bed.settle()
+    assert bed.where(uid) == {}
+    bed.run(3)
+    assert bed.where(uid) == {"v0": "n2"} and bed.whole(uid, body)
+    late = Bed(0)
+    late.add(1)
+    late.add(2)
+    late.nodes["n2"].alive = False
+    late.core.start(late.now)
+    uid = late.want(service_graph("early", 1, constraints={}))
+    late.run(HOLD.down_s + 2)
+    assert late.where(uid) == {"v0": "n1"}, "a node that never answers holds nothing for long"
 
 
 def test_what_nobody_wants_goes_and_what_was_lost_comes_back() -> None:

@@ -87,7 +87,7 @@ class Driver:
             self.set_graph(body)
             if "deletionTimestamp" in body["metadata"]:
                 self.core.remove_graph(str(body["metadata"]["uid"]))
-        self.core.start()
+        self.core.start(self.now())
         self._spawn(self._run())
         self._spawn(self._write())
         self._spawn(self._count_pods())

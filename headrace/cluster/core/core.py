@@ -97,12 +97,17 @@ class Core:
         self._unplaced: dict[str, None] = {}
         self._number = 0
         self._started = False
+        self._settled_at = float("inf")
 
     # What is wanted.
 
-    def start(self) -> None:
-        """All graphs and nodes that there are have been set: what nodes have besides can go."""
+    def start(self, now: float) -> None:
+        """All graphs and nodes that there are have been set: what nodes have besides can go.
+
+        New graphs wait until all nodes have been looked at, or could be lost.
+        """
         self._started = True
+        self._settled_at = now + self.settings.hold.down_s
         self._dirty.update(dict.fromkeys(self.deployments))
 
     def set_node(self, name: str, spec: NodeSpec, now: float) -> None:
@@ -343,6 +348,10 @@ class Core:
         graph, before = found.graph, found.layout
         if keep is None:
             keep = {} if before is None else before.where
+        if before is None and not keep and self._settling(now):
+            self._unplaced[uid] = None
+            self._later(found, now + self.settings.retry_s)
+            return
         held = self._held(found, before)
         if held is not None:
             found.trouble = Trouble("NodeLost", held)
@@ -372,6 +381,10 @@ class Core:
             self._tell("graph", uid, "Normal", "Moving", f"{count} VNFs go to other nodes")
         self._set_layout(found, layout)
         found.trouble, found.undoing = None, False
+
+    def _settling(self, now: float) -> bool:
+        """Whether a node may come up that was there before this controller."""
+        return now < self._settled_at and self._watch.unknown()
 
     def _set_layout(self, found: Deployment, layout: Layout | None) -> None:
         nodes = set(found.have) | (found.layout.nodes if found.layout else set())

@@ -65,6 +65,13 @@ class Watch:
         up = node.health.state is State.UP and node.stocked
         return up and not node.leaving and not node.sweeping
 
+    def unknown(self) -> bool:
+        """Whether it is not known of some node what it has, or whether it answers."""
+        return any(
+            node.health.state is State.NEW or (node.health.answers and not node.stocked)
+            for node in self.nodes.values()
+        )
+
     def share_lost(self) -> float:
         """The share of nodes that are lost; 0 if there is one alone."""
         lost = sum(node.health.state is State.LOST for node in self.nodes.values())

@@ -60,7 +60,7 @@ class Simulation:
         for number, (name, spec) in enumerate(self.specs.items()):
             self.core.set_node(name, spec, 0.0)
             self._probe_later(name, setting.probe_s * number / len(self.specs))
-        self.core.start()
+        self.core.start(0.0)
         settle = 2 * setting.probe_s
         for visit in visits(setting):
             self.at(settle + visit.comes, lambda visit=visit: self._come(visit))  # type: ignore[misc]
