@@ -152,7 +152,8 @@ class Node:
     def _headrace(self, *words: str) -> None:
         done = subprocess.run(
             [
-                *("ip", "netns", "exec", self.ns),
+                # `ip netns exec` would mount another /sys, without the control groups of VNFs.
+                *("nsenter", f"--net=/run/netns/{self.ns}"),
                 *(sys.executable, "-c", _MAIN, *words, "--rundir", str(self.rundir)),
             ],
             cwd=ROOT,
