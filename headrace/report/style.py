@@ -13,7 +13,7 @@ import matplotlib
 matplotlib.use("Agg")
 
 from matplotlib import pyplot
-from matplotlib.ticker import FuncFormatter, LogLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator
 
 INK = "#1c2430"
 QUIET = "#6b7685"
@@ -120,7 +120,8 @@ def plain_log(axis: Any) -> None:
     low, high = axis.get_view_interval()
     decades = math.log10(high / low) if low > 0 else 0.0
     between = (1.0, 2.0, 5.0) if decades < 1.7 else (1.0, 3.0) if decades < 2.4 else (1.0,)
-    axis.set_major_locator(LogLocator(subs=between))
+    # Within half a decade there may be none of these: a few even steps then.
+    axis.set_major_locator(MaxNLocator(3) if decades < 0.5 else LogLocator(subs=between))
 
     def text(value: float, _: object) -> str:
         if value >= 1e6:

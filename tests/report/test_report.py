@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from headrace.bench.scenario import load_all
 from headrace.cli import app
-from headrace.report import cost_figures, figures
+from headrace.report import cost_figures, figures, style
 from headrace.report.answers import answers, faster
 from headrace.report.findings import findings
 from headrace.report.headline import compared
@@ -95,6 +95,16 @@ def test_every_figure_is_drawn_and_is_well_formed(view: View) -> None:
     assert drawn is not None and "D5.6: erfs" in drawn
     placed = cost_figures.placement_cost(view)
     assert placed is not None and "Luizelli: ovs-kernel" in placed
+
+
+@pytest.mark.parametrize(("low", "high"), [(29, 51), (31, 33), (0.3, 120), (1, 9)])
+def test_a_logarithmic_axis_has_few_labels(low: float, high: float) -> None:
+    with style.figure(3, 2) as (_, axes):
+        axes.plot([low, high], [1, 2])
+        axes.set_xscale("log")
+        style.plain_log(axes.xaxis)
+        shown = [tick for tick in axes.get_xticks() if low <= tick <= high]
+        assert 2 <= len(shown) <= 6
 
 
 def test_the_same_campaign_gives_the_same_figures(view: View) -> None:
