@@ -44,7 +44,7 @@ def test_the_usual_distance_is_that_of_most() -> None:
 
 def window(group: str, vnfs: int, rounds: float, transfer_ns: float | None) -> Window:
     terms = {"packets": 1e6, "busy_rounds": 1e5}
-    return Window(Key("s", "switch"), group, vnfs, 64.0, 1e6, 1e6, 1e6, 1.0, 2e9, 1e9, 1e9,
+    return Window(Key("s", "switch"), group, vnfs, 64.0, 1e6, 1e6, 1e6, 1.0, 2e9, 1.9e9, 1e8,
                   rounds - 1e5, "generator", False, terms, transfer_ns=transfer_ns)  # fmt: skip
 
 

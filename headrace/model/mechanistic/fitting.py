@@ -21,6 +21,8 @@ from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
 
 LEAST_POINTS = 5
 CONFIDENCE = 0.95
+ALWAYS = 0.9
+"""Busy share from which a poller is taken to be always busy."""
 BELOW_ZERO = "fitted below zero, which is no cost"
 
 
@@ -96,25 +98,27 @@ class RoleModel:
 
 
 def least_disturbed(windows: Iterable[Window]) -> list[Window]:
-    """Of the windows of each group the one with the most rounds a second, calm ones first.
+    """Of the windows of each group the least disturbed one, those that are marked so last.
 
-    What disturbs makes rounds longer, whether they find packets or not. Cycles of a packet would
-    not tell: a poller that is always busy has the same of them however long its rounds are. Where
-    there are no rounds, the fewest cycles of a packet count.
+    What disturbs only adds cycles, so it is the one with the fewest for a packet. A poller that is
+    busy nearly all the time (`ALWAYS`) has the same number of them however long its rounds are: of
+    its windows the one with the most rounds a second counts.
     """
-    best: dict[str, Window] = {}
+    groups: dict[str, list[Window]] = {}
+    for one in windows:
+        groups.setdefault(one.group, []).append(one)
+    return [_least_disturbed(some) for some in groups.values()]
+
+
+def _least_disturbed(some: Sequence[Window]) -> Window:
+    by_rounds = any(one.idle_rounds > 0 and one.share > ALWAYS for one in some)
 
     def rank(one: Window) -> tuple[bool, float]:
         rounds = one.idle_rounds + one.terms.get("busy_rounds", 0.0)
-        if rounds > 0:
-            return one.disturbed, -rounds / one.seconds
-        return one.disturbed, one.busy / one.terms["packets"]
+        cost = -rounds / one.seconds if by_rounds else one.busy / one.terms["packets"]
+        return one.disturbed, cost
 
-    for one in windows:
-        kept = best.get(one.group)
-        if kept is None or rank(one) < rank(kept):
-            best[one.group] = one
-    return list(best.values())
+    return min(some, key=rank)
 
 
 def in_one_state(windows: Sequence[Window]) -> list[Window]:
