@@ -15,7 +15,7 @@ from pathlib import Path
 
 from headrace.bench.owned import owned
 
-NICE = -10
+NICE = -20
 _PROC = Path("/proc")
 
 

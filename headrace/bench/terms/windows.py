@@ -94,9 +94,8 @@ def _saturated(key: Key, point: Point, window: CostWindow, hz: float) -> Window:
 def windows_of(taken: Taken, hz: float) -> list[Window]:
     """Every window that can be a point of the model, of switch and VNFs.
 
-    Disturbed ones are left out. VNFs that share a core are no points of the VNF's terms: a time
-    slice that ends within a round counts as busy. Without VNFs kinds of ports do not matter, so
-    each kind has those windows.
+    VNFs that share a core are no points of the VNF's terms: a time slice that ends within a round
+    counts as busy. Without VNFs kinds of ports do not matter, so each kind has those windows.
     """
     kinds = {subject_of(taken.switch, p.setup) for p, _ in taken.windows if p.setup.vnfs}
     found: list[Window] = []
@@ -108,8 +107,6 @@ def windows_of(taken: Taken, hz: float) -> list[Window]:
             continue
         made: list[Window | None]
         if point.load is None:
-            if not window.undisturbed:
-                continue
             made = [_saturated(Key(subject, "switch"), point, window, hz)]
             if vnf is not None:
                 made.append(_saturated(of_vnf, point, window, hz))
@@ -120,8 +117,7 @@ def windows_of(taken: Taken, hz: float) -> list[Window]:
             if vnf is not None:
                 made.append(_of(of_vnf, point, window, vnf, hz))
         for one in made:
-            # Others of the same load are not: there are several rounds.
-            if one is None or one.disturbed:
+            if one is None:
                 continue
             keys = kinds if not point.setup.vnfs and kinds else {subject}
             found += [replace(one, key=replace(one.key, subject=key)) for key in sorted(keys)]

@@ -23,6 +23,7 @@ LEAST_POINTS = 5
 CONFIDENCE = 0.95
 ALWAYS = 0.9
 """Busy share from which a poller is taken to be always busy."""
+CALM = 0.6
 BELOW_ZERO = "fitted below zero, which is no cost"
 
 
@@ -136,11 +137,14 @@ def in_one_state(windows: Sequence[Window]) -> list[Window]:
 def points_of(windows: Sequence[Window]) -> list[Window]:
     """What a role is fitted to: one window of each fixed load; overload is in no fit.
 
-    A load all of whose windows were disturbed keeps the best of them: without it, graphs that are
-    always disturbed (VNFs that share a core) would have no points at all.
+    A load all of whose windows were disturbed is none, unless there are many such (less than
+    `CALM` of them are calm): then it keeps the best of them. Without it, graphs that are always
+    disturbed (VNFs that share a core) would have no points at all.
     """
     some = in_one_state([one for one in windows if one.busy > 0])
-    return least_disturbed(one for one in some if one.load is not None)
+    points = least_disturbed(one for one in some if one.load is not None)
+    calm = [one for one in points if not one.disturbed]
+    return calm if len(calm) >= CALM * len(points) else points
 
 
 def fit_role(windows: Sequence[Window]) -> RoleModel:

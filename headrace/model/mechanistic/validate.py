@@ -194,6 +194,7 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
 def _saturations(errors: Errors, windows: list[Window]) -> None:
     wanted = {"kernel": "switch"}.get(errors.key.role, errors.key.role)
     top = [one for one in in_one_state(windows) if one.load is None and one.limiter == wanted]
+    top = [one for one in top if not one.disturbed] or top
     if not top:
         limiters = sorted({one.limiter for one in windows if one.load is None})
         told = ", ".join(limiters) or "no trial under overload"
