@@ -100,8 +100,7 @@ def _late(pps: float | None) -> float | None:
 
 
 def _spec(stream: Stream) -> StreamSpec:
-    # A tag comes on top: 64 octets with one are less without, and would be padded behind the
-    # signature by which the generator knows its packets.
+    # A tag comes on top: the VNFs see frames of the size that was asked for.
     tagged = stream.tag is not None and isinstance(stream.size, int)
     size = int(stream.size) + _TAG_OCTETS if tagged else stream.size
     return StreamSpec(
