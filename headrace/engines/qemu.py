@@ -21,6 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from headrace.engines.guest_agent import PORT
+
 PROGRAM = "qemu-system-x86_64"
 
 Accelerator = Literal["kvm", "tcg"]
@@ -139,7 +141,8 @@ class VirtualMachine:
     /sys/firmware/qemu_fw_cfg/by_name. With `uefi` it starts by UEFI, whose variables are as new at
     each start. `seed_descriptor` is a second, small disk (cloud_init.py). `memory_node`: the host's
     NUMA node of all its memory. With `management_mac` it has a NIC beside the devices, the last, on
-    a network of QEMU's own (vm_management.py).
+    a network of QEMU's own (vm_management.py). `guest_agent` is the socket for an agent in the
+    guest (guest_agent.py), by a virtio serial port after all others.
     """
 
     name: str
@@ -162,6 +165,7 @@ class VirtualMachine:
     seed_descriptor: int | None = None
     memory_node: int | None = None
     management_mac: str | None = None
+    guest_agent: Path | None = None
 
     def arguments(self) -> list[str]:
         """The whole command line, the program first."""
@@ -209,6 +213,12 @@ class VirtualMachine:
             words += ["-netdev", "user,id=management,restrict=on,ipv6=off"]
             nic = f"netdev=management,mac={self.management_mac},addr={_slot(len(self.devices))}"
             words += ["-device", f"virtio-net-pci,{nic}"]
+        if self.guest_agent is not None:
+            slot = len(self.devices) + (self.management_mac is not None)
+            words += ["-chardev"]
+            words += [f"socket,id=agent,path={_escaped(self.guest_agent)},server=on,wait=off"]
+            words += ["-device", f"virtio-serial-pci,id=agents,addr={_slot(slot)}"]
+            words += ["-device", f"virtserialport,bus=agents.0,chardev=agent,name={PORT}"]
         for name, text in self.firmware.items():
             words += ["-fw_cfg", f"name={name},string={text.replace(',', ',,')}"]
         return words

@@ -105,6 +105,13 @@ def has_environment(engine: str, function: str) -> bool:
     return by_engine(_HAS_ENVIRONMENT, engine, function) or False
 
 
+def has_commands(engine: str, function: str, configuration: Mapping[str, Any]) -> bool:
+    """Whether commands can be run in a VNF: in a machine by QEMU's agent, if that is there."""
+    if engine == "vm":
+        return configuration.get("guest_agent") is True
+    return has_environment(engine, function)
+
+
 def has_servers(engine: str, function: str) -> bool:
     """Whether programs of a VNF may listen in a network namespace of its own."""
     return by_engine(_HAS_SERVERS, engine, function) or False

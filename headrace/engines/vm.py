@@ -31,7 +31,8 @@ import asyncio
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ from pydantic import ValidationError
 from headrace.engines.base import EngineError, Observed, VnfPort, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
+from headrace.engines.execution import Executed, NotRunning
 from headrace.engines.forwarding import Forwarder
+from headrace.engines.guest_agent import GuestAgent
 from headrace.engines.observation import observe
 from headrace.engines.qemu import (
     PROGRAM,
@@ -91,6 +94,8 @@ class VmEngine:
         self._hugepages = hugepages
         self._claim = claim
         self._forwarder = Forwarder(supervisor)
+        # A port has one user at a time: questions of probes and operators follow each other.
+        self._agents: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
 
     def _process(self, vnf: VnfSpec) -> str:
         return f"vnf-{vnf.name}"
@@ -98,6 +103,10 @@ class VmEngine:
     def _qmp(self, vnf: VnfSpec) -> Path:
         """QEMU's control socket."""
         return self._confinement.own(vnf) / "qmp"
+
+    def _agent(self, vnf: VnfSpec) -> Path:
+        """QEMU's end of the port of the agent in the guest."""
+        return self._confinement.own(vnf) / "agent"
 
     def console(self, vnf: VnfSpec) -> Path:
         """What the machine has written on its first serial port."""
@@ -160,6 +169,7 @@ class VmEngine:
             seed_descriptor=opened.seed,
             memory_node=node_of(vnf.cores) if image.numa == "auto" else None,
             management_mac=_own_mac(vnf, "management") if image.management else None,
+            guest_agent=self._agent(vnf) if image.guest_agent else None,
         )
 
     async def ensure(self, vnf: VnfSpec) -> None:
@@ -262,6 +272,23 @@ class VmEngine:
         write_atomically(noted, process)
         return None
 
+    async def execute(
+        self, vnf: VnfSpec, command: Sequence[str], stdin: bytes = b"", timeout_s: float = 30.0
+    ) -> Executed:
+        """See Executor: by the agent in the guest, as the agent's user, most often root there."""
+        if not self.image(vnf).guest_agent:
+            raise EngineError(
+                f"VNF {vnf.vnf}: commands need QEMU's agent in the machine; template "
+                f"{vnf.template} says by `guest_agent: true` that it runs there"
+            )
+        if self._supervisor.find(self._process(vnf)) is None:
+            raise NotRunning(f"VNF {vnf.vnf}: it does not run")
+        try:
+            async with self._agents[vnf.name], GuestAgent(self._agent(vnf)) as agent:
+                return await agent.execute(command, stdin, timeout_s)
+        except EngineError as error:
+            raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
     async def stop(self, vnf: VnfSpec) -> None:
         """See Engine. The machine is switched off, not asked: it keeps nothing."""
         await self._forwarder.end(vnf)
@@ -270,6 +297,7 @@ class VmEngine:
         except ProcessError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await asyncio.to_thread(self._confinement.remove, vnf)
+        self._agents.pop(vnf.name, None)
 
     def _made_from(self, vnf: VnfSpec) -> str:
         """What the supervisor notes of the machine: all that it is made from."""

@@ -28,7 +28,8 @@ class Image(BaseModel):
     without `format` QEMU finds it out and opens the file itself. `pci` are functions of the host's
     PCI bus for it. `user_data` is for cloud-init (cloud_init.py). `queues` of each vhost-user NIC.
     `numa`: its memory on the NUMA node of its cores. `management`: it has a NIC by which forwarded
-    ports are reached (vm_management.py); so has one whose graph forwards some.
+    ports are reached (vm_management.py); so has one whose graph forwards some. `guest_agent`:
+    QEMU's agent runs in it, by which commands are run (guest_agent.py).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -48,6 +49,7 @@ class Image(BaseModel):
     queues: Annotated[int, Field(ge=1, le=16)] = 1
     numa: Literal["auto", "off"] = "auto"
     management: bool = False
+    guest_agent: bool = False
 
     @model_validator(mode="after")
     def _boots(self) -> "Image":

@@ -7,6 +7,7 @@ import asyncio
 import io
 import os
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,11 +39,14 @@ def template(
     lines: list[str],
     *modules: str,
     forward: list[int] | None = None,
+    programs: Sequence[Path] = (),
     **configuration: Any,
 ) -> str:
     """A machine of Debian's kernel and busybox that runs these lines of shell at its start."""
     kernel = require_guest()
     image = base_image(kernel, *modules)
+    for program in programs:
+        image.add_program(program)
     image.add("/autostart", "\n".join(lines).encode())
     archive = rundir / "guest.cpio"
     archive.write_bytes(image.archive())

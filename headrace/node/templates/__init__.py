@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from headrace.engines.environment import ANY, fault_of
 from headrace.engines.registry import (
     graph_settings,
+    has_commands,
     has_environment,
     has_forwards,
     has_servers,
@@ -108,8 +109,10 @@ class Template(_Strict):
         for name, probe in (("readiness", self.readiness), ("liveness", self.liveness)):
             if probe is None:
                 continue
-            if probe.exec and not has_environment(self.engine, self.function):
-                raise ValueError(f"{name}.exec: {kind} runs no commands")
+            if probe.exec and not has_commands(self.engine, self.function, self.configuration):
+                hint = "; say `guest_agent: true` of a machine with QEMU's agent"
+                text = f"{name}.exec: {kind} runs no commands"
+                raise ValueError(text + (hint if self.engine == "vm" else ""))
             if not probe.exec and not has_servers(self.engine, self.function):
                 raise ValueError(f"{name}: {kind} has no TCP ports of its own; use exec")
         if self.graph_may_forward and not has_forwards(self.engine, self.function):
