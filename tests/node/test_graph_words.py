@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from headrace.engines.base import VnfSpec
+from headrace.engines.base import EngineError, VnfSpec
 from headrace.engines.process import ProcessEngine
 from headrace.machine.processes import Supervisor
 from headrace.machine.programs import ProgramMissing, find_program
@@ -63,17 +63,28 @@ def test_labels_of_ports_are_their_roles(name: str) -> None:
     assert {key: vnf.configuration[key] for key in asked} == asked
 
 
-@pytest.mark.parametrize("name", ["nat", "cpe", "bng"])
+KEYS = {
+    way: {"spi": 256 + number, "suite": "aes-gcm", "key": 32 * "5", "salt": 8 * "7"}
+    for number, way in enumerate(("uplink", "downlink"))
+}
+
+
+@pytest.mark.parametrize("name", ROLES)
 async def test_a_plain_graph_will_do(tmp_path: Path, name: str) -> None:
-    """By headrace-vnf's own check; a base station needs keys, which no template has."""
+    """By headrace-vnf's own check; for a base station with keys, which no template has."""
     try:
         find_program("headrace-vnf")
     except ProgramMissing:
         pytest.skip("headrace-vnf is not built")
-    vnf, _ = planned({"name": name, "ports": [{"id": f"{role}:0"} for role in ROLES[name]]})
-    await ProcessEngine(tmp_path, Supervisor(tmp_path), hugepages=False).check(
-        vnf.model_copy(update={"cores": (0,)})
-    )
+    engine = ProcessEngine(tmp_path, Supervisor(tmp_path), hugepages=False)
+    graph: dict[str, Any] = {"name": name, "ports": [{"id": f"{role}:0"} for role in ROLES[name]]}
+    if name == "basestation":
+        vnf, _ = planned(graph)
+        with pytest.raises(EngineError, match="uplink"):
+            await engine.check(vnf.model_copy(update={"cores": (0,)}))
+        graph["configuration"] = KEYS
+    vnf, _ = planned(graph)
+    await engine.check(vnf.model_copy(update={"cores": (0,)}))
 
 
 def template(**more: Any) -> Template:
