@@ -5,7 +5,8 @@
 
 The order of the work and of the faults is the seed's; when exactly a fault falls into the work is
 the machine's. Beside them a graph that nobody touches carries a stream of packets, none of which
-may be lost but while the switch itself is killed. At the end the node's database and its switch
+may be lost between the node's wires but while the switch itself is killed; what the generator loses
+beside a busy machine is counted apart. At the end the node's database and its switch
 must say the same, and once the graphs are deleted, nothing of them may be left on the machine. The
 run prints its ledger: what was done, what was refused and why, which faults there were, what was
 found.
@@ -27,6 +28,8 @@ import httpx
 from headrace.bench.errors import DeviceError
 from headrace.bench.lifecycle import documents
 from headrace.bench.lifecycle.traffic import stream
+from headrace.commands.switch import drop_rows
+from headrace.protocols.control import ControlError, call_blocking
 from tests.chaos.bed import ChaosBed, hugepage_files
 
 _AT_ONCE = 10
@@ -47,6 +50,7 @@ class Ledger:
     faults: Counter[str] = field(default_factory=Counter)
     sent: int = 0
     lost: int = 0
+    late: int = 0
     found: list[str] = field(default_factory=list)
 
     def document(self) -> dict[str, Any]:
@@ -55,7 +59,11 @@ class Ledger:
             "done": dict(sorted(self.done.items())),
             "refused or interrupted": dict(sorted(self.refused.items())),
             "faults": dict(sorted(self.faults.items())),
-            "undisturbed graph": {"sent": self.sent, "lost": self.lost},
+            "undisturbed graph": {
+                "sent": self.sent,
+                "lost": self.lost,
+                "lost by the generator": self.late,
+            },
             "found": self.found,
         }
 
@@ -89,12 +97,17 @@ class Chaos:
                 continue
             async with stream(self.bed, pps=_PPS) as traffic:
                 await traffic.until_clean(_SETTLE_S)
+                before = self.bed.on_the_wires()
                 outcome = await traffic.during(lambda k=kind: self._round(k), 0.2)  # type: ignore[misc]
-            self.ledger.sent += outcome.sent
-            self.ledger.lost += outcome.lost
-            if outcome.lost or outcome.duplicated:
+                after = self.bed.on_the_wires()
+            went, came = (after[n] - before[n] for n in range(2))
+            self.ledger.sent += went
+            self.ledger.lost += max(0, went - came)
+            self.ledger.late += max(0, outcome.lost - (went - came))
+            if went != came or outcome.duplicated:
                 self.ledger.found.append(
-                    f"{outcome.lost} packets lost, {outcome.duplicated} doubled beside {kind}"
+                    f"{went} packets went in, {came} came out, {outcome.duplicated} doubled "
+                    f"beside {kind}; {self._where()}"
                 )
         await self._agree()
         for graph in [*self._live, "undisturbed"]:
@@ -102,6 +115,17 @@ class Chaos:
         for what, names in self.bed.left_of_graphs().items():
             self.ledger.found.append(f"left behind: {what}: {', '.join(names[:10])}")
         return self.ledger
+
+    def _where(self) -> str:
+        """What the switch says of packets that it has dropped."""
+        try:
+            answer = call_blocking(self.bed.rundir / "switch/headrace-switch.ctl", "drops")
+        except ControlError as error:
+            return str(error)
+        dropped = Counter[str]()
+        for row in drop_rows(answer):
+            dropped[f"{row['where']}: {row['reason']}"] += row["packets"]
+        return ", ".join(f"{name} {count}" for name, count in dropped.items()) or "no drops"
 
     async def _round(self, kind: str) -> None:
         """Some work on graphs, with faults of one kind in it."""

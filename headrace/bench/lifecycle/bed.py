@@ -174,6 +174,18 @@ class Bed:
         ends = enumerate(self.pairs.items())
         return {name: f"net_af_packet{n},iface={far}" for n, (name, (_, far)) in ends}
 
+    def on_the_wires(self) -> tuple[int, int]:
+        """Frames that the kernel has carried into p0, and out of p1, so far.
+
+        What arrives at a far end and not at the generator was lost there, not by the node: a
+        generator that is kept from its core for longer than its ring lasts loses what comes.
+        """
+        counters = Path("/sys/class/net")
+        into, out = self.pairs["p0"][1], self.pairs["p1"][1]
+        sent = counters / into / "statistics/tx_packets"
+        came = counters / out / "statistics/rx_packets"
+        return int(sent.read_text()), int(came.read_text())
+
     async def _make_pairs(self) -> None:
         for near, far in self.pairs.values():
             if not (Path("/sys/class/net") / near).exists():
