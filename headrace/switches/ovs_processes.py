@@ -8,14 +8,15 @@ restore the old contents, which the node does not know.
 
 import asyncio
 import os
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from pathlib import Path
 
 from headrace.machine.eal import remove_remains
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, make_private
 from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchError, SwitchSettings
+from headrace.switches.group_commit import GroupCommit
 from headrace.switches.openflow import OpenFlowSession
-from headrace.switches.ovsdb import Copy, Ovsdb, OvsdbError, Row, as_map
+from headrace.switches.ovsdb import Copy, Ovsdb, OvsdbError, Row, TransactionRefused, as_map
 from headrace.switches.veth import FAR_END, remove_devices
 
 OVSDB_SERVER = "/usr/sbin/ovsdb-server"
@@ -46,6 +47,7 @@ class OvsProcesses:
         self._connecting = asyncio.Lock()
         self._shared = asyncio.Lock()
         self._is_new = False
+        self._changes = GroupCommit(self._change, TransactionRefused)
 
     # Defined by subclasses.
 
@@ -236,14 +238,19 @@ class OvsProcesses:
         return (await self._ovsdb()).copy
 
     async def _configure(self, what: str, *operations: Row) -> None:
-        process = self.supervisor.find(self.daemon_process)
-        if process is None:
+        if self.supervisor.find(self.daemon_process) is None:
             raise SwitchError(f"{what}: {self.name} has ended; the node will start it again")
         try:
-            database = await self._ovsdb()
-            await self._while_alive(process, database.configure(*operations))
+            await self._changes.add(operations)
         except OvsdbError as error:
             raise SwitchError(f"{what}: {error}") from error
+
+    async def _change(self, operations: Sequence[Row]) -> None:
+        process = self.supervisor.find(self.daemon_process)
+        if process is None:
+            raise SwitchError(f"{self.name} has ended; the node will start it again")
+        database = await self._ovsdb()
+        await self._while_alive(process, database.configure(*operations))
 
     async def _select(
         self, table: str, columns: list[str], where: list[list[object]] | None = None

@@ -24,6 +24,10 @@ class OvsdbError(Exception):
     """A transaction failed or the switch did not apply it."""
 
 
+class TransactionRefused(OvsdbError):
+    """The database has refused a transaction, of which nothing has happened."""
+
+
 def as_map(values: dict[str, str]) -> list[Any]:
     """A map in OVSDB notation (RFC 7047, section 5.1)."""
     return ["map", sorted([key, value] for key, value in values.items())]
@@ -172,7 +176,7 @@ class Ovsdb:
             raise OvsdbError(str(error)) from error
         for result in results:
             if result and result.get("error"):
-                raise OvsdbError(f"{result['error']}: {result.get('details', '')}")
+                raise TransactionRefused(f"{result['error']}: {result.get('details', '')}")
         return results
 
     async def ensure_root(self) -> None:

@@ -18,7 +18,7 @@ import yaml
 
 from headrace.engines.base import EngineError
 from headrace.engines.guest_agent import GuestAgent
-from tests.guest.bed import eventually
+from headrace.node.restarts import Restarter
 from tests.guest.guest import wire_script
 from tests.guest.programs import node_with
 from tests.guest.test_machines import template
@@ -156,7 +156,7 @@ async def test_commands_and_probes_in_a_machine(start_node: StartNode, rundir: P
         guest_agent=True,
     )
     ask_whether_it_works(Path(file))
-    async with node_with(start_node, file, switch="linux-bridge") as (node, http):
+    async with node_with(start_node, file) as (node, http):
         document = graphs.chain("guest", 1)
         assert (await http.put("/NF-FG/g", json=document, timeout=300)).status_code == 201
         path = "/node/vnfs/g/v0/exec"
@@ -167,7 +167,15 @@ async def test_commands_and_probes_in_a_machine(start_node: StartNode, rundir: P
         def ready() -> Any:
             return node.status(node.graphs.record("g"))["vnfs"][0]["ready"]
 
-        await eventually(lambda: ready() is True)
+        restarter = Restarter(node)  # which puts the questions
+
+        async def comes_to_be(wanted: bool) -> None:
+            async with asyncio.timeout(60):
+                while ready() is not wanted:
+                    await restarter.look()
+                    await asyncio.sleep(0.2)
+
+        await comes_to_be(True)
         body = {"command": ["rm", "/works"]}
         assert (await http.post(path, json=body, timeout=60)).json()["exit_code"] == 0
-        await eventually(lambda: ready() is False)
+        await comes_to_be(False)
