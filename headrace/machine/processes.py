@@ -187,6 +187,16 @@ class Supervisor:
             return None
         return (process, str(record.get("digest", ""))) if process.alive() else None
 
+    async def _until_gone(self, name: str) -> None:
+        """Waits for a killed process of this name, which holds what it held while threads end."""
+        try:
+            record = json.loads((self._records / f"{name}.json").read_text())
+            process = ProcessId(int(record["pid"]), int(record["start_ticks"]))
+        except (OSError, ValueError, KeyError):
+            return
+        if not process.is_reused():
+            await gone(process, _KILLED_S)
+
     def digest(self, name: str) -> str | None:
         """The digest that `ensure` last recorded for the process `name`."""
         entry = self._entries.get(name)
@@ -292,6 +302,7 @@ class Supervisor:
             if self.digest(name) == digest:
                 return running, False
             await self.end(name)
+        await self._until_gone(name)
         make_private(self._records)
         make_private(log_directory(self._rundir))
         if cores:

@@ -114,6 +114,10 @@ class HeadraceDriver(OvsFamilyDriver):
             case _:
                 return "system", {}
 
+    def _has_local(self, lsi: str) -> bool:
+        """LSI-0 alone, for tunnels: taps of many graphs would cost the kernel and the workers."""
+        return lsi == f"{self.settings.prefix}-0"
+
     def attach(self, port: PortSpec) -> Attach:
         """See SwitchDriver; of a port by shared memory, the arguments of headrace-traffic."""
         if port.kind is PortKind.SHM:

@@ -55,13 +55,19 @@ class OvsFamilyDriver(OvsProcesses):
 
     # LSIs, ports, links.
 
+    def _has_local(self, lsi: str) -> bool:
+        """Whether an LSI has a port to the kernel of its own name (OpenFlow's LOCAL)."""
+        del lsi
+        return True  # Open vSwitch makes one anyway
+
     async def create_lsi(self, lsi: str) -> None:
         """See SwitchDriver: a bridge in fail mode secure, without rules."""
         if lsi in (await self._copy()).bridges:
             return
+        local = self._insert_port(lsi, "internal", {}, {}) if self._has_local(lsi) else []
         await self._configure(
             f"LSI {lsi}",
-            *self._insert_port(lsi, "internal", {}, {}),
+            *local,
             {
                 "op": "insert",
                 "table": "Bridge",
@@ -71,7 +77,7 @@ class OvsFamilyDriver(OvsProcesses):
                     "datapath_type": self.datapath_type,
                     "fail_mode": "secure",
                     "protocols": "OpenFlow13",
-                    "ports": named("port"),
+                    "ports": named("port") if local else ["set", []],
                     "external_ids": as_map({"headrace": "lsi"}),
                 },
             },

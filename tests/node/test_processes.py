@@ -179,3 +179,29 @@ async def test_a_first_process_with_a_handler_is_told(supervisor: Supervisor) ->
     process = await first_process(supervisor, HANDLES)
     await supervisor.end("a", patience_s=60)
     assert not process.alive() and "told" in supervisor.log_of("starter").read_text()
+
+
+# Its first thread has ended, so it looks like a zombie, and another goes on, as in a killed switch
+# of whose devices the kernel removes one after the other.
+DYING = """
+import ctypes, os, pathlib, sys, threading, time
+def last():
+    time.sleep(1.5)
+    pathlib.Path(sys.argv[1]).touch()
+    os._exit(0)
+threading.Thread(target=last).start()
+ctypes.CDLL(None).syscall(60, 0)  # exit(2): of this thread
+"""
+
+
+async def test_the_next_one_waits_until_all_of_the_last_has_ended(
+    supervisor: Supervisor, rundir: Path
+) -> None:
+    ended = rundir / "ended"
+    dying, _ = await supervisor.ensure("a", [sys.executable, "-c", DYING, str(ended)])
+    await until(lambda: not dying.alive())
+    assert not await asyncio.to_thread(ended.exists)
+    again = Supervisor(rundir)
+    _, started = await again.ensure("a", SLEEP)
+    assert started and await asyncio.to_thread(ended.exists)
+    await again.end("a")
