@@ -138,7 +138,7 @@ def ask_whether_it_works(file: Path) -> None:
 @pytest.mark.full
 @pytest.mark.timeout(400)
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root: starts a node")
-@pytest.mark.skipif(shutil.which(QEMU_GA) is None, reason="qemu-ga is not installed (Debian: qemu-guest-agent)")
+@pytest.mark.skipif(shutil.which(QEMU_GA) is None, reason="install qemu-guest-agent")
 async def test_commands_and_probes_in_a_machine(start_node: StartNode, rundir: Path) -> None:
     lines = [
         *wire_script("br0", "eth0", "eth1"),
