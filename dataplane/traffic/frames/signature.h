@@ -12,9 +12,9 @@
 // Little-endian: sender and receiver are the same process, which is also why TSC times are
 // comparable. Why at the end: tags, labels and tunnels that the device under test adds or removes
 // move the start of the payload, not its end. Why 14: 64-byte frames (60 without FCS) with VLAN,
-// IPv4 and UDP headers leave 14. Padding does move the end: a 64-byte frame whose tag a switch takes
-// off is padded to 64 bytes again, and longer if it gets another tag then. So where the end of a
-// short frame has no signature, it is looked for before zeros as long as one or two tags.
+// IPv4 and UDP headers leave 14. Padding does move the end: a 64-byte frame whose tag a switch
+// takes off is padded to 64 bytes again, and longer if it gets another tag then. So where the end
+// of a short frame has no signature, it is looked for before zeros as long as one or two tags.
 //
 // Limits: the time wraps after 2^40 cycles (nine minutes at 2 GHz), and latencies must be below
 // that; the sequence number wraps at 2^32 (three minutes at 20 Mpps) and is extended by the

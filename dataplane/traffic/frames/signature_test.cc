@@ -13,8 +13,8 @@ namespace {
 std::vector<uint8_t> frame(unsigned length, unsigned padding) {
   std::vector<uint8_t> octets(length, 0xee);
   std::fill(octets.end() - padding, octets.end(), 0);
-  Signature{.stream = 3, .sequence = 77, .time = 0, .run = 0}.write(
-      octets.data() + length - padding - Signature::kBytes);
+  Signature{.stream = 3, .sequence = 77, .time = 0, .run = 0}.write(octets.data() + length -
+                                                                    padding - Signature::kBytes);
   return octets;
 }
 

@@ -59,8 +59,7 @@ void Receiver::process_one(uint16_t port, const rte_mbuf* packet, uint64_t now) 
       rte_pktmbuf_read(packet, packet->pkt_len - Signature::kBytes, Signature::kBytes, copy));
   auto signature = Signature::read(mark);
   if (!signature && packet->data_len == packet->pkt_len) [[unlikely]] {
-    signature =
-        Signature::read_padded(rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len);
+    signature = Signature::read_padded(rte_pktmbuf_mtod(packet, const uint8_t*), packet->data_len);
   }
   if (!signature || signature->stream >= streams_.size()) return foreign_.add(1);
   if (signature->run != run_) {
