@@ -116,9 +116,10 @@ cluster: setup
 test-cluster: build plugins cluster
 	$(PYTHON) -m pytest -s -m 'full or not full' tests/kubernetes
 
-## make image        the OCI image of a node into build-image/headrace.tar
+## make image        the OCI image of a node into build-image/headrace.tar, and its tests
 image: build plugins
 	$(PYTHON) setup/image.py
+	$(PYTHON) -m pytest -m 'full or not full' tests/kubernetes/test_image.py
 
 ## make format       formatters and the linters' own repairs
 format: setup
