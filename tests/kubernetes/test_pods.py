@@ -88,7 +88,7 @@ def test_pods_of_a_network(cluster: Cluster, kubelets: dict[str, KubeletDouble])
         wanted = [{"name": "blue", "interface": "net1", "ips": [f"203.0.113.{number}/24"]}]
         made.append(started(cluster, kubelets, pod(f"p{number}", wanted, "n1")))
     (_, one), (_, two) = made
-    said = one.netns.run("ping", "-c", "3", "-i", "0.2", "-W", "5", "203.0.113.2")
+    said = one.netns.run("busybox", "ping", "-c", "3", "-i", "0.2", "-W", "5", "203.0.113.2")
     assert " 0% packet loss" in said
     body = cluster.api.get(f"{PODS}/p1")
     status = json.loads(body["metadata"]["annotations"]["k8s.v1.cni.cncf.io/network-status"])
@@ -139,4 +139,4 @@ def test_a_pod_in_a_service_graph(cluster: Cluster, kubelets: dict[str, KubeletD
     graph = {"name": "cnf", "VNFs": [], "end-points": ends, "big-switch": {"flow-rules": rules}}
     cluster.deploy(service_graph("cnf", graph, "n1", "n3"))
     n3 = cluster.fabric.node("n3")
-    n3.host.run("ping", "-c", "3", "-i", "0.2", "-W", "10", "198.51.100.77")
+    n3.host.run("busybox", "ping", "-c", "3", "-i", "0.2", "-W", "10", "198.51.100.77")

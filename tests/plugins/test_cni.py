@@ -181,7 +181,8 @@ async def test_pods_of_a_network_reach_one_another(
     assert (link["address"], link["operstate"]) == (pod["mac"], "UP")
     for container in (one, two):
         assert (await bed.call(container, "CHECK")).exit_code == 0
-    said = await asyncio.to_thread(netns.run, "ping", "-c", "5", "-i", "0.2", "198.51.100.2")
+    ping = ("busybox", "ping", "-c", "5", "-i", "0.2", "198.51.100.2")
+    said = await asyncio.to_thread(netns.run, *ping)
     assert " 0% packet loss" in said
     ports = {row["name"]: row for row in await bed.node.port_list()}
     assert ports[host["name"]]["owner"] == "cni/blue/one/net1"
@@ -207,7 +208,7 @@ async def test_del_without_what_add_has_made(bed: Bed, netns: Namespace) -> None
 
 async def test_an_interface_that_is_there_is_refused_and_kept(bed: Bed, netns: Namespace) -> None:
     container = Container(netns, "one", bed.addressed(1))
-    netns.run("ip", "link", "add", "net1", "type", "dummy")
+    netns.run("ip", "link", "add", "net1", "type", "veth", "peer", "name", "other")
     assert (await bed.call(container, "ADD")).code == 101
     assert bed.left() == [] and netns.link("net1")
     netns.run("ip", "link", "del", "net1")
