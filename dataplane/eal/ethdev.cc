@@ -143,11 +143,13 @@ Result<> Ethdev::start() {
 // a switch whose one slow port pauses the line stops all others on it. Most devices have none.
 void Ethdev::switch_flow_control_off() {
   rte_eth_fc_conf conf{};
-  if (rte_eth_dev_flow_ctrl_get(id_, &conf) != 0 || conf.mode == RTE_ETH_FC_NONE) return;
-  conf.mode = RTE_ETH_FC_NONE;
-  if (const int error = rte_eth_dev_flow_ctrl_set(id_, &conf); error != 0) {
-    log::warn("device {}: flow control stays on: {}", name_, rte_strerror(-error));
-    return;
+  if (rte_eth_dev_flow_ctrl_get(id_, &conf) != 0) return;
+  if (conf.mode != RTE_ETH_FC_NONE) {
+    conf.mode = RTE_ETH_FC_NONE;
+    if (const int error = rte_eth_dev_flow_ctrl_set(id_, &conf); error != 0) {
+      log::warn("device {}: flow control stays on: {}", name_, rte_strerror(-error));
+      return;
+    }
   }
   log::info("device {}: flow control is off", name_);
 }

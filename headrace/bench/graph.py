@@ -6,6 +6,7 @@ are selected by the destination MAC, one address for each VNF: the generator sen
 each (`vnf_mac`), so that distributing the traffic costs the switch one exact match and no hash.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 from headrace.results import Shape
@@ -165,12 +166,13 @@ def streams(
     tx_port: str,
     rx_port: str,
     both_ways: bool = False,
+    headers: Mapping[str, Any] | None = None,
 ) -> list[dict[str, Any]]:
     """The generator's streams for a shape: one, or one for each parallel VNF.
 
     The flows are divided over the streams, at least one each; every stream has the same share of
     the load. A capture (`pcap:` and its path) is one stream. `both_ways`: as many streams come from
-    the other end, with addresses exchanged.
+    the other end, with addresses exchanged. `headers` are further members of every stream.
     """
     if size.startswith(CAPTURE):
         one = {"name": "s0", "tx_port": tx_port, "rx_port": rx_port,
@@ -192,6 +194,7 @@ def streams(
             "src_mac": SOURCE_MAC,
             "src_ip": "198.18.0.1",
             "dst_ip": "198.18.0.1",
+            **(headers or {}),
         }
         for index in range(count)
     ]

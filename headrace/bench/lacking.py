@@ -95,6 +95,15 @@ def _numa(count: str) -> str | None:
     return f"needs {count or 2} NUMA nodes: this machine has {found}"
 
 
+def _kvm(_: str) -> str | None:
+    if not Path("/dev/kvm").exists():
+        return "needs KVM: there is no /dev/kvm"
+    flags = re.search(r"^(?:flags|Features)\s*: (.*)$", _text(Path("/proc/cpuinfo")), re.MULTILINE)
+    if flags and {"vmx", "svm"} & set(flags[1].split()):
+        return None
+    return "needs KVM: there is a /dev/kvm, but the processor has neither VMX nor SVM"
+
+
 def _power(_: str) -> str | None:
     return why_no_power()
 
@@ -112,6 +121,7 @@ NEEDS: dict[str, Callable[[str], str | None]] = {
     "processor": _processor,
     "architecture": _architecture,
     "numa": _numa,
+    "kvm": _kvm,
     "power": _power,
     "two-machines": _two_machines,
 }

@@ -76,6 +76,9 @@ class Traffic(_Strict):
         burst: packets with one scheduled time, at the same mean rate.
         poisson: exponential gaps between these times, instead of even ones.
         both_ways: the same traffic from the other end, too; loads and rates are of both together.
+        layers: headers of the generator's packets from the outside in, as it knows them
+            (docs/traffic.md); by default Ethernet, IPv4, UDP.
+        src_ip: the first source address; by default 198.18.0.1.
         taken_cycles: TSC cycles that each frame costs the switch's worker besides: what a slower
             core would take (in-process sources).
     """
@@ -86,6 +89,8 @@ class Traffic(_Strict):
     burst: Annotated[int, Field(ge=1, le=4096)] = 1
     poisson: bool = False
     both_ways: bool = False
+    layers: list[str | dict[str, dict[str, str | int]]] | None = None
+    src_ip: str | None = None
     taken_cycles: list[Annotated[int, Field(ge=0, le=100_000)]] = [0]
 
 
@@ -251,6 +256,8 @@ class Scenario(About):
                 f"{captures[0]}: a capture is sent by a generator, to one VNF or chain: it has its "
                 "own addresses"
             )
+        if (self.traffic.layers or self.traffic.src_ip) and inside:
+            raise ValueError("layers, src_ip: an in-process source has frames of its own")
         if self.traffic.both_ways and inside:
             raise ValueError("both_ways: an in-process source sends one way")
         made = [(one.node, one.engine, one.function) for one in self.subjects]

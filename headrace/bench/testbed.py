@@ -59,6 +59,12 @@ UNADDRESSED = ("pass", "bridge", "cpu", "memory")
 SETTLE_S = 0.03
 
 
+def _headers(sent: Traffic) -> dict[str, Any]:
+    """What a scenario's streams have beside the usual headers."""
+    found = {"layers": sent.layers, "src_ip": sent.src_ip}
+    return {name: value for name, value in found.items() if value is not None}
+
+
 class Testbed:
     """The nodes and the generator of a campaign.
 
@@ -321,7 +327,7 @@ class Testbed:
         if self._configured != case:
             made = streams(
                 case.shape, case.vnfs, self._sent_size(case), case.flows, stand.tx_port,
-                stand.rx_port, both_ways=sent.both_ways,
+                stand.rx_port, both_ways=sent.both_ways, headers=_headers(sent),
             )  # fmt: skip
             try:
                 await self._traffic.configure(

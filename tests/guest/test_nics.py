@@ -36,7 +36,7 @@ pytestmark = [
 MODELS = ("e1000", "e1000e", "virtio-net-pci", "vmxnet3")
 """QEMU 7.2's; it has no igb."""
 PAUSES = ("e1000", "e1000e")
-"""Models whose driver can switch pause frames off."""
+"""Models whose driver knows pause frames: it says that they are off."""
 SIZES = (60, 61, 512, 1514)
 FRAMES = 40
 
@@ -137,7 +137,8 @@ def test_an_address_without_a_device_is_named(
     guest: tuple[Guest, dict[str, list[str]]],
 ) -> None:
     machine, _ = guest
-    config = {"eal": {"memory_mb": 64}, "ports": [{"name": "0", "devargs": "0000:00:1e.0"}]}
+    ports = [{"name": name, "devargs": "0000:00:1e.0"} for name in "01"]
+    config = {"eal": {"memory_mb": 64}, "ports": ports}
     machine.write("/tmp/none.json", json.dumps(config))
     told = machine.run("headrace-vnf pass --config /tmp/none.json 2>&1 || true", timeout_s=60)
     assert "0000:00:1e.0" in told
