@@ -65,7 +65,7 @@ async def measure_each(
             say(f"{at}/{len(experiments)} {one.name}: {one.title}")
             begun = time.monotonic()
             for need in one.needs:
-                if (reason := lack(need.needs)) is not None:
+                if (reason := lack(need.needs, options.lab)) is not None:
                     _skip(store, number, progress, Skip(one.name, need.what, "", reason))
             its = minutes or minutes_of(one)
             if isinstance(one, CommandExperiment) and options.simulate:

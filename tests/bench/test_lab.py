@@ -12,7 +12,7 @@ from headrace.bench.core_plan import plan_cores
 from headrace.bench.errors import DeviceError, ScenarioError
 from headrace.bench.lab import Lab, in_lab, interface_of, load_lab
 from headrace.bench.lab_generator import LabTrex
-from headrace.bench.lacking import lack_of_subject
+from headrace.bench.lacking import lack, lack_of_subject
 from headrace.bench.node_client import NodeClient
 from headrace.bench.running_node import RunningNode
 from headrace.bench.scenario import find
@@ -79,6 +79,7 @@ def test_the_same_scenario_runs_in_a_lab(tmp_path: Path) -> None:
     plan = plan_cores([0, 1, 2, 3])
     assert lack_of_subject(moved, plan, lab) is None
     assert lack_of_subject(moved, plan) is not None
+    assert lack("nic:2", lab) is None
 
 
 class FakeTrex:
