@@ -120,18 +120,20 @@ def scenario_tables(store: Store, campaign: int, width: int = WIDE) -> list[Tabl
 
 
 def columns_of(cases: Sequence[Case]) -> dict[Case, str]:
-    """The column of each case: its subject, which without VNFs is that of the same switch's VNFs.
+    """The column of each case: its deployment; without VNFs that of the same switch with VNFs.
 
-    Where the switch has several kinds of inner ports on the same outer ones, p2p has its own.
+    Where the switch has several kinds of VNFs on the same outer ports, p2p has its own.
     """
-    inner: dict[tuple[str, str], set[str]] = {}
+    inner: dict[tuple[str, str, str], set[str]] = {}
     for case in cases:
         if case.vnf_ports:
-            inner.setdefault((case.switch, case.ports), set()).add(case.subject)
+            key = (case.switch, case.ports, case.variant)
+            inner.setdefault(key, set()).add(case.deployment)
     found = {}
     for case in cases:
-        others = inner.get((case.switch, case.ports), set())
-        found[case] = next(iter(others)) if len(others) == 1 else case.subject
+        others = inner.get((case.switch, case.ports, case.variant), set())
+        alone = not case.vnf_ports and len(others) == 1
+        found[case] = next(iter(others)) if alone else case.deployment
     return found
 
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from headrace.bench.compare import compare
 from headrace.bench.compare_table import table_of
-from headrace.bench.tables import print_tables
+from headrace.bench.tables import columns_of, print_tables
 from headrace.cli import app
 from headrace.results import Case, Relation, Sample, Skip
 from headrace.results.direction import judged
@@ -109,3 +109,17 @@ def test_a_search_that_ended_at_a_bound_makes_the_ratio_one(
         (row,) = [one for one in json_rows(store, number)["rows"] if one["unit"] == "ratio"]
     line = next(line for line in stream.getvalue().splitlines() if "NDR, Mpps" in line)
     assert said in line.rsplit("│", 2)[1] and row["met"] is met
+
+
+def test_each_kind_of_vnf_on_a_switch_has_its_column() -> None:
+    words = ("s", "chain", 1, "gather", "headrace", "in-process", "vhost-user")
+    cases = [
+        Case(*words, function, engine, "64", 1, variant=variant)  # type: ignore[arg-type]
+        for function, engine, variant in (
+            ("pass", "process", ""),
+            ("pass", "container", ""),
+            ("nat", "process", ""),
+            ("pass", "process", "workers=2"),
+        )
+    ]
+    assert len(set(columns_of(cases).values())) == len(cases)
