@@ -143,6 +143,7 @@ profiles:
 
 @pytest.mark.root
 @pytest.mark.dpdk
+@pytest.mark.full
 @pytest.mark.timeout(300)
 def test_an_experiment_with_a_container_a_capture_and_a_lack(tmp_path: Path) -> None:
     """Frames of a capture cross a container's firewall both ways; what lacks is a row."""
