@@ -3,6 +3,7 @@
 
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from headrace.bench.cost.bed import QUEUES, Way, Window
@@ -145,10 +146,28 @@ def _cost_rows(prefix: str, cost: MarginalCost) -> Iterator[Row]:
     yield row(f"{prefix} held out", [100 * cost.held_out], "% error")
 
 
+def entries_of(all_taken: Sequence[Taken]) -> dict[str, MarginalCost]:
+    """By switch, what a packet costs port to port, where that was measured and could be fitted."""
+    found = {}
+    for taken in all_taken:
+        if taken.way == "p2p":
+            with suppress(FitError):
+                found[taken.switch] = fit_marginal(switch_points(taken))
+    return found
+
+
 def rows_of(
-    way: Way, all_taken: Sequence[Taken], failed: Mapping[str, str], hz: float
+    way: Way,
+    all_taken: Sequence[Taken],
+    failed: Mapping[str, str],
+    hz: float,
+    entries: Mapping[str, MarginalCost],
 ) -> Iterator[Row]:
-    """All rows of one way; a switch that is missing has its reason in `failed`."""
+    """All rows of one way; a switch that is missing has its reason in `failed`.
+
+    `entries` has by switch what a packet costs port to port: what a VNF's port does not take has
+    cost the switch that, and is no part of what it then carries.
+    """
     for name, reason in failed.items():
         yield skipped(f"{way} {name} cost", "cycles", reason)
     for whole in all_taken:
@@ -174,7 +193,7 @@ def rows_of(
                 yield from _cost_rows(f"{prefix} vnf", fit_marginal(vnf))
             except FitError as error:
                 yield skipped(f"{prefix} vnf cost", "cycles", str(error))
-        yield from _saturation_rows(prefix, taken, cost, hz)
+        yield from _saturation_rows(prefix, taken, cost, hz, entries.get(taken.switch))
 
 
 def _power_rows(prefix: str, taken: Taken, hz: float) -> Iterator[Row]:
@@ -191,15 +210,18 @@ def _power_rows(prefix: str, taken: Taken, hz: float) -> Iterator[Row]:
         yield row(name, [100 * law.held_out], "% error", note=note)
 
 
-def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -> Iterator[Row]:
+def _saturation_rows(
+    prefix: str, taken: Taken, cost: MarginalCost, hz: float, entry: MarginalCost | None
+) -> Iterator[Row]:
     for mix in dict.fromkeys(one.mix for one in taken.saturations):
         found = [one for one in taken.saturations if one.mix == mix]
         rates = [one.pps / 1e6 for one in found]
         # The fit has the least of as many repeats as there were rounds: so do these.
-        best = [
-            max(one.pps for one in found if one.turn == turn) / 1e6
+        chosen = [
+            max((one for one in found if one.turn == turn), key=lambda one: one.pps)
             for turn in sorted({one.turn for one in found})
         ]
+        best = [one.pps / 1e6 for one in chosen]
         foretold = predicted(cost, taken, found[0].size, hz, found[0].changes) / 1e6
         limiters = dict.fromkeys(one.limiter for one in found)
         measured = statistics.median(rates)
@@ -208,9 +230,14 @@ def _saturation_rows(prefix: str, taken: Taken, cost: MarginalCost, hz: float) -
         note = f"{value}, limited by {', '.join(limiters)}: {found[-1].reason}"
         lost = statistics.median(one.refused for one in found)
         if lost > 0:
-            note += (
-                f"; the VNF's port did not take {lost:.1%} more, which cost the switch their entry"
-            )
+            note += f"; the VNF's port did not take {lost:.1%} more, whose entry it paid"
+            if entry is not None:
+                queues, rounds = 1 / BURST, 1 / ROUND_PACKETS[taken.switch]
+                each = entry.cycles(
+                    found[0].size, bursts=queues, rounds=rounds, changes=found[0].changes
+                )
+                paid = statistics.median(one.refused for one in chosen) * each
+                foretold = hz / (hz / (1e6 * foretold) + paid) / 1e6
         yield row(f"{prefix} {mix} measured saturation", rates, "Mpps", note=note)
         note = "best of each round's windows of one turn, as the fit has the best of each load"
         yield row(f"{prefix} {mix} undisturbed saturation", best, "Mpps", note=note)

@@ -85,7 +85,7 @@ async def run(plan: Plan, say: Say) -> tuple[list[Row], list[Taken], dict[str, A
             here = dataclasses.replace(where, rundir=folder)
             found, failed = await _one_way(way, here, switch, vnf, plan, hz, say)
             taken += found
-            rows += list(figures.rows_of(way, found, failed, hz))
+            rows += list(figures.rows_of(way, found, failed, hz, figures.entries_of(taken)))
     return rows, taken, _manifest(plan, where, priority)
 
 

@@ -85,7 +85,7 @@ def _saturated(key: Key, point: Point, window: CostWindow, hz: float) -> Window:
         idle=0.0,
         idle_rounds=0.0,
         limiter=limiter,
-        disturbed=not window.undisturbed,
+        disturbed=not (window.switch_undisturbed if key.role == "switch" else window.undisturbed),
         terms={"packets": pps},
         **{**_common(point, window, hz), "offered": pps, "through": pps},
     )
