@@ -119,7 +119,8 @@ async def test_every_block_but_the_benchmark(
         await tab.until("document.querySelector('[data-box=\"vnf:bridge\"]')")
         # What is in the background outlives the block, as it does a line in a terminal.
         watched = asyncio.create_task(asyncio.to_thread(run, stream, place, environment))
-        moves = "document.querySelector('.link .rate')?.textContent.match(/[1-9]/)"
+        rates = "[...document.querySelectorAll('.link .rate')].map((e) => e.textContent)"
+        moves = f"{rates}.some((text) => text.match(/[1-9]/))"
         await tab.until(moves, seconds=100)
         assert "bridge" in await watched
     run("until [ -s sent.txt ]; do sleep 0.2; done", place, environment)
