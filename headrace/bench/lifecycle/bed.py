@@ -157,6 +157,18 @@ class Bed:
         found: dict[str, Any] = (await self.request("GET", f"/NF-FG/status/{graph}")).json()
         return found
 
+    async def until_complete(self, graph: str, patience_s: float = 60.0) -> None:
+        """Waits until a graph is as it should be, as after its switch was killed.
+
+        Raises:
+            DeviceError: it is not after `patience_s`.
+        """
+        deadline = time.monotonic() + patience_s
+        while (said := await self.status(graph))["status"] != "complete":
+            if time.monotonic() > deadline:
+                raise DeviceError(f"graph {graph}: {said['status']}: {said['message']}")
+            await asyncio.sleep(0.05)
+
     async def until_recovered(self, patience_s: float = 120.0) -> None:
         """Waits until no graph is left to be recovered.
 

@@ -21,6 +21,8 @@ DEPLOY_GOAL_MS, RULES_GOAL_MS = 300.0, 50.0
 VNF_BACK_MS, SWITCH_BACK_MS = 300.0, 1000.0
 PORTS_GOAL_MS, METRICS_GOAL_MS = 50.0, 200.0
 CHANGED_RULES, ALL_RULES = 100, 1000
+_AFTER_S = {"VNF": 3.0, "switch": 8.0}
+"""For how long it is looked whether traffic is back: the longest time that is told."""
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,7 @@ async def faults(bed: Bed, plan: Plan, say: Say) -> list[Row]:
                             goal=goal, better="lower")  # fmt: skip
                 rows.append(found)
                 say(_line(found))
+        await bed.until_complete("g")
         await bed.request("DELETE", "/NF-FG/g")
     return rows
 
@@ -155,7 +158,7 @@ async def _killed(bed: Bed, traffic: Stream, what: str) -> float:
     async def kill() -> None:
         bed.kill(name)
 
-    return (await traffic.during(kill, 3.0)).away_ms
+    return (await traffic.during(kill, _AFTER_S[what])).away_ms
 
 
 async def many(bed: Bed, plan: Plan, say: Say) -> list[Row]:
