@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace bench predictions`: which graphs, and what becomes of a prediction and its trials."""
 
+from dataclasses import replace
 from typing import Any
 
 from headrace.bench.predictions import another_state, judge, random_cases, summary
@@ -22,7 +23,9 @@ def trial(pps: float, limiter: str = "switch") -> Trial:
 
 def told(value: float) -> dict[str, Any]:
     bounds = {"value": value, "low": 0.9 * value, "high": 1.1 * value}
-    return {"predicted": {"saturation_pps": bounds, "limiter": ["switch"]}, "reason": ""}
+    switch = {"role": "switch", "cycles": {"value": 200.0}, "parts": {"packets": 50, "octets": 10}}
+    prediction = {"saturation_pps": bounds, "limiter": ["switch"], "roles": [switch]}
+    return {"predicted": prediction, "reason": ""}
 
 
 def case() -> Case:
@@ -44,6 +47,18 @@ def test_the_median_of_the_rates_counts_that_switch_or_vnfs_limited() -> None:
     assert row.note is not None and row.note.endswith("outside") is False
     far = judge(case(), told(3e6), trials)
     assert far.note is not None and far.note.endswith("outside")
+
+
+def test_what_is_refused_under_overload_has_cost_its_entry() -> None:
+    evidence = [{"role": "generator"}, {"role": "switch", "refused_share": 0.5}]
+    detail = {"limiter": {"limiter": "switch", "evidence": evidence}}
+    # Half is refused: 60 cycles more for each packet that comes through, of 200.
+    wasted = replace(trial(1e6 * 200 / 260), detail=detail)
+    row = judge(case(), told(1e6), [wasted])
+    assert row.value is not None and row.value < 1e-6
+    by_vnf = {"limiter": {"limiter": "VNF", "evidence": evidence}}
+    row = judge(case(), told(1e6), [replace(trial(1e6), detail=by_vnf)])
+    assert row.value is not None and row.value < 1e-6
 
 
 def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
