@@ -24,8 +24,10 @@ def test_a_line_takes_some_time_there_and_back() -> None:
     finally:
         os.sched_setaffinity(0, before)
     known = [one for one in found if one is not None]
-    # None while another program has the core; ns, not us, and more than a cache of one's own takes.
-    assert known and 50 < min(known) < 100_000
+    if not known:
+        pytest.skip("other programs had one of the cores all the time")
+    # Nanoseconds, not microseconds, and more than a cache of one's own takes.
+    assert 50 < min(known) < 100_000
 
 
 @pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
