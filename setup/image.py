@@ -92,16 +92,21 @@ def library_packages() -> list[str]:
             words = line.split()
             if len(words) > 2 and words[1] == "=>" and words[2].startswith("/"):
                 files.add(words[2])
-    names = set()
-    for file in sorted(files):
-        for path in (file, os.path.realpath(file), file.removeprefix("/usr")):
-            query = ["/usr/bin/dpkg-query", "-S", path]
-            said = subprocess.run(query, capture_output=True, text=True, check=False)  # noqa: S603
-            if said.returncode == 0:
-                names.add(said.stdout.split(":")[0])
-                break
-        else:
-            sys.exit(f"image: {file} is of no Debian package")
+    # Which of its paths a package knows a file by differs: /lib is /usr/lib, and some are links.
+    paths = {
+        path: file
+        for file in files
+        for path in (file, os.path.realpath(file), file.removeprefix("/usr"), f"/usr{file}")
+    }
+    query = ["/usr/bin/dpkg-query", "-S", *sorted(paths)]
+    said = subprocess.run(query, capture_output=True, text=True, check=False)  # noqa: S603
+    names, known = set(), set()
+    for line in said.stdout.splitlines():
+        package, _, path = line.partition(": ")
+        names.add(package.split(":")[0])
+        known.add(paths.get(path))
+    if files - known:
+        sys.exit(f"image: of no Debian package: {', '.join(sorted(files - known))}")
     installed = run("/usr/bin/dpkg-query", "-W", "-f=${Package}\n", "librte-*").split()
     return sorted(names | {name for name in installed if not name.endswith("-dev")})
 
