@@ -29,8 +29,10 @@ import yaml
 
 from headrace.machine.processes import ProcessId, Supervisor
 from headrace.node.tls import make_self_signed
+from tests.node.wire import in_namespace
 from tests.support.janitor import removed_at_the_latest
 from tests.support.namespaces import Namespace
+from tests.support.veth import RawPort
 
 Json = dict[str, Any]
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,6 +185,10 @@ class Node:
         """A client through its own socket, which needs no login."""
         transport = httpx.HTTPTransport(uds=str(self.rundir / "api.sock"))
         return httpx.Client(transport=transport, base_url="http://localhost", timeout=60.0)
+
+    def raw_port(self) -> RawPort:
+        """Whole frames from and to the host behind it; the caller closes it."""
+        return in_namespace(f"/run/netns/{self.host.name}", lambda: RawPort("eth0"))
 
     def graphs(self) -> list[str]:
         """The ids of its graphs."""
