@@ -6,6 +6,7 @@ Modules that take long to load are imported by the command that needs them.
 
 import asyncio
 import json
+import signal
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -62,6 +63,13 @@ def register(app: typer.Typer) -> None:
     """Adds `headrace bench`."""
     group = typer.Typer(no_args_is_help=True, help="Scenarios: list them, run them, compare runs.")
     app.add_typer(group, name="bench")
+
+    @group.callback()
+    def ended_as_by_ctrl_c() -> None:
+        """Scenarios: list them, run them, compare runs."""
+        # SIGTERM (`timeout`, a CI job's end) ends Python at once otherwise, and what a benchmark
+        # has started goes on polling the cores.
+        signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
     @group.command("list")
     def list_command(folder: FolderOption = SCENARIOS, as_json: JsonOption = False) -> None:

@@ -2,6 +2,9 @@
 """The commands as a person runs them, on simulated devices."""
 
 import json
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -28,6 +31,35 @@ def two_campaigns(tmp_path_factory: pytest.TempPathFactory) -> Path:
         )  # fmt: skip
         assert code == 0, output
     return results
+
+
+POLLS = """
+import asyncio, sys, typer
+from headrace.cli import app
+from headrace.commands import family
+
+@family(app, "bench").command("wait")
+def wait() -> None:
+    async def run() -> None:
+        print("begun", flush=True)
+        try:
+            await asyncio.sleep(60)
+        finally:
+            print("ended what it started", flush=True)
+    asyncio.run(run())
+
+app(["bench", "wait"])
+"""
+
+
+def test_every_benchmark_ends_what_it_started_when_it_is_told_to_end() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", POLLS], stdout=subprocess.PIPE, text=True
+    ) as bench:
+        assert bench.stdout is not None and bench.stdout.readline() == "begun\n"
+        bench.terminate()
+        assert bench.stdout.read() == "ended what it started\n"
+    assert bench.returncode not in (0, -signal.SIGTERM)
 
 
 def test_list_names_every_scenario() -> None:
