@@ -64,9 +64,12 @@ def pop(kind: KindArgument) -> None:
 
 def remember(
     idle: Annotated[int, typer.Option(help="Seconds after which a quiet flow is forgotten.")] = 60,
+    pair: Annotated[
+        int, typer.Option(help="Groups of one number remember together, flows with their answers.")
+    ] = 0,
 ) -> None:
     """Print the action that, in any bucket of a select group, makes the group stateful."""
     try:
-        typer.echo(Remember(idle).note())
+        typer.echo(Remember(idle, pair).note())
     except ValueError as error:
         fail(str(error))

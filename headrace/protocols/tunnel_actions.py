@@ -130,18 +130,25 @@ class PopTunnel(_Action):
 
 @dataclass(frozen=True)
 class Remember(_Action):
-    """In a bucket of a select group: the group remembers which bucket each flow was given."""
+    """In a bucket of a select group: the group remembers which bucket each flow was given.
+
+    Groups of the same `pair` (not 0) share what they remember, by the numbers of their buckets, and
+    a flow and what answers it are one to them.
+    """
 
     idle_timeout: int  # seconds after which an idle flow is removed
+    pair: int = 0
 
     def __post_init__(self) -> None:
         """Rejects values that the switch would reject."""
         if not 1 <= self.idle_timeout <= 0xFFFF:
             raise ValueError("an idle timeout is 1 to 65535 seconds")
+        if not 0 <= self.pair <= 0xFFFF_FFFF:
+            raise ValueError("a pair is a number of 32 bits")
 
     def payload(self) -> bytes:
         """The octets after the experimenter."""
-        return struct.pack("!HH4x", _REMEMBER, self.idle_timeout)
+        return struct.pack("!HHI", _REMEMBER, self.idle_timeout, self.pair)
 
 
 def _mac(text: str) -> bytes:

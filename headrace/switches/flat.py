@@ -77,7 +77,7 @@ def _through(
                 inner = _through(bucket.actions, peers, behind, passed)
                 plain = tuple(a for a in inner if isinstance(a, Output | PushVlan | PopVlan))
                 buckets.append(Bucket(weight=bucket.weight, actions=plain))
-            found.append(Select(buckets=tuple(buckets)))
+            found.append(action.model_copy(update={"buckets": tuple(buckets)}))
             continue
         if not isinstance(action, Output) or action.port not in peers:
             found.append(action)

@@ -89,7 +89,7 @@ def encode_buckets(rule: Rule, ofports: dict[str, int], keeps_flows: bool) -> li
     for bucket in rule.select.buckets if rule.select else ():
         steps = _encode(bucket.actions, rule, ofports)
         if keeps_flows:
-            memory = Remember(_KEPT_IDLE_S).payload()
+            memory = Remember(_KEPT_IDLE_S, rule.select.pair if rule.select else 0).payload()
             steps.insert(0, parser.OFPActionExperimenterUnknown(EXPERIMENTER, data=memory))
         buckets.append(
             parser.OFPBucket(

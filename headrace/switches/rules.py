@@ -80,10 +80,16 @@ class Bucket(_Frozen):
 
 
 class Select(_Frozen):
-    """Sends each flow to one of the buckets, always to the same (OpenFlow's select group)."""
+    """Sends each flow to one of the buckets, always to the same (OpenFlow's select group).
+
+    Those of one `pair` (not 0) lead to the same places in the same order, such as the ports of a
+    VNF's replicas on either side: a switch that keeps flows keeps a flow and what answers it at the
+    same number.
+    """
 
     kind: Literal["select"] = "select"
     buckets: tuple[Bucket, ...]
+    pair: int = 0
 
 
 Action = Annotated[

@@ -87,6 +87,20 @@ def test_replicas_have_ports_and_rules_of_their_own_and_the_first_stays_as_it_is
     assert Plan.model_validate_json(more.model_dump_json()) == more
 
 
+def test_both_directions_go_to_the_same_replica() -> None:
+    """The groups before either port of a VNF are a pair, which other VNFs have no part in."""
+    more = plan({"v0": Replicas(serving=2)})
+    pairs = {rule.label: rule.select.pair for rule in more.rules() if rule.select is not None}
+    assert set(pairs) == {"g/r0", "g/r3"}
+    assert len(set(pairs.values())) == 1 and 0 not in pairs.values()
+    first, second = (
+        [step.port.rpartition("p")[2] for bucket in rule.select.buckets for step in bucket.actions]
+        for rule in more.rules()
+        if rule.select is not None
+    )
+    assert len(first) == len(second) == 2
+
+
 def test_a_port_that_joins_is_served_before_flows_are_sent_to_it() -> None:
     more = plan({"v0": Replicas(serving=2)})
     for lsi in {rule.lsi for rule in more.rules()}:

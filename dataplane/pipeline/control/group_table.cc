@@ -2,7 +2,10 @@
 #include "pipeline/control/group_table.h"
 
 #include <algorithm>
+#include <map>
+#include <mutex>
 #include <numeric>
+#include <utility>
 
 #include "pipeline/control/compiler.h"
 #include "pipeline/control/port_table.h"
@@ -19,6 +22,18 @@ void for_each_group_named(const std::vector<Bucket>& buckets, Visit&& visit) {
       if (const auto* group = action.as<GroupAction>()) visit(group->group_id);
     }
   }
+}
+
+/// The memory that all groups of a pair share, on whatever LSI they are; gone with the last of them.
+std::shared_ptr<SelectMemory> memory_of_pair(uint32_t pair, uint32_t ticks) {
+  static std::mutex mutex;
+  static std::map<std::pair<uint32_t, uint32_t>, std::weak_ptr<SelectMemory>> memories;
+  const std::scoped_lock lock(mutex);
+  std::erase_if(memories, [](const auto& entry) { return entry.second.expired(); });
+  std::weak_ptr<SelectMemory>& known = memories[{pair, ticks}];
+  std::shared_ptr<SelectMemory> memory = known.lock();
+  if (memory == nullptr) known = memory = std::make_shared<SelectMemory>(ticks);
+  return memory;
 }
 
 }  // namespace
@@ -94,7 +109,7 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
   program->type = mod.type;
   program->counter = counter;
   OfResult<> failed;
-  uint16_t idle_timeout = 0;
+  SelectMemoryAction memory_wanted{};
   for (const Bucket& bucket : mod.buckets) {
     ActionList actions;
     for (const Action& action : bucket.actions) {
@@ -102,7 +117,7 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
       if (memory == nullptr) {
         actions.push_back(action);
       } else {
-        idle_timeout = memory->idle_timeout;
+        memory_wanted = *memory;
       }
     }
     OfResult<std::vector<Op>> ops = compile_actions(actions, ActionContext::bucket, resolver);
@@ -137,15 +152,25 @@ OfResult<std::shared_ptr<GroupProgram>> GroupTable::compile(const GroupMod& mod,
   }
   if (mod.type == GroupMod::Type::select) {
     program->bucket_table = make_bucket_table(mod.buckets);
-    if (idle_timeout != 0) give_memory(mod, *program, idle_timeout, before);
+    if (memory_wanted.idle_timeout != 0) give_memory(mod, *program, memory_wanted, before);
   }
   return program;
 }
 
-void GroupTable::give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
-                             const Entry* before) const {
-  const auto ticks = static_cast<uint32_t>(
-      std::clamp<uint64_t>(uint64_t{idle_timeout} * hz_ >> kSelectTickShift, 1, UINT16_MAX / 2));
+void GroupTable::give_memory(const GroupMod& mod, GroupProgram& program,
+                             const SelectMemoryAction& wanted, const Entry* before) const {
+  const auto ticks = static_cast<uint32_t>(std::clamp<uint64_t>(
+      uint64_t{wanted.idle_timeout} * hz_ >> kSelectTickShift, 1, UINT16_MAX / 2));
+  if (wanted.pair != 0) {
+    // Bucket number n of each is the same to all of them.
+    program.paired = true;
+    program.memory = memory_of_pair(wanted.pair, ticks);
+    for (size_t i = 0; i < mod.buckets.size(); ++i) {
+      program.buckets[i].id = static_cast<uint16_t>(i);
+      program.index_of_id.push_back(static_cast<uint16_t>(i));
+    }
+    return;
+  }
   // Ids are 16 bits: after very many different buckets the memory starts anew.
   const bool keep = before != nullptr && before->program->memory != nullptr &&
                     before->program->memory->idle_ticks() == ticks &&

@@ -66,7 +66,7 @@ class GroupTable {
   OfResult<std::shared_ptr<GroupProgram>> compile(const GroupMod& mod, CounterIndex counter,
                                                   Resolver& resolver, const Entry* before);
   /// Gives a stateful group its memory, and its buckets the ids that they had.
-  void give_memory(const GroupMod& mod, GroupProgram& program, uint16_t idle_timeout,
+  void give_memory(const GroupMod& mod, GroupProgram& program, const SelectMemoryAction& wanted,
                    const Entry* before) const;
   void count_chained(const GroupMod& mod, int change);
 

@@ -18,6 +18,10 @@ namespace headrace::pipeline {
 /// The flow's number with the Ethernet addresses in it: by its upper half a select group goes, so
 /// that flows which differ in nothing else spread too.
 [[nodiscard]] uint64_t select_hash(const rte_mbuf* packet, uint64_t flow_hash64) noexcept;
+/// A number that is the same for a flow and for what answers it: addresses and ports in either
+/// order, without the Ethernet addresses of IP packets. Paired select groups go by it.
+[[nodiscard]] uint64_t pair_hash(const rte_mbuf* packet,
+                                 const packet::ParsedPacket& parsed) noexcept;
 /// The flow's number's lower half, which a tunnel shows as its source port: were it the same half,
 /// all packets of a bucket would look alike.
 [[nodiscard]] inline uint32_t entropy_of(uint64_t flow_hash64) {

@@ -46,6 +46,8 @@ const BucketProgram* select_stateful(const GroupProgram& group, uint64_t version
   if (const std::optional<uint16_t> id = group.memory->find(hash, tick)) {
     const uint16_t index = *id < group.index_of_id.size() ? group.index_of_id[*id] : kNoBucket;
     if (index != kNoBucket && is_live(group.buckets[index], version)) return &group.buckets[index];
+    // Another group of the pair may have the bucket already, or still: what it has noted stays.
+    if (group.paired) return select_bucket(group, version, static_cast<uint32_t>(hash >> 32));
   }
   const BucketProgram* bucket = select_bucket(group, version, static_cast<uint32_t>(hash >> 32));
   if (bucket != nullptr) group.memory->remember(hash, bucket->id, tick);

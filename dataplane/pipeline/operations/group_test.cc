@@ -168,5 +168,69 @@ TEST_P(SelectTest, OnlyTheFlowsOfADeadBucketMove) {
   EXPECT_EQ(ways(), GetParam() ? without : before);
 }
 
+/// The replicas of a function behind two groups of a pair, on two LSIs: what comes in at port 1 of
+/// the first goes to ports 2, 3, ..., what answers it, at port 1 of the second, likewise there.
+class PairTest : public testing::Test {
+ protected:
+  static GroupMod group(unsigned replicas, GroupMod::Command command) {
+    std::vector<Bucket> buckets;
+    for (PortNo port = 2; port < 2 + replicas; ++port) {
+      buckets.push_back({.weight = 1, .actions = {SelectMemoryAction{60, 9}, OutputAction{port}}});
+    }
+    GroupMod mod = make_group(1, GroupMod::Type::select, buckets);
+    mod.command = command;
+    return mod;
+  }
+
+  void SetUp() override {
+    for (TestSwitch* sw : {&there_, &back_}) {
+      ASSERT_TRUE(sw->lsi.group_mod(group(1, GroupMod::Command::add)));
+      ASSERT_TRUE(sw->lsi.flow_mod(add_flow(0, 1, {}, {ApplyActions{{GroupAction{1}}}})));
+    }
+  }
+
+  static PortNo way(TestSwitch& sw, const Bytes& frame) {
+    sw.send(1, {frame});
+    PortNo found = 0;
+    for (const PortNo port : {2u, 3u, 4u}) {
+      if (!sw.take(port).empty()) found = port;
+    }
+    return found;
+  }
+  PortNo there(uint16_t flow) { return way(there_, make_frame({.l4_src = flow})); }
+  PortNo back(uint16_t flow) {
+    return way(back_, make_frame({.dst = {0x02, 0, 0, 0, 0, 9},
+                                  .src = {0x02, 0, 0, 0, 0, 8},
+                                  .ip_src = 0x0a000002,
+                                  .ip_dst = 0x0a000001,
+                                  .l4_src = 2000,
+                                  .l4_dst = flow}));
+  }
+
+  TestSwitch there_{4, 1};
+  TestSwitch back_{4, 2};
+};
+
+TEST_F(PairTest, AFlowAndItsAnswersGoToOneReplicaAlsoWhenMoreCome) {
+  for (uint16_t flow = 0; flow < 100; ++flow) ASSERT_EQ(there(flow), 2u);
+  // One side knows of the second replica before the other does.
+  ASSERT_TRUE(there_.lsi.group_mod(group(2, GroupMod::Command::modify)));
+  size_t second = 0;
+  for (uint16_t flow = 100; flow < 200; ++flow) second += there(flow) == 3u ? 1 : 0;
+  EXPECT_GT(second, 20u);
+  EXPECT_LT(second, 80u);
+  for (uint16_t flow = 150; flow < 200; ++flow) ASSERT_EQ(back(flow), 2u) << "there is one there";
+  ASSERT_TRUE(back_.lsi.group_mod(group(2, GroupMod::Command::modify)));
+  for (uint16_t flow = 0; flow < 200; ++flow) {
+    const PortNo first = there(flow);
+    ASSERT_EQ(back(flow), first) << flow;
+    if (flow < 100) ASSERT_EQ(first, 2u) << "a flow that was there stays";
+  }
+  // Also where the answer is what is seen first.
+  ASSERT_TRUE(there_.lsi.group_mod(group(3, GroupMod::Command::modify)));
+  ASSERT_TRUE(back_.lsi.group_mod(group(3, GroupMod::Command::modify)));
+  for (uint16_t flow = 300; flow < 400; ++flow) ASSERT_EQ(back(flow), there(flow)) << flow;
+}
+
 }  // namespace
 }  // namespace headrace::pipeline::test

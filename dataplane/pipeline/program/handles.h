@@ -114,6 +114,7 @@ struct GroupProgram : Versioned<GroupProgram> {
   /// programs before and after this one.
   std::shared_ptr<SelectMemory> memory{};
   std::vector<uint16_t> index_of_id{};  ///< kNoBucket: no such bucket any more
+  bool paired{false};  ///< its memory is other groups', too, and goes by pair_hash()
 };
 
 }  // namespace headrace::pipeline

@@ -175,6 +175,8 @@ struct PopTunnelAction {
 /// Experimenter, in a bucket: the select group remembers the bucket of each flow.
 struct SelectMemoryAction {
   uint16_t idle_timeout;  ///< seconds after which a quiet flow is forgotten; not 0
+  /// Not 0: groups of this number share what they remember, and a flow and its answers are one.
+  uint32_t pair{0};
   bool operator==(const SelectMemoryAction&) const = default;
   static const Operation& operation();
 };

@@ -409,7 +409,9 @@ const PortVlans* Tracer::vlans(PortNo number) const {
 
 const BucketProgram* Tracer::choose(const ReferencePacket& packet,
                                     const GroupProgram& group) const {
-  const uint64_t hash = select_hash(packet.mbuf, flow_hash64(packet.mbuf, packet.parsed));
+  const uint64_t hash = group.paired
+                            ? pair_hash(packet.mbuf, packet.parsed)
+                            : select_hash(packet.mbuf, flow_hash64(packet.mbuf, packet.parsed));
   const uint64_t now = here_.lsi->now();
   const uint64_t version = here_.program->version;
   if (group.type != GroupMod::Type::select || group.memory == nullptr) {

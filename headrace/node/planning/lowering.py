@@ -18,6 +18,7 @@ A VLAN end-point is a tag on a physical port: matched and popped where traffic e
 way out by LSI-0. All functions are pure.
 """
 
+import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -307,7 +308,7 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
             )
             for member in members
         ]
-        actions = [Select(buckets=tuple(buckets))]
+        actions = [Select(buckets=tuple(buckets), pair=_pair(members, wiring))]
     return Rule(
         lsi=lsi,
         label=label,
@@ -317,6 +318,15 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
         actions=(*headers, *actions) if targets else (),
         **timeouts(model, place),
     )
+
+
+def _pair(members: list[WeightedPort], wiring: Wiring) -> int:
+    """The number by which a VNF's replicas get a flow and its answers; 0: no replicas of one."""
+    pools = {member.pool for member in members}
+    if len(pools) != 1 or pools == {""}:
+        return 0
+    text = f"{wiring.lsi}/{pools.pop()}".encode()
+    return int.from_bytes(hashlib.blake2b(text, digest_size=4).digest(), "big") or 1
 
 
 _Step = Output | PushVlan | PopVlan | SetQueue

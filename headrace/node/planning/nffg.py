@@ -19,6 +19,7 @@ from pydantic import (
     ConfigDict,
     Discriminator,
     Field,
+    PrivateAttr,
     Tag,
     ValidationError,
     WithJsonSchema,
@@ -348,6 +349,17 @@ class WeightedPort(BaseModel):
 
     port: Text
     weight: Annotated[int, Field(ge=1, le=65535)] = 1
+    _pool: str = PrivateAttr("")
+
+    @property
+    def pool(self) -> str:
+        """The VNF of which this is a replica's port; no client says so (`scaling.py`)."""
+        return self._pool
+
+    def of_pool(self, vnf: str) -> "WeightedPort":
+        """The same, as a replica's of a VNF."""
+        self._pool = vnf
+        return self
 
 
 def _weighted(value: Any) -> Any:

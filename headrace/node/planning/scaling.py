@@ -132,7 +132,7 @@ def _action(action: Mapping[str, Any], replicas: Mapping[str, Replicas]) -> dict
         for number in range(1, pool.all + 1):
             weight = member.weight if number <= pool.serving else 0
             # A weight of 0, which no client may write, is a replica that drains.
-            found.append(
-                WeightedPort.model_construct(port=_port(member.port, number), weight=weight)
-            )
+            made = WeightedPort.model_construct(port=_port(member.port, number), weight=weight)
+            # Only where all outputs are those of one VNF is the number of one that of its replica.
+            found.append(made.of_pool(_vnf_of(member.port)) if len(members) == 1 else made)
     return {"output_to_one_of": found}
