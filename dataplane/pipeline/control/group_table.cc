@@ -24,7 +24,8 @@ void for_each_group_named(const std::vector<Bucket>& buckets, Visit&& visit) {
   }
 }
 
-/// The memory that all groups of a pair share, on whatever LSI they are; gone with the last of them.
+/// The memory that all groups of a pair share, on whatever LSI they are; gone with the last of
+/// them.
 std::shared_ptr<SelectMemory> memory_of_pair(uint32_t pair, uint32_t ticks) {
   static std::mutex mutex;
   static std::map<std::pair<uint32_t, uint32_t>, std::weak_ptr<SelectMemory>> memories;

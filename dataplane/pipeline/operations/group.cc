@@ -267,8 +267,8 @@ void pick_each(Execution& x, const OpBurst& burst, const Groups& groups, uint64_
     }
     const PacketView view = burst.view(k);
     const uint64_t hash = hashes[burst.at[k]] = flow_hash64(view.packet, *view.parsed);
-    const uint64_t choice = group->paired ? pair_hash(view.packet, *view.parsed)
-                                          : select_hash(view.packet, hash);
+    const uint64_t choice =
+        group->paired ? pair_hash(view.packet, *view.parsed) : select_hash(view.packet, hash);
     const BucketProgram* bucket = choose_bucket(*group, version, choice, x.tsc);
     if (bucket == nullptr) [[unlikely]] {
       refuse(x, burst, k, DropReason::no_live_bucket);

@@ -224,7 +224,9 @@ TEST_F(PairTest, AFlowAndItsAnswersGoToOneReplicaAlsoWhenMoreCome) {
   for (uint16_t flow = 0; flow < 200; ++flow) {
     const PortNo first = there(flow);
     ASSERT_EQ(back(flow), first) << flow;
-    if (flow < 100) ASSERT_EQ(first, 2u) << "a flow that was there stays";
+    if (flow < 100) {
+      ASSERT_EQ(first, 2u) << "a flow that was there stays";
+    }
   }
   // Also where the answer is what is seen first.
   ASSERT_TRUE(there_.lsi.group_mod(group(3, GroupMod::Command::modify)));

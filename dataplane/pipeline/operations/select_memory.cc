@@ -2,7 +2,8 @@
 // Headrace's experimenter action memory: in any bucket of a select group, it makes the group
 // remember the bucket of each flow (program/select_memory.h). It does nothing to packets.
 //
-// On the wire, after the subtype (experimenter.h): the idle timeout in seconds (u16), the pair (u32).
+// On the wire, after the subtype (experimenter.h): the idle timeout in seconds (u16), the pair
+// (u32).
 #include "pipeline/operations/experimenter.h"
 
 namespace headrace::pipeline {
