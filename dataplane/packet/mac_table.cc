@@ -50,12 +50,15 @@ void MacTable::put(uint64_t key, uint64_t seen) noexcept {
   if (place == nullptr || !place->key.compare_exchange_strong(place_key, kReserved, kRelaxed)) {
     return;
   }
+  if (!used_.load(kRelaxed)) used_.store(true, kRelaxed);
   // Released: a reader that sees this port sees the reservation, too, when it reads the key again.
   place->seen.store(seen, std::memory_order_release);
   place->key.store(key, std::memory_order_release);
 }
 
 void MacTable::expire(uint32_t tick) {
+  // A switch may have very many bridges, of which few learn.
+  if (!used_.load(kRelaxed)) return;
   for (Bucket& bucket : buckets_) {
     for (Entry& entry : bucket.entries) {
       uint64_t key = entry.key.load(kRelaxed);

@@ -146,6 +146,7 @@ class MacTable {
   }
 
   std::atomic<uint32_t> max_age_;
+  std::atomic<bool> used_{false};  ///< something was learned, ever
   std::vector<Bucket> buckets_;
   unsigned shift_;  ///< of a 64-bit hash to a bucket's index
 };
