@@ -232,9 +232,8 @@ void PackedRings::before_dequeue(uint16_t vring, size_t packets) noexcept {
   }
 }
 
-uint16_t PackedRings::send_here(const Ring& ring, uint16_t vring,
+uint16_t PackedRings::send_here(const Ring& ring, Descriptor* descriptors, uint16_t vring,
                                 std::span<rte_mbuf*> packets) const noexcept {
-  Descriptor* const descriptors = ring.descriptors.load(std::memory_order_relaxed);
   uint16_t next = 0;
   uint16_t used = 0;
   if (rte_vhost_get_vring_base(ring.vid, vring, &next, &used) != 0 || next != used) return 0;
@@ -305,7 +304,8 @@ uint16_t PackedRings::enqueue(int vid, uint16_t vring, std::span<rte_mbuf*> pack
   {
     const Here in_it(*ring);
     if (in_it.descriptors() != nullptr && ring->sends && ring->vid == vid) {
-      sent = send_here(*ring, vring, packets);
+      // Those that it came in with: stop() may have taken the ring's away meanwhile, and waits.
+      sent = send_here(*ring, in_it.descriptors(), vring, packets);
       // The guest writes this and then looks for packets, we do it the other way round.
       std::atomic_thread_fence(std::memory_order_seq_cst);
       kick = sent > 0 && (ring->event_index || read(*ring->driver_event) != kNoEvents);

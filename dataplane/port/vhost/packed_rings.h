@@ -119,7 +119,7 @@ class PackedRings {
   [[nodiscard]] bool is_guests(const void* here, uint64_t octets) const noexcept;
   [[nodiscard]] Ring* ring_of(uint16_t vring) const noexcept;
   /// By a ring that this worker is in; the length of the prefix that was sent.
-  [[nodiscard]] uint16_t send_here(const Ring& ring, uint16_t vring,
+  [[nodiscard]] uint16_t send_here(const Ring& ring, Descriptor* descriptors, uint16_t vring,
                                    std::span<rte_mbuf*> packets) const noexcept;
 
   /// Made with the first guest: most ports of a large switch have few rings, or none.

@@ -4,10 +4,13 @@
 #include <gtest/gtest.h>
 #include <rte_vhost.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <string>
+#include <thread>
 #include <utility>
+#include <vector>
 
 #include "port/vhost/test_front_end.h"
 
@@ -19,6 +22,7 @@ constexpr uint16_t kSize = 16;
 constexpr uint16_t kDescriptor = 16;
 constexpr uint32_t kBuffer = 2048;
 constexpr uint16_t kFrame = 60;
+constexpr size_t kNetHeader = 12;
 constexpr uint16_t kWrite = 1 << 1;
 constexpr uint16_t kAvailable = 1 << 7;
 constexpr uint16_t kUsed = 1 << 15;
@@ -69,6 +73,26 @@ class Guest {
     const auto at = static_cast<uint16_t>(descriptor | (wrap_ ? kWrap : 0));
     front_.write(kRings[1], FrontEnd::words<uint16_t>({at, flags}));
   }
+  /// The first word of the next frame that it was sent, whose buffer it offers again; 0: none.
+  uint32_t take() {
+    std::array<uint8_t, kDescriptor> descriptor;
+    front_.read(size_t{taken_} * kDescriptor, descriptor);
+    uint16_t flags = 0;
+    std::memcpy(&flags, &descriptor[14], 2);
+    if (((flags & kAvailable) != 0) != taken_wrap_ || ((flags & kUsed) != 0) != taken_wrap_) {
+      return 0;
+    }
+    std::array<uint8_t, sizeof(uint32_t)> begin;
+    front_.read((1 << 17) + size_t{taken_} * kBuffer + kNetHeader, begin);
+    uint32_t word = 0;
+    std::memcpy(&word, begin.data(), sizeof word);
+    if (++taken_ == kSize) {
+      taken_ = 0;
+      taken_wrap_ = !taken_wrap_;
+    }
+    offer(1);
+    return word;
+  }
   /// How many of `count` frames a worker could send, and how many of those it sent by itself.
   std::pair<unsigned, uint64_t> send(unsigned count) const {
     TestSwitch& sw = the_switch();
@@ -90,7 +114,28 @@ class Guest {
   int vid_{0};
   uint16_t next_{0};
   bool wrap_{true};
+  uint16_t taken_{0};
+  bool taken_wrap_{true};
 };
+
+/// Sends `frames` frames by bursts of up to 7, each with a word that no other has, until all are
+/// sent.
+void send_words(int vid, uint32_t first, uint32_t frames) {
+  TestSwitch& sw = the_switch();
+  std::array<rte_mbuf*, 7> burst;
+  for (uint32_t sent = 0; sent < frames;) {
+    const auto count = std::min<uint32_t>(1 + sent % burst.size(), frames - sent);
+    require(rte_pktmbuf_alloc_bulk(sw.pool.get(), burst.data(), count) == 0);
+    for (uint32_t i = 0; i < count; ++i) {
+      const uint32_t word = first + sent + i;
+      std::memcpy(rte_pktmbuf_append(burst[i], kFrame), &word, sizeof word);
+    }
+    const uint16_t taken = sw.data->packed_rings().enqueue(vid, kToGuest, {burst.data(), count});
+    rte_pktmbuf_free_bulk(burst.data(), count);
+    sent += taken;
+    if (taken == 0) std::this_thread::yield();
+  }
+}
 
 TEST(PackedRings, ABurstIsSentWithoutTheLibrary) {
   Guest guest;
@@ -100,6 +145,33 @@ TEST(PackedRings, ABurstIsSentWithoutTheLibrary) {
   guest.ask(kNever);
   EXPECT_EQ(guest.send(5), std::make_pair(3u, uint64_t{3}));
   EXPECT_EQ(guest.front().kicks(), 0u);
+}
+
+TEST(PackedRings, WorkersAndMessagesTakeTurns) {
+  constexpr uint32_t kFrames = 2000;
+  constexpr uint32_t kMessageEvery = 20;
+  constexpr std::array<uint32_t, 2> kFirst{1, 1 << 20};
+  Guest guest;
+  guest.offer(kSize);
+  std::vector<std::thread> workers;
+  for (const uint32_t first : kFirst) {
+    workers.emplace_back(send_words, guest.vid(), first, kFrames);
+  }
+  // Each worker's frames come once, in their order.
+  std::array<uint32_t, 2> next = kFirst;
+  for (uint32_t taken = 0; taken < kFirst.size() * kFrames;) {
+    const uint32_t word = guest.take();
+    if (word == 0) {
+      std::this_thread::yield();
+      continue;
+    }
+    uint32_t& expected = next[word < kFirst[1] ? 0 : 1];
+    ASSERT_EQ(word, expected);
+    ++expected;
+    if (++taken % kMessageEvery != 0) continue;
+    ASSERT_TRUE(guest.front().finish(kSetOwner, {}));
+  }
+  for (std::thread& worker : workers) worker.join();
 }
 
 TEST(PackedRings, AGuestThatPolledARoundIsKickedAtItsDescriptor) {
