@@ -130,6 +130,11 @@ class VhostSubject(SwitchSubject):
         self._bridge(tuple((end, "dpdkvhostuser") for end in ("client", "server")))
         folder = self._switch.rundir
         self._hosts.sockets = (folder / "client", folder / "server")
+        deadline = time.monotonic() + READY_S
+        while not all(socket.exists() for socket in self._hosts.sockets):
+            if time.monotonic() > deadline:
+                raise PeerError(f"{self.name}: it makes no sockets: {self._switch.last_words()}")
+            time.sleep(0.05)
 
 
 class _OvsNetdev(OpenVSwitchLike):

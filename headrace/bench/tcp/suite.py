@@ -28,7 +28,7 @@ from headrace.bench.tcp.subjects import (
 PAIRS = ((HEADRACE, OVS_NETDEV, 3.0), (HEADRACE_VHOST, OVS_VHOST, 1.0))
 """Ours, the peer, and what our TCP is to be of its."""
 PINGS = 25
-MEMORY_MB = 384  # of each DPDK switch, of which there are three
+MEMORY_MB = 256  # of each DPDK switch, of which there are three
 
 Say = Callable[[str], None]
 
