@@ -32,6 +32,7 @@ constexpr uint16_t kUsed = 1 << 15;
 constexpr uint16_t kWrap = 1 << 15;
 /// Of the driver's event suppression structure.
 constexpr uint16_t kNoEvents = 1;
+constexpr size_t kEventAlignment = 4;
 /// Times that a worker looks again for the end of another's burst before it gives its core away.
 constexpr unsigned kSpins = 1000;
 
@@ -53,6 +54,11 @@ constexpr NetHeader kNothingLeft{.flags = 0,
                                  .csum_start = 0,
                                  .csum_offset = 0,
                                  .num_buffers = 1};
+
+/// Virtio wants it of rings; librte_vhost does not look.
+bool is_aligned(const void* address, size_t octets) {
+  return reinterpret_cast<uintptr_t>(address) % octets == 0;
+}
 
 template <typename T>
 T read(const T& from) noexcept {
@@ -166,6 +172,7 @@ void PackedRings::renew(int vid, const QueueStates& states) {
   for (uint16_t i = 0; i < vrings; ++i) {
     rte_vhost_vring vring{};
     if (rte_vhost_get_vhost_vring(vid, i, &vring) != 0 || vring.desc_packed == nullptr ||
+        !is_aligned(vring.desc_packed, sizeof(Descriptor)) ||
         !is_guests(vring.desc_packed, uint64_t{vring.size} * sizeof(Descriptor))) {
       continue;
     }
@@ -174,7 +181,8 @@ void PackedRings::renew(int vid, const QueueStates& states) {
     ring.vid = vid;
     // Two words, the second of which are the flags.
     const auto* const event = reinterpret_cast<const uint16_t*>(vring.driver_event);
-    ring.driver_event = event == nullptr ? nullptr : event + 1;
+    ring.driver_event =
+        event != nullptr && is_aligned(event, kEventAlignment) ? event + 1 : nullptr;
     ring.event_index = (features & kEventIndex) != 0;
     ring.sends = (features & kLogsAll) == 0 && states.is_enabled(i) && ring.driver_event != nullptr;
     ring.descriptors.store(reinterpret_cast<Descriptor*>(vring.desc_packed));

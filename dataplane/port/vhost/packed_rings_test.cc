@@ -190,12 +190,15 @@ TEST(PackedRings, AGuestThatPolledARoundIsKickedAtItsDescriptor) {
   EXPECT_EQ(guest.front().kicks(), 1u);
 }
 
-TEST(PackedRings, ARingThatIsNotWhollyTheGuestsIsNotUsed) {
+TEST(PackedRings, ARingThatIsNotWhollyTheGuestsOrNotAlignedIsNotUsed) {
   Guest guest;
   const PackedRings& rings = the_switch().data->packed_rings();
   EXPECT_TRUE(rings.accesses(kToGuest));
   const size_t last = kMemory - kSize / 2 * kDescriptor;
   ASSERT_TRUE(guest.front().finish(kSetVringAddr, FrontEnd::address_of(kToGuest, last)));
+  EXPECT_FALSE(rings.accesses(kToGuest));
+  const size_t odd = kDescriptor + 1;
+  ASSERT_TRUE(guest.front().finish(kSetVringAddr, FrontEnd::address_of(kToGuest, odd)));
   EXPECT_FALSE(rings.accesses(kToGuest));
   ASSERT_TRUE(guest.front().finish(kSetVringAddr, FrontEnd::address_of(kToGuest, 0)));
   EXPECT_TRUE(rings.accesses(kToGuest));
