@@ -153,6 +153,7 @@ class _OvsNetdev(OpenVSwitchLike):
 
 class _OvsTso(OvsDpdk):
     name = "ovs-dpdk-tso"
+    alone = True  # the other one's bridge and datapath have the same names in the kernel
     further_config = ("other_config:userspace-tso-enable=true",)
 
 
