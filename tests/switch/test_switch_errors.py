@@ -18,6 +18,7 @@ import pytest
 from tests.support.frames import udp_frame
 from tests.support.switch import Switch, unique_bridge
 from tests.support.veth import RawPort, VethPair
+from tests.support.vhost_ports import wait_for_link
 
 pytestmark = [pytest.mark.root, pytest.mark.dpdk]
 
@@ -88,6 +89,7 @@ def bystander(switch: Switch) -> Iterator[Bystander]:
                 f"ofport_request={number}",
             )  # fmt: skip
         switch.ofctl("add-flow", bridge, "in_port=1,actions=output:2")
+        wait_for_link(switch, *(pair.near for pair in pairs))
         far = [RawPort(pair.far) for pair in pairs]
         for port in far:
             stack.callback(port.close)
