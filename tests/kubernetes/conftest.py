@@ -24,7 +24,7 @@ NODES = "/apis/headrace.dev/v1alpha1/headracenodes"
 
 DOWN_AFTER_S, UP_AFTER_S, PROBE_S = 2.0, 5.0, 0.5
 
-_CONTROLLER = """
+CLUSTER_COMMANDS = """
 import typer
 from headrace.commands import cluster
 app = typer.Typer(pretty_exceptions_enable=False)
@@ -153,7 +153,7 @@ def cluster(plane: ControlPlane) -> Iterator[Cluster]:
             for path, body in node.objects():
                 plane.api.create(path, body)
         words = ["env", f"KUBECONFIG={plane.kubeconfig}", f"PYTHONPATH={ROOT}"]
-        words += [sys.executable, "-c", _CONTROLLER, "controller"]
+        words += [sys.executable, "-c", CLUSTER_COMMANDS, "controller"]
         words += ["--down-after", str(DOWN_AFTER_S), "--up-after", str(UP_AFTER_S)]
         words += ["--probe-every", str(PROBE_S)]
         controller = Daemon(words, plane.folder / "controller.log")
