@@ -52,7 +52,7 @@ def lacking() -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Marks the tests of the cluster, and skips them where they cannot run."""
-    own = ("test_cluster.py", "test_pods.py")
+    own = ("test_cluster.py", "test_extender.py", "test_pods.py")
     here = Path(__file__).parent
     mine = [item for item in items if here in item.path.parents and item.path.name in own]
     reason = lacking() if mine else ""

@@ -227,9 +227,9 @@ class Api:
         return found
 
     def find(self, path: str) -> Json | None:
-        """An object, if it is there."""
+        """An object, if it is there; None also while its storage is being made (429)."""
         answer = self._http.get(path)
-        return None if answer.status_code == 404 else self._content(answer)
+        return None if answer.status_code in (404, 429) else self._content(answer)
 
     def create(self, path: str, body: Json) -> Json:
         """Makes an object in a collection."""

@@ -182,11 +182,12 @@ class Simulation:
         due = self.core.next_time(self.now)
         if due < self._tick_at:
             self._tick_at = due
-            self.at(due, self._tick)
+            self.at(due, lambda: self._tick(due))
 
-    def _tick(self) -> None:
-        self._tick_at = float("inf")
-        self._act()
+    def _tick(self, at: float) -> None:
+        if at == self._tick_at:  # else an earlier one has come since
+            self._tick_at = float("inf")
+            self._act()
 
     def _begin(self) -> None:
         kept: deque[str] = deque()
