@@ -153,7 +153,7 @@ def cluster(plane: ControlPlane) -> Iterator[Cluster]:
             for path, body in node.objects():
                 plane.api.create(path, body)
         words = ["env", f"KUBECONFIG={plane.kubeconfig}", f"PYTHONPATH={ROOT}"]
-        words += [sys.executable, "-c", CLUSTER_COMMANDS, "controller"]
+        words += [sys.executable, "-c", CLUSTER_COMMANDS, "cluster", "controller"]
         words += ["--down-after", str(DOWN_AFTER_S), "--up-after", str(UP_AFTER_S)]
         words += ["--probe-every", str(PROBE_S)]
         controller = Daemon(words, plane.folder / "controller.log")

@@ -68,7 +68,16 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         account = "/api/v1/namespaces/default/serviceaccounts/default"
         plane.api.until("the default account is there", lambda: plane.api.find(account))
         words = ["env", f"KUBECONFIG={plane.kubeconfig}", f"PYTHONPATH={ROOT}", sys.executable]
-        words += ["-c", CLUSTER_COMMANDS, "extender", "--port", str(port), "--every", "0.5"]
+        words += [
+            "-c",
+            CLUSTER_COMMANDS,
+            "cluster",
+            "extender",
+            "--port",
+            str(port),
+            "--every",
+            "0.5",
+        ]
         daemon = Daemon(words, folder / "extender.log")
 
         def serves() -> bool:
