@@ -138,10 +138,8 @@ def debian(file: Path) -> None:
         made = Path(folder) / "root.tar"
         run(
             *("mmdebstrap", "--quiet", "--variant=minbase", "--mode=root"),
-            "--dpkgopt=path-exclude=/usr/share/doc/*",
-            "--dpkgopt=path-exclude=/usr/share/man/*",
-            "--dpkgopt=path-exclude=/usr/share/locale/*",
             "--customize-hook=rm -rf $1/var/lib/apt/lists/* $1/var/cache/* $1/var/log/*",
+            "--customize-hook=rm -rf $1/usr/share/doc $1/usr/share/man $1/usr/share/locale",
             f"--include={','.join(names)}",
             *("bookworm", made),
         )
