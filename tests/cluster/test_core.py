@@ -9,9 +9,10 @@ import pytest
 from headrace.cluster.controller.statuses import recorded
 from headrace.cluster.core.core import Core, Settings
 from headrace.cluster.core.reports import graph_conditions, graph_status, node_conditions
-from headrace.cluster.resources import graph_of
+from headrace.cluster.resources import graph_of, node_of
+from headrace.cluster.simulation.nodes import ModelNode
 from tests.cluster.bed import HOLD, Bed
-from tests.cluster.objects import service_graph
+from tests.cluster.objects import headrace_node, service_graph
 
 
 def _ready(bed: Bed, uid: str) -> tuple[bool | None, str]:
@@ -425,3 +426,17 @@ def test_a_part_that_does_not_work_is_told_and_not_moved() -> None:
     bed.nodes["n1"].faults.clear()
     bed.run(12)
     assert _ready(bed, uid) == (True, "Deployed") and not bed.puts()
+
+
+def test_a_node_that_becomes_usable_is_reported() -> None:
+    """Its status may have been written between the probe and the answer of what it has."""
+    core = Core(Settings(hold=HOLD))
+    name, spec = node_of(headrace_node("n1", 1))
+    core.set_node(name, spec, 0.0)
+    core.start(0.0)
+    core.probed(name, True, "up", 0.0)
+    (action,) = core.actions(0.0)
+    core.changed_nodes.clear()  # as who writes the status does
+    core.finished(action, ModelNode(name).call(action), 0.1)
+    assert core.fleet.usable(name)
+    assert core.changed_nodes == {name}

@@ -295,7 +295,9 @@ class Core:
 
     def _usable(self, name: str) -> None:
         usable = self._watch.trusted(name) and not self.fleet.specs[name].unschedulable
-        self.fleet.set_usable(name, usable)
+        if usable != self.fleet.usable(name):
+            self.fleet.set_usable(name, usable)
+            self.changed_nodes.add(name)
 
     def _touch(self, uid: str) -> None:
         self._dirty[uid] = None
