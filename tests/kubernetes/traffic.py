@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A stream of numbered packets between two hosts, and what was lost of it."""
+"""Packets between two hosts: a stream of numbered ones, and octets by TCP."""
 
 from __future__ import annotations
 
+import hashlib
 import socket
 import struct
 import threading
@@ -97,3 +98,47 @@ class Stream:
         """The longest time, in seconds, between two packets that came one after the other."""
         times = sorted(self.received.values())
         return max((b - a for a, b in pairwise(times)), default=0.0)
+
+
+def transfer(source: tuple[Namespace, str], target: tuple[Namespace, str], size: int) -> float:
+    """Sends `size` octets by TCP from one host to another; all have to come, and as they were sent.
+
+    Gives the time in seconds from the connection to the last octet's arrival.
+    """
+
+    def listening() -> socket.socket:
+        return socket.create_server((target[1], _PORT))
+
+    def connected() -> socket.socket:
+        return socket.create_connection((target[1], _PORT), 30.0, (source[1], 0))
+
+    block = bytes(range(256)) * 256
+    sent, came = hashlib.sha256(), hashlib.sha256()
+    with in_namespace(f"/run/netns/{target[0].name}", listening) as server:
+        server.settimeout(60.0)
+        with in_namespace(f"/run/netns/{source[0].name}", connected) as client:
+            began = time.monotonic()
+
+            def send() -> None:
+                left = size
+                while left:
+                    part = block[: min(left, len(block))]
+                    client.sendall(part)
+                    sent.update(part)
+                    left -= len(part)
+                client.shutdown(socket.SHUT_WR)
+
+            sender = threading.Thread(target=send)
+            sender.start()
+            taken, _ = server.accept()
+            received = 0
+            with taken:
+                taken.settimeout(60.0)
+                while data := taken.recv(1 << 16):
+                    came.update(data)
+                    received += len(data)
+            took = time.monotonic() - began
+            sender.join()
+    assert received == size, f"{received} of {size} octets came"
+    assert came.digest() == sent.digest(), "other octets came than were sent"
+    return took
