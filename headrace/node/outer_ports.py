@@ -12,6 +12,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from socket import if_nametoindex
 
 from headrace.engines.base import EngineError
 from headrace.node.config import NodeConfig, PortConfig
@@ -31,8 +32,6 @@ from headrace.switches.base import TUNNELS, PortKind, PortSpec, SwitchDriver, Sw
 from headrace.switches.rules import CONTROLLER, LOCAL
 
 log = logging.getLogger("headrace.node")
-
-_INTERFACES = Path("/sys/class/net")
 
 
 @dataclass(frozen=True)
@@ -236,7 +235,14 @@ class OuterPorts:
 
 
 def _lacks_interface(spec: PortSpec) -> bool:
-    """Whether a port is an interface that this machine does not have (any more)."""
+    """Whether a port is an interface that this machine does not have (any more).
+
+    The kernel is asked, since /sys may be that of another network namespace.
+    """
     if spec.kind is not PortKind.SYSTEM:
         return False
-    return not (_INTERFACES / spec.options.get("iface", spec.name)).exists()
+    try:
+        if_nametoindex(spec.options.get("iface", spec.name))
+    except OSError:
+        return True
+    return False

@@ -129,13 +129,19 @@ async def test_it_is_there_after_a_restart(rundir: Path, adopts: bool) -> None:
 
 
 async def test_an_interface_that_has_gone_does_not_keep_the_node_from_starting(
-    rundir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    rundir: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kinds = (*FakeDriver.capabilities.port_kinds, PortKind.SYSTEM)
     more = FakeDriver.capabilities.model_copy(update={"port_kinds": kinds})
     monkeypatch.setattr(FakeDriver, "capabilities", more)
-    monkeypatch.setattr(outer_ports, "_INTERFACES", tmp_path)
-    (tmp_path / "cni0").mkdir()
+    interfaces = {"cni0"}
+
+    def index_of(name: str) -> int:
+        if name not in interfaces:
+            raise OSError(f"no interface {name}")
+        return 1
+
+    monkeypatch.setattr(outer_ports, "if_nametoindex", index_of)
     world = World(rundir / "world.json")
     node = make_node(rundir, world)
     await node.start()
@@ -145,7 +151,7 @@ async def test_an_interface_that_has_gone_does_not_keep_the_node_from_starting(
     assert await node.outer.missing() == set()
     await node.close()
 
-    (tmp_path / "cni0").rmdir()
+    interfaces.clear()
     (rundir / "world.json").unlink()
     node = make_node(rundir, world, adopts=False)
     await node.start()
