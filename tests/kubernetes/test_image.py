@@ -29,7 +29,7 @@ pytestmark = [
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """The image's root directory."""
-    place = tmp_path_factory.mktemp("image")
+    place = tmp_path_factory.mktemp("image") / "root"  # made by unpack
     source = local_source(IMAGE)
     image = source.resolve("latest")
     unpack(image, source, place, Budget())
