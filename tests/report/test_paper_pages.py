@@ -64,6 +64,26 @@ def test_a_trend_is_read_as_far_as_our_ranges_support_it(
     assert "times 0.0559" in found.text and "1 to 100,000" in found.text
 
 
+@pytest.mark.parametrize(
+    ("their", "verdict", "words"),
+    [
+        # Within our range their value changes as ours does; what comes after is not compared.
+        ((1, 2, 3, 10), "agrees", "From 1 to 3 "),
+        ((1, 10), "open", "the ranges are not the same"),
+    ],
+)
+def test_a_trend_is_compared_over_what_both_have(
+    their: tuple[int, ...], verdict: str, words: str
+) -> None:
+    figure = Figure(figure="Fig. 9", title="t", x="vnfs", y="Mpps", alike={"ovs-dpdk": "ovs-dpdk"})
+    theirs = Series("ovs-dpdk", True, tuple(Point(x, 10 * x, 10 * x, 10 * x) for x in their))
+    mine = Series(
+        "ovs-dpdk/vhost-user", False, tuple(Point(x, x, x - 0.1, x + 0.1, "", 5) for x in (1, 2, 3))
+    )
+    (found,) = readings(figure, [theirs, mine])
+    assert found.verdict == verdict and words in found.text
+
+
 def test_orders_are_compared_at_a_common_place() -> None:
     figure = Figure(
         figure="Table 8", title="t", x="size", y="kpps",

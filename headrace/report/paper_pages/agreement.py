@@ -18,6 +18,11 @@ from headrace.results.units import digits
 FLAT = 0.1
 """Less than that share is no change in a paper's figure, which has no intervals."""
 
+APART = 1.6
+"""Ends of two ranges that differ by more than this factor are not the same place..."""
+APART_FLOWS = 10.0
+"""... except numbers of flows, which papers choose by powers of ten."""
+
 Verdict = Literal["agrees", "disagrees", "open", "ours only"]
 
 
@@ -97,6 +102,20 @@ def _nearest(points: Sequence[Point], x: float) -> Point:
     return min(points, key=lambda point: abs(point.x - x))
 
 
+def _common_ends(their: Sequence[Point], ours: Sequence[Point]) -> tuple[Point, Point]:
+    """The paper's first and last point within our range; of all, where that has fewer than two."""
+    low, high = min(point.x for point in ours), max(point.x for point in ours)
+    within = [point for point in their if low <= point.x <= high]
+    among = within if len(within) > 1 else their
+    return among[0], among[-1]
+
+
+def _is_apart(figure: Figure, one: Point, other: Point) -> bool:
+    """Whether two places on an axis are too far apart to be compared (64 and 100 B are not)."""
+    factor = APART_FLOWS if figure.x == "flows" else APART
+    return max(one.x, other.x) > factor * min(one.x, other.x)
+
+
 def _told(first: Point, last: Point) -> str:
     factor = _factor(first, last)
     return f"times {digits(factor)}" if factor is not None else "from nothing"
@@ -105,7 +124,7 @@ def _told(first: Point, last: Point) -> str:
 def _trend(figure: Figure, one: Series, partner: Series) -> Iterator[Reading]:
     if len(one.points) < 2 or len(partner.points) < 2:
         return
-    ends = one.points[0], one.points[-1]
+    ends = _common_ends(one.points, partner.points)
     near = _nearest(partner.points, ends[0].x), _nearest(partner.points, ends[1].x)
     if near[0].x == near[1].x:
         return
@@ -116,7 +135,9 @@ def _trend(figure: Figure, one: Series, partner: Series) -> Iterator[Reading]:
         f"{_number(near[1].x)} {_told(*near)}"
     )
     theirs, ours = _their_direction(*ends), _our_direction(*near)
-    if ours is None:
+    if any(_is_apart(figure, *pair) for pair in zip(ends, near, strict=True)):
+        yield Reading("open", f"{text}; the ranges are not the same.")
+    elif ours is None:
         yield Reading("open", f"{text}; one sample does not determine it.")
     elif ours == theirs:
         both = {"up": "both rise", "down": "both fall", "flat": "neither changes"}[ours]
