@@ -69,6 +69,8 @@ def register(app: typer.Typer) -> None:
         """Scenarios: list them, run them, compare runs."""
         # SIGTERM (`timeout`, a CI job's end) ends Python at once otherwise, and what a benchmark
         # has started goes on polling the cores.
+        # A shell's background job starts with SIGINT ignored, and asyncio then leaves it so.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
 
     @group.command("list")

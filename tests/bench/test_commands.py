@@ -52,10 +52,10 @@ app(["bench", "wait"])
 """
 
 
-def test_every_benchmark_ends_what_it_started_when_it_is_told_to_end() -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", POLLS], stdout=subprocess.PIPE, text=True
-    ) as bench:
+@pytest.mark.parametrize("shell", [[], ["sh", "-c", 'trap \'\' INT; exec "$0" "$@"']])
+def test_every_benchmark_ends_what_it_started_when_it_is_told_to_end(shell: list[str]) -> None:
+    command = [*shell, sys.executable, "-c", POLLS]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as bench:
         assert bench.stdout is not None and bench.stdout.readline() == "begun\n"
         bench.terminate()
         assert bench.stdout.read() == "ended what it started\n"

@@ -219,6 +219,10 @@ def test_priority_reaches_the_sessions_that_a_node_owns(tmp_path: Path) -> None:
         ["/bin/sleep", "30"], env={"HEADRACE_OWNER": f"{tmp_path}#switch"}, start_new_session=True
     )
     try:
+        # Within exec the kernel has no environment of the process to show yet.
+        deadline = time.monotonic() + 10
+        while not Path(f"/proc/{process.pid}/environ").read_bytes():
+            assert time.monotonic() < deadline
         assert raise_owned(tmp_path, nice=-3) == 1
         assert "nice -3" in Path(f"/proc/{process.pid}/autogroup").read_text()
         assert raise_owned(tmp_path / "other") == 0
