@@ -11,8 +11,10 @@ polling switches do not compete for a core, and alternating (A/B/A/B) needs no r
 
 import asyncio
 import contextlib
+import math
 import os
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, get_args
@@ -57,6 +59,8 @@ LINK_S = 20.0
 UNADDRESSED = ("pass", "bridge", "cpu", "memory")
 """Functions that take frames whatever address they have."""
 SETTLE_S = 0.03
+DISTANCE_S = 2.0
+"""After so long the distance of the cores is measured again."""
 
 
 def _headers(sent: Traffic) -> dict[str, Any]:
@@ -108,6 +112,7 @@ class Testbed:
         self._captures: tempfile.TemporaryDirectory[str] | None = None
         self._watch = Watch(None, [])
         self._transfer: Transfer | None = None
+        self._measured_at = -math.inf
         self.calibration: Calibration | None = None
         self.port_ceilings: dict[tuple[str, bool], PortCeiling] = {}
         self.not_calibrated: dict[str, str] = {}
@@ -236,13 +241,19 @@ class Testbed:
         raise DeviceError(f"port {port.name} ({port.kind}) does not say how to attach to it")
 
     async def _run_only(self, stand: Stand) -> None:
-        """Stops the running node and continues `stand`'s."""
-        if self._running is stand:
+        """Stops the running node and continues `stand`'s; measures the distance in between.
+
+        A node that goes on is stopped for that too once the last distance is old: the hypervisor
+        moves the cores within seconds.
+        """
+        fresh = time.monotonic() - self._measured_at < DISTANCE_S
+        if self._running is stand and (fresh or self._plan.vnf[0] == self._plan.switch[0]):
             return
         if self._running is not None:
             parked, self._running = self._running, None
             await parked.node.client.pause(True)
         self._watch.transfer_ns = self._distance()
+        self._measured_at = time.monotonic()
         await stand.node.client.pause(False)
         self._running = stand
         await asyncio.sleep(SETTLE_S)

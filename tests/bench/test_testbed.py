@@ -3,12 +3,14 @@
 
 import asyncio
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
@@ -24,6 +26,7 @@ from headrace.bench.node_process import free_port, node_config, run_folder
 from headrace.bench.owned import end_owned
 from headrace.bench.priority import raise_owned
 from headrace.bench.subject import Subject
+from headrace.bench.testbed import DISTANCE_S, Testbed
 from headrace.bench.waiting import waited_ns, worker_threads
 from headrace.results import Case
 from headrace.results.limiter import Verdict
@@ -279,3 +282,28 @@ def test_what_a_failed_node_left_is_ended_even_if_it_is_stopped(tmp_path: Path) 
     finally:
         for process in left:
             process.kill()
+
+
+async def test_the_distance_of_the_cores_is_taken_again_where_one_subject_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[bool] = []
+
+    class Client:
+        async def pause(self, wanted: bool) -> None:
+            told.append(wanted)
+
+    distances = iter([180.0, 590.0])
+    bed: Any = object.__new__(Testbed)
+    bed._plan = SimpleNamespace(vnf=[0], switch=[1])
+    bed._watch = SimpleNamespace(transfer_ns=None)
+    bed._running, bed._measured_at = None, -math.inf
+    monkeypatch.setattr(bed, "_distance", lambda: next(distances))
+    stand = SimpleNamespace(node=SimpleNamespace(client=Client()))
+    await bed._run_only(stand)
+    await bed._run_only(stand)
+    assert bed._watch.transfer_ns == 180.0 and told == [False]
+    bed._measured_at -= DISTANCE_S
+    await bed._run_only(stand)
+    assert bed._watch.transfer_ns == 590.0 and told == [False, True, False]
+    assert bed._running is stand
