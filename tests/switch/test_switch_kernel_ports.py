@@ -50,8 +50,12 @@ def _tcp_server(at: Namespace) -> Iterator[None]:
 
 
 def _transfer(client: Namespace, to: str, *options: str, port: int = PORT) -> int:
-    """Sends OCTETS by TCP; what the other side had received when the last were sent."""
-    words = ["iperf3", "-c", to, "-p", str(port), "-n", str(OCTETS), "--connect-timeout", "5000"]
+    """Sends OCTETS by TCP; what the other side had received when the last were sent.
+
+    The sockets' buffers are bounded: left to Linux they grow to hold half of OCTETS, unread.
+    """
+    words = ["iperf3", "-c", to, "-p", str(port), "-n", str(OCTETS), "-w", "200K"]
+    words += ["--connect-timeout", "5000"]
     report = json.loads(client.run(*words, "-J", *options))
     assert "error" not in report, report["error"]
     return int(report["end"]["sum_received"]["bytes"])
