@@ -73,8 +73,11 @@ def _kernel_ovs(_: str) -> str | None:
 
 def _vpp(_: str) -> str | None:
     if shutil.which("vpp") is None:
-        return "VPP is not installed (program vpp), and no node has a driver for it"
-    return "no node has a driver for VPP"
+        return "VPP is not installed (program vpp)"
+    return (
+        "a node drives a VPP that runs already, and the bench can't stop that one while it "
+        "measures others on the same cores"
+    )
 
 
 def _processor(name: str) -> str | None:

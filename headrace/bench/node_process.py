@@ -50,10 +50,10 @@ def node_config(
     It has memory for `most_vnfs` VNFs.
 
     Raises:
-        DeviceError: no node has a driver for the subject's switch.
+        DeviceError: the bench starts no such switch.
     """
     if subject.switch not in DRIVERS:
-        raise DeviceError(f"no node has a driver for {subject.switch}")
+        raise DeviceError(f"the bench starts no node with {subject.switch}")
     driver, options = DRIVERS[subject.switch]
     return {
         "name": subject.node,

@@ -31,7 +31,7 @@ DRIVERS: dict[Switch, tuple[str, dict[str, str]]] = {
     "ovs-kernel": ("ovs", {"datapath": "kernel"}),
     "linux-bridge": ("linux-bridge", {}),
 }
-"""`switch` and `switch_options` of node.yaml; what is not here no node can run."""
+"""`switch` and `switch_options` of node.yaml; what is not here the bench starts no node with."""
 
 
 class Subject(BaseModel):

@@ -172,7 +172,7 @@ def test_nodes_of_kernel_switches_and_their_templates(tmp_path: Path) -> None:
     netdev = Subject(switch="ovs-netdev", ports="veth")
     config = node_config(netdev, PLAN, 8080)
     assert (config["switch"], config["switch_options"]) == ("ovs", {"datapath": "userspace"})
-    with pytest.raises(DeviceError, match="no node has a driver for vpp"):
+    with pytest.raises(DeviceError, match="starts no node with vpp"):
         node_config(Subject(switch="vpp", ports="memif"), PLAN, 8080)
     with pytest.raises(ValueError, match="ports of the kernel"):
         Subject(switch="ovs-kernel", ports="memif")
