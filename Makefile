@@ -77,7 +77,8 @@ build-tsan/build.ninja: | setup
 ## make test-tsan    the tests of workers and queues under ThreadSanitizer
 test-tsan: build-tsan/build.ninja
 	TSAN_OPTIONS=suppressions=$(CURDIR)/setup/tsan.supp:halt_on_error=0 meson test -C build-tsan \
-	    handover ownership port_queues qsbr queue_assignment tx_queues worker --print-errorlogs --timeout-multiplier 4
+	    handover ownership port_queues qsbr queue_assignment tx_queues vhost_messages vhost_packed_rings worker \
+	    --print-errorlogs --timeout-multiplier 4
 
 ## make test-tsan-switch   tests/switch against programs built with ThreadSanitizer (about 20 min)
 test-tsan-switch: build build-tsan/build.ninja

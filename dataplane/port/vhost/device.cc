@@ -17,6 +17,8 @@
 #include "port/software_offload.h"
 #include "port/vhost/guest_memory.h"
 #include "port/vhost/guest_offload.h"
+#include "port/vhost/library_messages.h"
+#include "port/vhost/memory_change.h"
 #include "port/vhost/message_checks.h"
 
 namespace headrace::port::vhost {
@@ -94,6 +96,7 @@ struct Callbacks {
     Device* device = device_of(vid);
     if (device == nullptr) return -1;
     forget_lost_memory(vid);
+    forget_memory_change(vid);
     static constexpr rte_vhost_user_extern_ops kAroundMessages = {.pre_msg_handle = before_message,
                                                                   .post_msg_handle = after_message};
     if (rte_vhost_extern_callback_register(vid, &kAroundMessages, nullptr) != 0) return -1;
@@ -102,6 +105,7 @@ struct Callbacks {
   }
   static void destroy_connection(int vid) {
     if (Device* device = device_of(vid)) device->disconnected(vid);
+    forget_memory_change(vid);
   }
   static int new_device(int vid) {
     Device* device = device_of(vid);
@@ -118,11 +122,18 @@ struct Callbacks {
   }
   /// Around each message of the guest, upon which librte_vhost may map its memory elsewhere.
   static rte_vhost_msg_result before_message(int vid, void* message) {
-    if (is_refused(vid, message)) return RTE_VHOST_MSG_RESULT_ERR;
+    const bool has_no_memory = has_failed_memory_change(vid);
+    if (has_no_memory || is_refused(vid, message)) {
+      close_files_of_message();
+      if (has_no_memory) end_connection_of_message();
+      return RTE_VHOST_MSG_RESULT_ERR;
+    }
     if (Device* device = device_of(vid)) device->stop_looking(vid);
+    if (changes_memory(message)) begin_memory_change(vid);
     return RTE_VHOST_MSG_RESULT_NOT_HANDLED;
   }
   static rte_vhost_msg_result after_message(int vid, void* /*message*/) {
+    end_memory_change(vid);
     confine_positions(vid);
     if (Device* device = device_of(vid)) device->look_again(vid);
     return RTE_VHOST_MSG_RESULT_NOT_HANDLED;

@@ -13,6 +13,7 @@
 #include <unordered_map>
 
 #include "port/vhost/guest_memory.h"
+#include "port/vhost/memory_change.h"
 
 namespace headrace::port::vhost {
 namespace {
@@ -83,6 +84,19 @@ void* map_guarded(size_t octets, int protection, int flags, int file, off64_t of
   return at;
 }
 
+/// The octets of a region with its room, which is going to be unmapped; 0 if there is none at `at`.
+size_t forget_mapping(void* at) {
+  if (n_mappings.load() == 0) return 0;
+  Mappings& all = mappings();
+  const std::lock_guard lock(all.mutex);
+  const auto found = all.octets.find(at);
+  if (found == all.octets.end()) return 0;
+  const size_t octets = found->second;
+  all.octets.erase(found);
+  n_mappings.store(all.octets.size());
+  return octets;
+}
+
 }  // namespace
 
 size_t guarded_mappings() {
@@ -97,21 +111,18 @@ extern "C" {
                                             int file, off64_t offset) noexcept {
   using namespace headrace::port::vhost;
   if (at == nullptr && file >= 0 && (flags & MAP_SHARED) != 0 && is_library_thread()) {
-    return map_guarded(octets, protection, flags, file, offset);
+    void* const mapped = map_guarded(octets, protection, flags, file, offset);
+    if (mapped == MAP_FAILED) note_failed_mapping(file);
+    return mapped;
   }
   return libc_mmap()(at, octets, protection, flags, file, offset);
 }
 
 [[gnu::visibility("default")]] int munmap(void* at, size_t octets) noexcept {
   using namespace headrace::port::vhost;
-  if (n_mappings.load() != 0) {
-    Mappings& all = mappings();
-    const std::lock_guard lock(all.mutex);
-    if (const auto found = all.octets.find(at); found != all.octets.end()) {
-      octets = found->second;
-      all.octets.erase(found);
-      n_mappings.store(all.octets.size());
-    }
+  if (const size_t with_room = forget_mapping(at); with_room != 0) {
+    if (stays_mapped(at, with_room)) return 0;
+    octets = with_room;
   }
   return libc_munmap()(at, octets);
 }

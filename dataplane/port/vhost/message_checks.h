@@ -7,6 +7,10 @@
 //   such that are no power of two stay beside arrays that were made for another size.
 // * SET_VRING_BASE, and a size that is set after it, take positions beyond the end of a packed
 //   ring.
+// * SET_LOG_BASE maps the log from an offset of the file on, and adds the offset once more to where
+//   it writes: beyond what it mapped. QEMU has none.
+// * SET_MEM_TABLE unmaps what is mapped before it finds that a region has no octets, or more than
+//   there are addresses, and leaves the file of that open (memory_change.h has what else may fail).
 //
 // A front-end that asks for a reply keeps its connection after a message that was refused, so it
 // is not enough that the library refuses: the message must not reach it.
@@ -18,6 +22,9 @@ namespace headrace::port::vhost {
 
 /// Whether `message` (as vhost-user has it) must not be handled for device `vid`.
 [[nodiscard]] bool is_refused(int vid, const void* message);
+
+/// Whether `message` replaces the table of the guest's memory.
+[[nodiscard]] bool changes_memory(const void* message);
 
 /// Sets each packed ring of device `vid` whose position is beyond its end to its begin.
 void confine_positions(int vid);

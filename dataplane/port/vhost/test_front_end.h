@@ -51,6 +51,7 @@ enum Request : uint32_t {
   kSetFeatures = 2,
   kSetOwner = 3,
   kSetMemTable = 5,
+  kSetLogBase = 6,
   kSetVringNum = 8,
   kSetVringAddr = 9,
   kSetVringBase = 10,
@@ -204,9 +205,10 @@ class FrontEnd {
 
   /// Sends a message that has no answer of its own, and returns when the port has done all that it
   /// does upon it, but that the vring's state may change after. Whether the connection is kept.
-  [[nodiscard]] bool finish(uint32_t request, std::span<const uint8_t> payload) const {
+  [[nodiscard]] bool finish(uint32_t request, std::span<const uint8_t> payload,
+                            int file = -1) const {
     constexpr int kPatienceMs = 10'000;
-    send(request, payload, -1, kVersion | kNeedReply);
+    send(request, payload, file, kVersion | kNeedReply);
     return has_answer(request, kPatienceMs);
   }
 
