@@ -10,7 +10,9 @@ import pytest
 
 from headrace.bench.peers.bed import place
 from headrace.bench.peers.switches import Headrace
+from headrace.bench.peers.systems import PeerError
 from headrace.bench.tcp import suite
+from headrace.bench.tcp.hosts import received_gbps
 from headrace.bench.tcp.subjects import (
     BRIDGE,
     HEADRACE,
@@ -64,3 +66,12 @@ def test_guests_leave_their_segments_whole(tmp_path: Path) -> None:
                 assert len(hosts.round_trips_us(3)) == 3
         finally:
             subject.stop()
+
+
+def test_a_report_without_an_end_is_told() -> None:
+    good = '{"start": {}, "end": {"sum_received": {"bits_per_second": 2.5e9}}}'
+    assert received_gbps(good) == 2.5
+    with pytest.raises(PeerError, match="unable to connect"):
+        received_gbps('{"start": {}, "intervals": [], "end": {}, "error": "unable to connect"}')
+    with pytest.raises(PeerError, match="no end"):
+        received_gbps('{"start": {}, "intervals": [], "end": {}}')

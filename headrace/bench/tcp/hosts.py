@@ -5,7 +5,6 @@ A host's interface is one end of a veth pair whose other end is a port of the sw
 other side is the guest of a vhost-user port (headrace-guest).
 """
 
-import json
 import os
 import signal
 import subprocess
@@ -33,7 +32,7 @@ class _Sum(BaseModel):
 
 
 class _End(BaseModel):
-    sum_received: _Sum
+    sum_received: _Sum | None = None
 
 
 class _Report(BaseModel):
@@ -41,6 +40,19 @@ class _Report(BaseModel):
 
     end: _End | None = None
     error: str | None = None
+
+
+def received_gbps(text: str) -> float:
+    """What a report of `iperf3 -J` says was received, Gbit/s.
+
+    Raises:
+        PeerError: it reports an error, or no end; then its `end` is empty.
+    """
+    report = _Report.model_validate_json(text)
+    received = None if report.end is None else report.end.sum_received
+    if report.error is not None or received is None:
+        raise PeerError(f"iperf3: {report.error or 'its report has no end'}")
+    return received.bits_per_second / 1e9
 
 
 class Hosts(ABC):
@@ -138,10 +150,7 @@ class Hosts(ABC):
             *("iperf3", "-c", self._addresses[1], "-p", str(IPERF_PORT), "-J"),
             *("-t", str(seconds), "--connect-timeout", "5000"),
         )
-        report = _Report.model_validate(json.loads(text))
-        if report.end is None or report.error is not None:
-            raise PeerError(f"iperf3: {report.error}")
-        return report.end.sum_received.bits_per_second / 1e9
+        return received_gbps(text)
 
     def round_trips_us(self, count: int) -> list[float]:
         """Round trips of pings, 20 ms apart, microseconds."""
@@ -201,7 +210,7 @@ class VethHosts(Hosts):
 
 
 class Guests(Hosts):
-    """Guests of vhost-user ports that listen at `sockets`, each by a headrace-guest."""
+    """Guests of vhost-user ports, each by a headrace-guest that listens at one of `sockets`."""
 
     def __init__(self, number: int, cores: str, program: Path) -> None:
         """`program` is headrace-guest."""
