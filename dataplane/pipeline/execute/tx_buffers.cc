@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "packet/free_burst.h"
 #include "pipeline/execute/egress_mtu.h"
 
 namespace headrace::pipeline {
@@ -125,7 +126,7 @@ void TxBuffers::remove_waiting(uint32_t egress) noexcept {
 }
 
 void TxBuffers::free_gathered() noexcept {
-  rte_pktmbuf_free_bulk(to_free_.data(), n_to_free_);
+  packet::free_burst(std::span(to_free_).first(n_to_free_));
   n_to_free_ = 0;
 }
 

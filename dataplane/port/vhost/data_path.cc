@@ -4,6 +4,7 @@
 #include <rte_mbuf.h>
 #include <rte_vhost.h>
 
+#include "packet/free_burst.h"
 #include "packet/offload.h"
 #include "port/vhost/guest_memory.h"
 #include "port/vhost/guest_offload.h"
@@ -139,7 +140,7 @@ uint16_t DataPath::tx(uint16_t worker, std::span<rte_mbuf*> packets) noexcept {
   if (sent < packets.size()) {
     refused_.fetch_add(packets.size() - sent, std::memory_order_relaxed);
   }
-  rte_pktmbuf_free_bulk(packets.data(), sent);  // they were copied
+  packet::free_burst(packets.first(sent));  // they were copied
   return sent;
 }
 
