@@ -63,13 +63,12 @@ uint16_t DataPath::rx(uint16_t queue, std::span<rte_mbuf*> packets) noexcept {
     const Route from = rx.routes[rx.next++].load(std::memory_order_acquire);
     if (from == kNone) continue;
     const GuestAccess access(vid_of(from));
-    // Not at an idle one, whose poll it would make several times as dear.
-    if (rx.had) packed_rings_.before_dequeue(vring_of(from), packets.size());
+    const size_t wanted = packed_rings_.to_dequeue(vid_of(from), vring_of(from), packets.size());
+    if (wanted == 0) continue;
     uint16_t count =
         rte_vhost_dequeue_burst(vid_of(from), vring_of(from), config_.pool->for_burst(),
-                                packets.data(), static_cast<uint16_t>(packets.size()));
+                                packets.data(), static_cast<uint16_t>(wanted));
     if ((from & kLeaves) != 0) count = take_notes(packets.first(count));
-    rx.had = count > 0;
     if (count > 0) return count;
   }
   return 0;

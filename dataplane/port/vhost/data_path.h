@@ -122,7 +122,6 @@ class DataPath final : public pipeline::PortIo {
   struct alignas(RTE_CACHE_LINE_SIZE) RxQueue {
     std::atomic<uint16_t> count{0};
     uint16_t next{0};  ///< the worker's own: where to look first
-    bool had{false};   ///< the worker's own: the last poll of a vring brought packets
     std::unique_ptr<std::atomic<Route>[]> routes;
   };
 

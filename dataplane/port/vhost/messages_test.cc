@@ -164,6 +164,16 @@ TEST_P(Messages, FilesOfOneThatIsRefusedAreClosed) {
   EXPECT_EQ(open_files(), files);
 }
 
+TEST_P(Messages, AMigratedGuestIsAnnouncedWhateverItsRingHas) {
+  for (const bool offers : {false, true}) {
+    if (offers) offer_all();
+    ASSERT_TRUE(front_.finish(kSendRarp, FrontEnd::words<uint64_t>({0x0605'0403'0202})));
+    unsigned received = 0;
+    for (int polls = 0; polls < 100; ++polls) received += receive();
+    EXPECT_EQ(received, offers ? kSize + 1u : 1u);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Layouts, Messages, testing::Values(uint64_t{0}, kPacked),
                          [](const auto& info) { return info.param == 0 ? "split" : "packed"; });
 

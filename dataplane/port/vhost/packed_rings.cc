@@ -212,25 +212,33 @@ PackedRings::Ring* PackedRings::ring_of(uint16_t vring) const noexcept {
   return rings == nullptr || vring >= kMaxVrings ? nullptr : &rings[vring];
 }
 
-void PackedRings::before_dequeue(uint16_t vring, size_t packets) noexcept {
+size_t PackedRings::to_dequeue(int vid, uint16_t vring, size_t most) noexcept {
+  constexpr size_t kFewest = 2;  // one and a RARP packet
+  if (!accesses(vring)) return most;
   Ring* const ring = ring_of(vring);
-  if (ring == nullptr) return;
   const Here in_it(*ring);
   const Descriptor* const descriptors = in_it.descriptors();
   uint16_t next = 0;
   uint16_t used = 0;
-  if (descriptors == nullptr || rte_vhost_get_vring_base(ring->vid, vring, &next, &used) != 0) {
-    return;
+  if (descriptors == nullptr || ring->vid != vid ||
+      rte_vhost_get_vring_base(vid, vring, &next, &used) != 0) {
+    return most;
   }
   Position place(next);
-  if (place.at >= ring->size) return;
+  if (place.at >= ring->size) return most;
+  if (!place.is_available(read(descriptors[place.at].flags))) {
+    if (++ring->empty_looks < kEmptyLooks) return 0;
+    ring->empty_looks = 0;
+    return std::min(kFewest, most);
+  }
   // The lines of the descriptors themselves, all at once.
-  for (size_t i = 0; i < packets && place.at + i < ring->size; i += kLine / sizeof(Descriptor)) {
+  for (size_t i = 0; i < most && place.at + i < ring->size; i += kLine / sizeof(Descriptor)) {
     prefetch_to_read(&descriptors[place.at + i]);
   }
-  for (size_t i = 0; i < packets; ++i) {
+  size_t there = 0;
+  for (; there < most; ++there) {
     const Descriptor& descriptor = descriptors[place.at];
-    if (!place.is_available(read(descriptor.flags))) return;
+    if (!place.is_available(read(descriptor.flags))) break;
     if (const uint8_t* const buffer = here(read(descriptor.address), 1)) {
       // The frame's header and begin; what follows, the processor foresees itself.
       prefetch_to_read(buffer);
@@ -238,6 +246,7 @@ void PackedRings::before_dequeue(uint16_t vring, size_t packets) noexcept {
     }
     place.advance(ring->size);
   }
+  return std::min(there + 1, most);
 }
 
 uint16_t PackedRings::send_here(const Ring& ring, Descriptor* descriptors, uint16_t vring,

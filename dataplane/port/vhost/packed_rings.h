@@ -1,13 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// A guest's packed rings, which workers access beside librte_vhost: to ask for a burst's lines
-// ahead, and to send a burst as one.
+// A guest's packed rings, which workers access beside librte_vhost: to see how much a guest has
+// sent and ask for the lines of that ahead, and to send a burst as one.
 //
-// Asking ahead, before_dequeue(). What a guest's core has touched has to come from that core's
+// Looking, to_dequeue(). For a packed ring librte_vhost (22.11) takes buffers for as many packets
+// as it is asked for, looks into the ring, and gives back what it did not need: 32 buffers at each
+// poll of an idle port. So it is asked for what is there, and for one more, since it counts among
+// those asked for the RARP packet that it sends after a migration, and needs at least one besides.
+// That packet is in no ring, so an idle one is asked for, too, now and then.
+//
+// Asking ahead. What a guest's core has touched has to come from that core's
 // cache, the frame's lines and the descriptors': up to 400 TSC cycles where the two cores share no
 // cache. librte_vhost takes packets by four, and asks for their lines when it gets to them, so a
 // burst waits for a few lines at a time. This reads the descriptors of the burst that is to come,
-// and prefetches the begin of all its frames at once. It changes nothing and decides nothing: what
-// it reads, librte_vhost reads again and checks, and a prefetch of a wrong address has no effect.
+// and prefetches the begin of all its frames at once. It changes nothing: what it reads,
+// librte_vhost reads again and checks, and a prefetch of a wrong address has no effect.
 // port/README.md has what it saves, and why split rings have no such thing.
 //
 // Sending, enqueue(). librte_vhost makes packets visible by four, each time with stores to a line
@@ -73,8 +79,9 @@ class PackedRings {
   /// `states` names as enabled. Before the first route to the device is published.
   void renew(int vid, const QueueStates& states);
 
-  /// For the next `packets` that the guest sends by `vring`.
-  void before_dequeue(uint16_t vring, size_t packets) noexcept;
+  /// Before librte_vhost is asked for what the guest sends by a vring of device `vid`, of any
+  /// layout: for how many packets to ask, at most `most`. 0: there are none.
+  [[nodiscard]] size_t to_dequeue(int vid, uint16_t vring, size_t most) noexcept;
 
   /// Sends a prefix of `packets` by a vring of device `vid`, of any layout; its length. The packets
   /// stay the caller's.
@@ -91,6 +98,8 @@ class PackedRings {
  private:
   struct Descriptor;
   static constexpr int32_t kHere = -1;
+  /// Of so many looks into an empty ring librte_vhost is asked after one.
+  static constexpr uint8_t kEmptyLooks = 64;
 
   /// A ring in the guest's memory. `descriptors` is null while nobody may access it.
   struct alignas(RTE_CACHE_LINE_SIZE) Ring {
@@ -102,6 +111,7 @@ class PackedRings {
     const uint16_t* driver_event{nullptr};  ///< its flags: whether the guest wants to be kicked
     /// The guest may name the descriptor to be kicked at: librte_vhost has to know of each burst.
     bool event_index{false};
+    uint8_t empty_looks{0};  ///< since librte_vhost was asked
   };
   /// Where a part of the guest's memory is mapped.
   struct Region {

@@ -18,6 +18,7 @@ namespace headrace::port::vhost {
 namespace {
 
 constexpr uint16_t kToGuest = 0;
+constexpr uint16_t kFromGuest = 1;
 constexpr uint16_t kSize = 16;
 constexpr uint16_t kDescriptor = 16;
 constexpr uint32_t kBuffer = 2048;
@@ -145,6 +146,27 @@ TEST(PackedRings, ABurstIsSentWithoutTheLibrary) {
   guest.ask(kNever);
   EXPECT_EQ(guest.send(5), std::make_pair(3u, uint64_t{3}));
   EXPECT_EQ(guest.front().kicks(), 0u);
+}
+
+TEST(PackedRings, TheLibraryIsAskedForWhatIsThere) {
+  constexpr size_t kMost = 32;
+  Guest guest;
+  PackedRings& rings = the_switch().data->packed_rings();
+  const auto asked = [&] { return rings.to_dequeue(guest.vid(), kFromGuest, kMost); };
+  size_t idle = 0;
+  for (int polls = 0; polls < 1000; ++polls) idle += asked();
+  EXPECT_GT(idle, 0u);
+  EXPECT_LT(idle, 1000u);
+  for (uint16_t sent = 0; sent < 3; ++sent) {
+    const std::array<uint16_t, 2> end{sent, kAvailable};
+    std::array<uint8_t, kDescriptor> descriptor{};
+    std::memcpy(&descriptor[12], end.data(), sizeof end);
+    guest.front().write(kVringMemory + size_t{sent} * kDescriptor, descriptor);
+    EXPECT_EQ(asked(), sent + 2u);
+  }
+  EXPECT_EQ(rings.to_dequeue(guest.vid(), kFromGuest, 2), 2u);
+  // Of another device nothing is known.
+  EXPECT_EQ(rings.to_dequeue(guest.vid() + 1, kFromGuest, kMost), kMost);
 }
 
 TEST(PackedRings, WorkersAndMessagesTakeTurns) {

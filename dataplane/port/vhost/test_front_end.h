@@ -59,6 +59,7 @@ enum Request : uint32_t {
   kSetVringCall = 13,
   kSetProtocolFeatures = 16,
   kSetVringEnable = 18,
+  kSendRarp = 19,
 };
 
 inline void require(bool holds) {
