@@ -61,7 +61,15 @@ def emit(rows: Sequence[Row], manifest: dict[str, Any], *, as_json: bool) -> Non
         document = {"rows": [one.model_dump() for one in rows], "manifest": manifest}
         print(json.dumps(document, indent=2))
         return
-    table = Table("figure", "median", "spread", "goal", "")
+    Console().print(rows_table(rows))
+
+
+def rows_table(rows: Sequence[Row], title: str | None = None) -> Table:
+    """The figures as a table: what was measured, its median, spread and goal, or why it was not."""
+    table = Table(
+        "figure", "median", "spread", "goal", "",
+        title=title, title_justify="left", title_style="bold",
+    )  # fmt: skip
     for one in rows:
         if one.value is None:
             table.add_row(one.name, "skipped", one.skipped or "", "", "")
@@ -71,4 +79,4 @@ def emit(rows: Sequence[Row], manifest: dict[str, Any], *, as_json: bool) -> Non
         verdict = {True: "met", False: "missed", None: ""}[one.met]
         name = one.name if one.note is None else f"{one.name}\n  {one.note}"
         table.add_row(name, f"{one.value:.4g} {one.unit}", spread, goal, verdict)
-    Console().print(table)
+    return table

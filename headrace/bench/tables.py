@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tables at the end of a campaign: one for each scenario, its subjects side by side."""
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.measure import Measurement
 from rich.table import Table
 
 from headrace.bench.narrow_tables import narrow_table
+from headrace.bench.rows import Row as CommandRow
+from headrace.bench.rows import rows_table
 from headrace.results import Case
 from headrace.results.bounds import NOT_DETERMINED, bounded
 from headrace.results.contrasts import OURS, PEER
@@ -49,6 +54,16 @@ def _what(case: Case, many_flows: bool) -> str:
     elif case.prefixes:
         graph = f"{case.prefixes} prefixes"
     return f"{graph}, {case.frames}{flows}"
+
+
+def _order(case: Case) -> tuple[int, str, int, int, float, str, int]:
+    """Where a case stands in its table: by graph, frame size (mixes last) and number of flows.
+
+    Cases are measured in an order of chance, which says nothing to a reader.
+    """
+    mix = not case.size.isdigit()
+    size = math.inf if mix else float(case.size)
+    return (case.vnfs, case.shape, case.prefixes, mix, size, case.size, case.flows)
 
 
 def _point_order(point: str) -> float:
@@ -149,7 +164,7 @@ def _scenario_table(
     many_flows = len({row.case.flows for row in rows}) > 1
     cells: dict[Key, dict[str, Row]] = {}
     best: dict[Key, RatioRow] = {}
-    for row in _kept(rows):
+    for row in sorted(_kept(rows), key=lambda one: _order(one.case)):
         key = (_what(row.case, many_flows), row.metric, row.point)
         cells.setdefault(key, {})[column[row.case]] = row
         ratio = ratios.get((row.case, row.metric, row.point))
@@ -210,6 +225,26 @@ def skip_table(store: Store, campaign: int) -> Table | None:
     return table
 
 
+def command_tables(store: Store, campaign: int) -> list[Table]:
+    """One table for each experiment that a command measured: its figures, or its statements."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for name, row in store.command_rows(campaign):
+        found.setdefault(name, []).append(row)
+    return [_command_table(name, rows) for name, rows in found.items()]
+
+
+def _command_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    if "statement" not in rows[0]:
+        return rows_table([CommandRow.model_validate(row) for row in rows], name)
+    table = Table(title=name, title_justify="left", title_style="bold")
+    words = ("where", "statement", "computed", "outcome")
+    for word in words:
+        table.add_column(word, overflow="fold")
+    for row in rows:
+        table.add_row(*(escape(str(row[word])) for word in words))
+    return table
+
+
 LEGEND = (
     "median [95 % interval], (range) of fewer than 6 rounds; ≥ the generator limited the rate, or "
     "may have: the switch may be faster; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
@@ -220,6 +255,8 @@ def print_tables(console: Console, store: Store, campaign: int) -> None:
     """Prints the tables of a campaign, the legend, and what was skipped."""
     tables = scenario_tables(store, campaign, console.width)
     for table in tables:
+        console.print(table)
+    for table in command_tables(store, campaign):
         console.print(table)
     if tables:
         console.print(LEGEND, highlight=False, markup=False)

@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 
 from headrace.bench.compare import compare
 from headrace.bench.compare_table import table_of
+from headrace.bench.rows import row, skipped
 from headrace.bench.tables import columns_of, print_tables
 from headrace.cli import app
 from headrace.results import Case, Relation, Sample, Skip
@@ -123,3 +124,42 @@ def test_each_kind_of_vnf_on_a_switch_has_its_column() -> None:
         )
     ]
     assert len(set(columns_of(cases).values())) == len(cases)
+
+
+def test_cases_stand_in_the_order_of_their_sizes_whatever_the_order_of_measuring(
+    tmp_path: Path,
+) -> None:
+    sizes = ["1518", "imix-csit", "64", "512"]
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        for vnfs in (2, 0, 1):
+            for size in sizes:
+                case = Case("s", "chain" if vnfs else "p2p", vnfs, "none", "headrace", "memif",
+                            "memif" if vnfs else "", "", "", size, 1)  # fmt: skip
+                store.add_samples(store.case_id(number, case), [Sample("mrr", "", 0, 1e6)])
+        stream = io.StringIO()
+        print_tables(Console(file=stream, width=132), store, number)
+    found = re.findall(r"(p2p|one VNF|chain of 2), (64B|512B|1518B|imix-csit)", stream.getvalue())
+    ordered = ["64B", "512B", "1518B", "imix-csit"]
+    graphs = ("p2p", "one VNF", "chain of 2")
+    assert found == [(graph, size) for graph in graphs for size in ordered]
+
+
+def test_what_commands_measured_is_printed_too(tmp_path: Path) -> None:
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        store.add_command_row(
+            number, "unify/channels", row("ring, 64 B", [300.0, 310.0, 320.0], "Mpps").model_dump()
+        )
+        store.add_command_row(
+            number, "unify/channels", skipped("guest", "Mpps", "no KVM here").model_dump()
+        )
+        statement = {"where": "Fig. 8", "statement": "[a] holds", "computed": "n = 4..6",
+                     "outcome": "holds", "states": {}}  # fmt: skip
+        store.add_command_row(number, "luizelli/statements", statement)
+        stream = io.StringIO()
+        print_tables(Console(file=stream, width=100), store, number)
+    text = stream.getvalue()
+    for word in ("unify/channels", "310 Mpps", "300 .. 320", "no KVM here",
+                 "luizelli/statements", "[a] holds", "n = 4..6"):  # fmt: skip
+        assert word in text
