@@ -15,6 +15,7 @@ from functools import partial
 from typing import Literal
 
 from headrace.bench.device import Device, TrialRequest
+from headrace.bench.errors import DeviceError
 from headrace.bench.measurements.context import Context, StepSkipped
 from headrace.bench.measurements.registry import EXTRA, ExtraKind
 from headrace.bench.scenario import Measure
@@ -118,6 +119,19 @@ class CaseState:
 Record = Callable[[Trial], None]
 
 
+def went_backwards(trial: Trial) -> str | None:
+    """The first count of a trial that no counter can have grown by, with its value; else None.
+
+    Counters are read twice and subtracted; one of 64 bits that fell grows by nearly 2^64 instead.
+    Packets under way at either reading make small differences, which are no such fault.
+    """
+    for name in ("sent", "received", "busy_cycles", "switch_packets", "vnf_busy_cycles"):
+        value = getattr(trial, name)
+        if value is not None and not 0 <= value < 1 << 62:
+            return f"{name} is {value}"
+    return None
+
+
 class StepRunner:
     """Runs steps on a device and draws samples.
 
@@ -182,6 +196,10 @@ class StepRunner:
 
     async def _recorded(self, device: Device, request: TrialRequest) -> Trial:
         trial = await device.trial(request)
+        if went_backwards(trial) is not None:
+            trial = await device.trial(request)
+        if (what := went_backwards(trial)) is not None:
+            raise DeviceError(f"{what} twice: a counter went backwards")
         self._record(trial)
         return trial
 

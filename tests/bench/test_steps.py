@@ -7,6 +7,7 @@ from typing import ClassVar
 import pytest
 
 from headrace.bench.device import TrialRequest
+from headrace.bench.errors import DeviceError
 from headrace.bench.measurements.context import StepSkipped
 from headrace.bench.scenario import Measure
 from headrace.bench.simulated import DeviceModel, SimulatedDevice
@@ -134,3 +135,26 @@ async def test_turns_while_the_cores_were_in_another_state_draw_no_cycles() -> N
             assert any(sample.metric == "loss_ratio" for sample in found)
             drawn += [s.round for s in found if s.metric == "cycles_per_packet"]
         assert drawn == expected
+
+
+@pytest.mark.parametrize("times", [1, 2])
+async def test_a_counter_that_went_backwards_is_not_stored(times: int) -> None:
+    """Such a count does not fit into the database, and ended the campaign."""
+
+    class Backwards(SimulatedDevice):
+        left = times
+
+        async def trial(self, request: TrialRequest) -> Trial:
+            trial = await super().trial(request)
+            self.left -= 1
+            return replace(trial, busy_cycles=(1 << 64) - 7) if self.left >= 0 else trial
+
+    (step,) = steps_of(Measure(overload=True))
+    seen: list[Trial] = []
+    if times == 1:
+        assert await runner(seen).run(step, Backwards(CASE), CaseState(), 0)
+        assert len(seen) == 1
+    else:
+        with pytest.raises(DeviceError, match="busy_cycles is 18446744073709551609 twice"):
+            await runner(seen).run(step, Backwards(CASE), CaseState(), 0)
+        assert seen == []
