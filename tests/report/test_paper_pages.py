@@ -2,6 +2,7 @@
 """Pages of papers: units, readings that the data support, and whole pages of a campaign."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from headrace.cli import app
 from headrace.report.paper_pages.agreement import readings
 from headrace.report.paper_pages.series import Point, Series, converted
+from headrace.results.bounds import Bound
 from headrace.results.experiment import Figure
 from headrace.results.papers import paper
 from headrace.results.store import Store
@@ -84,6 +86,26 @@ def test_a_trend_is_compared_over_what_both_have(
     assert found.verdict == verdict and words in found.text
 
 
+@pytest.mark.parametrize(
+    ("bounds", "verdict"),
+    [
+        (("≥", ""), "open"),  # the first may be any more: a fall, and by how much?
+        (("", "≥"), "open"),
+        (("", "<"), "agrees"),  # what is below 400 has fallen from 900
+        (("not determined", ""), "open"),
+    ],
+)
+def test_a_rate_that_is_a_bound_proves_only_what_it_bounds(
+    bounds: tuple[Bound, Bound], verdict: str
+) -> None:
+    flat = ours((900, 1000), (950, 1050) if bounds[1] != "<" else (300, 400))
+    points = tuple(replace(p, bound=b) for p, b in zip(flat.points, bounds, strict=True))
+    (found,) = readings(FIGURE, [THEIRS, replace(flat, points=points)])
+    assert found.verdict == verdict
+    if verdict == "open":
+        assert "ours are bounds" in found.text
+
+
 def test_orders_are_compared_at_a_common_place() -> None:
     figure = Figure(
         figure="Table 8", title="t", x="size", y="kpps",
@@ -103,6 +125,9 @@ def test_orders_are_compared_at_a_common_place() -> None:
     assert other.verdict == "disagrees"
     (open_,) = readings(figure, [*their, mine("shm", 1, 5), mine("vhost", 3, 4)])
     assert open_.verdict == "open"
+    limited = Series("shm", False, (Point(64, 1.5, 1, 2, "≥", 4),))
+    (limited_,) = readings(figure, [*their, limited, mine("vhost", 3, 4)])
+    assert limited_.verdict == "open"
 
 
 def test_a_page_for_each_paper_and_an_index(tmp_path: Path) -> None:

@@ -6,12 +6,14 @@ system's value changes over the axis, and which system is above which. A change 
 where the intervals (or ranges) of its two ends do not meet.
 """
 
+import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from headrace.report.paper_pages.drawing import NAMES
 from headrace.report.paper_pages.series import Point, Series
+from headrace.results.bounds import AT_LEAST, AT_MOST, BELOW, NOT_DETERMINED
 from headrace.results.experiment import Figure
 from headrace.results.units import digits
 
@@ -37,7 +39,7 @@ class Reading:
 def readings(figure: Figure, series: Sequence[Series]) -> list[Reading]:
     """All that can be said of a figure."""
     their = [one for one in series if one.theirs]
-    mine = [one for one in series if not one.theirs]
+    mine = [_unbounded(one) for one in series if not one.theirs]
     if not mine:
         return []
     found: list[Reading] = []
@@ -54,6 +56,19 @@ def readings(figure: Figure, series: Sequence[Series]) -> list[Reading]:
         ]
     found += _orders(figure, their, mine)
     return found
+
+
+def _unbounded(one: Series) -> Series:
+    """The series with the ranges that its bounds leave: a rate that is `≥ x` has no upper end."""
+    points = tuple(
+        replace(
+            point,
+            low=0.0 if point.bound in (BELOW, AT_MOST, NOT_DETERMINED) else point.low,
+            high=math.inf if point.bound in (AT_LEAST, NOT_DETERMINED) else point.high,
+        )
+        for point in one.points
+    )
+    return replace(one, points=points)
 
 
 def _partner(figure: Figure, one: Series, mine: Sequence[Series]) -> Series | None:
@@ -83,12 +98,14 @@ def _their_direction(first: Point, last: Point) -> Direction:
 
 
 def _our_direction(first: Point, last: Point) -> Direction | None:
-    """None where there are too few samples to tell."""
+    """None where there are too few samples to tell, or a bound that leaves it open."""
     if min(first.samples, last.samples) < 2:
         return None
     if last.low > first.high:
         return "up"
-    return "down" if last.high < first.low else "flat"
+    if last.high < first.low:
+        return "down"
+    return None if first.bound or last.bound else "flat"
 
 
 def _excludes(first: Point, last: Point, factor: float | None) -> bool:
@@ -137,6 +154,8 @@ def _trend(figure: Figure, one: Series, partner: Series) -> Iterator[Reading]:
     theirs, ours = _their_direction(*ends), _our_direction(*near)
     if any(_is_apart(figure, *pair) for pair in zip(ends, near, strict=True)):
         yield Reading("open", f"{text}; the ranges are not the same.")
+    elif ours is None and (near[0].bound or near[1].bound):
+        yield Reading("open", f"{text}; ours are bounds, which leave it open.")
     elif ours is None:
         yield Reading("open", f"{text}; one sample does not determine it.")
     elif ours == theirs:
