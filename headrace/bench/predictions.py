@@ -9,11 +9,15 @@ limit. Graphs are chains of 1 to 4 VNFs, and up to 3 side by side, of random fra
 A model holds for the distance between the cores at which it was measured (mechanistic/distance.py).
 A graph during whose trials they were in another state is tried again, `TRIES` times in all, and
 then has no error but that reason.
+
+With a file to keep them in, graphs that were judged are not measured again, so that the command can
+be given several times, some minutes each (`headrace/bench/kept_predictions.py`).
 """
 
 import asyncio
 import random
 import statistics
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +25,7 @@ from typing import Any
 from headrace.bench.core_plan import plan_cores
 from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError
+from headrace.bench.kept_predictions import Kept
 from headrace.bench.manifest import machine
 from headrace.bench.plan import Block, Job
 from headrace.bench.rows import Row, row, skipped
@@ -112,6 +117,27 @@ def _under_overload(told: dict[str, Any], trial: Trial) -> float:
     return whole / (whole + share / (1 - share) * entry)
 
 
+def by_role(told: dict[str, Any], trial: Trial) -> str:
+    """Predicted and counted cycles of a packet that came through, for the cause of an error."""
+    if trial.received <= 0:
+        return ""
+    counters = trial.detail.get("counters") or {}
+    found: list[str] = []
+    for role in told["roles"]:
+        name = "switch" if role["role"] == "switch" else "vnf"
+        some = [of for key, of in counters.items() if key.startswith(name)]
+        counted = [float(of["busy_cycles"]) for of in some if of.get("busy_cycles")]
+        if counted and not (name == "vnf" and any("VNFs" in one for one in found)):
+            # A VNF's counters do not bear the graph's names: all of them together.
+            same = [one for one in told["roles"] if (one["role"] == "switch") == (name == "switch")]
+            cycles = sum(float(one["cycles"]["value"]) for one in same)
+            words = "switch" if name == "switch" else "VNFs"
+            found.append(
+                f"{words} {cycles:.0f}, counted {sum(counted) / trial.received:.0f} cycles"
+            )
+    return "; ".join(found) + "; " if found else ""
+
+
 def judge(
     case: Case, predicted: dict[str, Any], trials: Sequence[Trial], other_state: str = ""
 ) -> Row:
@@ -130,8 +156,10 @@ def judge(
     factor = statistics.median(_under_overload(told, trial) for trial in own)
     top = {bound: factor * value for bound, value in told["saturation_pps"].items()}
     inside = top["low"] <= measured <= top["high"]
+    at = min(own, key=lambda trial: abs(trial.rx_pps - measured))
     note = (
-        f"predicted {top['value'] / 1e6:.3f} [{top['low'] / 1e6:.3f} .. {top['high'] / 1e6:.3f}] "
+        f"{by_role(told, at)}predicted {top['value'] / 1e6:.3f} "
+        f"[{top['low'] / 1e6:.3f} .. {top['high'] / 1e6:.3f}] "
         f"by {' and '.join(told['limiter'])}, measured {measured / 1e6:.3f} Mpps by "
         f"{own[0].limiter}: {'inside' if inside else 'outside'}"
     )
@@ -151,27 +179,55 @@ def summary(rows: Sequence[Row]) -> list[Row]:
         "all graphs: median error", errors, "%", goal=GOAL_MEDIAN, better="lower", note=told
     )
     worst = row("all graphs: 95 % of the errors", [last], "%", goal=GOAL_95, better="lower")
+    last_one = max((one for one in rows if one.value is not None), key=lambda one: one.value or 0.0)
+    worst.note = f"the worst is {last_one.name}: {last_one.note}"
     held = row("all graphs: measured within the 95 % interval", [float(inside)], "graphs")
     return [found, worst, held]
 
 
 async def measure(
-    model: Path, subject: Subject, say: Say, *, graphs: int, seed: int, repeats: int, seconds: float
+    model: Path,
+    subject: Subject,
+    say: Say,
+    *,
+    graphs: int,
+    seed: int,
+    repeats: int,
+    seconds: float,
+    keep: Path | None = None,
+    minutes: float | None = None,
 ) -> tuple[list[Row], dict[str, Any]]:
     """All rows and the manifest.
 
+    Graphs in the file `keep` are not measured again. After `minutes` none is begun, and the others
+    are skipped with that reason.
+
     Raises:
         DeviceError: the node or the generator did not start.
+        ValueError: `keep` is of another model, machine, seed or length of trials.
     """
+    kept = Kept(keep, model, [subject.node, seed, repeats, seconds])
+    cases = random_cases(seed, graphs, subject)
+    names = [f"{case.shape} of {case.vnfs} {case.size} B" for case in cases]
+    until = time.monotonic() + 60 * minutes if minutes else float("inf")
     bed = Testbed([subject], plan_cores(), quick=True, settings={"model": str(model)})
     rows: list[Row] = []
     wanted = usual(role.transfer_ns for role in stored.read(model).roles.values())
     await bed.up()
     try:
-        for case in random_cases(seed, graphs, subject):
+        for name, case in zip(names, cases, strict=True):
+            before = kept.row(name)
+            if before is not None:
+                rows.append(before)
+                continue
+            if time.monotonic() > until:
+                rows.append(skipped(f"{case.graph} {case.size} B", "%", "the time was over"))
+                continue
             try:
                 predicted, trials, other = await _one(bed, case, repeats, seconds, wanted)
                 rows.append(judge(case, predicted, trials, other))
+                if not other:
+                    kept.add(name, rows[-1])
             except DeviceError as error:
                 rows.append(skipped(f"{case.graph} {case.size} B", "%", str(error)))
             say(f"{rows[-1].name}: {rows[-1].value or rows[-1].skipped}")
@@ -193,7 +249,16 @@ async def measure(
 
 
 def run(
-    model: Path, subject: Subject, say: Say, *, graphs: int, seed: int, repeats: int, seconds: float
+    model: Path,
+    subject: Subject,
+    say: Say,
+    *,
+    graphs: int,
+    seed: int,
+    repeats: int,
+    seconds: float,
+    keep: Path | None = None,
+    minutes: float | None = None,
 ) -> tuple[list[Row], dict[str, Any]]:
     """`measure` in an event loop of its own."""
     return asyncio.run(
@@ -205,5 +270,7 @@ def run(
             seed=seed,
             repeats=repeats,
             seconds=seconds,
+            keep=keep,
+            minutes=minutes,
         )
     )

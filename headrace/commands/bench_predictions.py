@@ -24,6 +24,13 @@ def register(app: typer.Typer) -> None:
         seed: Annotated[int, typer.Option(help="Of the graphs.")] = 1,
         repeats: Annotated[int, typer.Option(help="Trials of each.", min=1)] = 3,
         seconds: Annotated[float, typer.Option(help="Of a trial.", min=0.05)] = 0.3,
+        keep: Annotated[
+            Path | None,
+            typer.Option(help="File of judged graphs: the same command goes on where it ended."),
+        ] = None,
+        minutes: Annotated[
+            float | None, typer.Option(help="After which no graph is begun.", min=0.1)
+        ] = None,
         as_json: Annotated[
             bool, typer.Option("--json", help="One JSON object instead of a table.")
         ] = False,
@@ -47,7 +54,15 @@ def register(app: typer.Typer) -> None:
                 {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
             )
             rows, manifest = run(
-                model, subject, say, graphs=graphs, seed=seed, repeats=repeats, seconds=seconds
+                model,
+                subject,
+                say,
+                graphs=graphs,
+                seed=seed,
+                repeats=repeats,
+                seconds=seconds,
+                keep=keep,
+                minutes=minutes,
             )
         except (DeviceError, ModelFileError, ValueError, OSError) as error:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)

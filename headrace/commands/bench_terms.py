@@ -43,7 +43,7 @@ def register(app: typer.Typer) -> None:
         """Measure switch and VNFs at many loads and bursts, for the model's terms.
 
         Chains of the lengths have the first kind of ports and the first function; of every other
-        kind and function there is one VNF alone.
+        pair of a kind and a function there is one VNF alone.
         """
         from headrace.bench.chains.vnf import ChainError
         from headrace.bench.peers.systems import PeerError

@@ -33,7 +33,7 @@ def register(app: typer.Typer) -> None:
         as_json: JsonOption = False,
         detail: Annotated[bool, typer.Option(help="Also the errors by what was left out.")] = True,
     ) -> None:
-        """Held-out errors by role: lengths, sizes and loads left out of the fit in turn."""
+        """Held-out errors by role: lengths, sizes, loads, functions left out of the fit in turn."""
         from headrace.bench.rows import Row, emit, row, skipped
         from headrace.commands.model import open_results
         from headrace.model.mechanistic.validate import held_out, median, percentile95
@@ -93,14 +93,24 @@ def register(app: typer.Typer) -> None:
                 )
             saturated = errors.saturation
             both(f"{errors.key}: saturation", saturated, "saturation", "" if saturated else why)
+            held = errors.all_saturation()
+            both(f"{errors.key}: saturation, held out", held, "saturation", "" if held else why)
             if detail:
                 for name, some in errors.capacity.items():
                     both(f"{errors.key}: capacity used, {name} left out", some, None)
+                for name, some in errors.saturation_of.items():
+                    both(f"{errors.key}: saturation, {name} left out", some, None)
+            for name, reason in errors.no_grounds.items():
+                both(f"{errors.key}: capacity used, {name} left out", [], None, reason)
         definitions = {
             "capacity used": "busy cycles by the terms at the trial's rounds and bursts, beside "
             "those counted, of trials whose length, size or load is in no fit",
             "busy share at the load": "by the polling model, which is told the rate only",
-            "saturation": "predicted rate beside that under overload, where this role limited it",
+            "saturation": "predicted rate beside that under overload, where this role limited it; "
+            "the fit has loads below it of the same graph and size",
+            "saturation, held out": "the same, the fit being of other lengths, sizes or functions",
+            "function with its ports left out": "what a VNF's function costs more than another one "
+            "with other ports or behind another switch, besides what that one costs with these",
             "Luizelli's form": "log busy = a + b log pps + c log(VNFs + 1) + d log bytes",
         }
         manifest = {

@@ -2,8 +2,12 @@
 """`headrace bench predictions`: which graphs, and what becomes of a prediction and its trials."""
 
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from headrace.bench.kept_predictions import Kept
 from headrace.bench.predictions import another_state, judge, random_cases, summary
 from headrace.bench.subject import Subject
 from headrace.results import Case, Trial
@@ -67,6 +71,34 @@ def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
     assert "600 ns apart, 300 when" in why
     row = judge(case(), told(1e6), [trial(1e6)], why)
     assert row.value is None and row.skipped == why
+
+
+def test_judged_graphs_are_kept_for_the_same_model_and_settings_only(tmp_path: Path) -> None:
+    model, file = tmp_path / "model.json", tmp_path / "kept.json"
+    model.write_text("{}")
+    Kept(file, model, ["headrace", 1]).add("a", judge(case(), told(1.1e6), [trial(1e6)]))
+    again = Kept(file, model, ["headrace", 1])
+    found = again.row("a")
+    assert found is not None and found.value is not None and abs(found.value - 10) < 1e-6
+    assert again.row("b") is None
+    with pytest.raises(ValueError, match="another model"):
+        Kept(file, model, ["headrace", 2])
+    model.write_text("{ }")
+    with pytest.raises(ValueError, match="another model"):
+        Kept(file, model, ["headrace", 1])
+    file.write_text("[]")
+    with pytest.raises(ValueError, match="no file of"):
+        Kept(file, model, ["headrace", 1])
+
+
+def test_a_row_tells_predicted_and_counted_cycles_and_the_summary_the_worst() -> None:
+    counted = {"switch": {"busy_cycles": 250}, "vnf0": {"busy_cycles": 70}, "generator": {}}
+    detail = {"limiter": {"limiter": "switch"}, "counters": counted}
+    good = judge(case(), told(1e6), [trial(1e6)])
+    bad = judge(case(), told(1.25e6), [replace(trial(1e6), detail=detail)])
+    assert bad.note is not None and bad.note.startswith("switch 200, counted 250 cycles; predicted")
+    worst = summary([good, bad])[1]
+    assert worst.note is not None and "counted 250" in worst.note
 
 
 def test_without_a_prediction_or_a_limit_there_is_no_error() -> None:

@@ -88,8 +88,9 @@ def test_setups_are_varied_one_by_one() -> None:
         Setup(),
         Setup(1, "shm"),
         Setup(3, "shm"),
-        Setup(1, "vhost-user"),
         Setup(1, "shm", "cpu"),
+        Setup(1, "vhost-user"),
+        Setup(1, "vhost-user", "cpu"),
     ]
 
 

@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from headrace.bench.manifest import machine
 from headrace.cli import app
 from headrace.model.least_squares import FitError
-from headrace.model.mechanistic import polling, stored
+from headrace.model.mechanistic import polling, stored, validate
 from headrace.model.mechanistic.capacity import capacity
 from headrace.model.mechanistic.explain import explain
 from headrace.model.mechanistic.fitting import Fitted, fit_all, fit_role
@@ -183,6 +183,46 @@ def test_held_out_errors_are_those_of_the_noise() -> None:
     found, theirs = median(worse.all_capacity()), median(worse.all_power_law())
     assert found is not None and theirs is not None
     assert 0.01 < found < 0.15 and theirs > found
+
+
+def test_a_function_with_its_ports_is_predicted_from_windows_of_neither_with_the_other() -> None:
+    """The function costs 60 cycles, the other ports 30: their sum is only in what is left out."""
+
+    def of(subject: str, function: str, more: float) -> list[Window]:
+        key = Key(subject, "VNF", function)
+        made = [one for one in windows() if one.key.role == "VNF" and one.load is not None]
+        return [
+            dataclasses.replace(one, key=key, busy=one.busy + more * one.terms["packets"])
+            for one in made
+        ]
+
+    three = [
+        *of(SUBJECT, "pass", 0),
+        *of(SUBJECT, "firewall", 60),
+        *of("headrace/in-process+shm", "pass", 30),
+    ]
+    last = "headrace/in-process+shm", "firewall"
+    for truth, error in ((90, 0.0), (120, 30 / 120)):
+        found = {str(one.key): one for one in held_out([*three, *of(*last, truth)])}
+        errors = found["headrace/in-process+shm VNF firewall"].capacity[validate.COMPOSED]
+        assert max(errors) <= error + 1e-6 and (error == 0 or max(errors) > 0.02)
+    found = {str(one.key): one for one in held_out(three)}
+    assert validate.COMPOSED in found[f"{SUBJECT} VNF pass"].no_grounds
+
+
+def test_saturation_held_out_is_fitted_to_nothing_of_the_graph() -> None:
+    """One length whose packets cost twice as much below overload: only its own fold misses that."""
+    some = [one for one in windows() if one.key.role == "switch"]
+    odd = [
+        dataclasses.replace(one, busy=2 * one.busy, through=one.through / (1 if one.load else 2))
+        if one.vnfs == 3
+        else one
+        for one in some
+    ]
+    exact, found = held_out(some)[0], held_out(odd)[0]
+    assert exact.saturation_of.keys() == {"length", "size"}
+    assert max(exact.all_saturation()) < 1e-6
+    assert max(found.saturation_of["length"]) > 0.9
 
 
 def test_capacity_falls_from_where_the_workers_are_used_up() -> None:

@@ -53,7 +53,7 @@ class Setup:
 def setups_of(
     switch: str, lengths: Sequence[str], ports: Sequence[str], functions: Sequence[str]
 ) -> list[Setup]:
-    """Chains of the lengths with the first kind and function; one VNF of every other.
+    """Chains of the lengths with the first kind and function; one VNF of every other pair of them.
 
     Raises:
         ValueError: something of it is not known; says what is.
@@ -71,8 +71,8 @@ def setups_of(
         raise ValueError(f"lengths: give some of 0 to {MOST_VNFS}")
     kinds.sort(key=list(ports).index)
     found = [Setup(int(one), kinds[0], functions[0]) for one in lengths]
-    found += [Setup(1, kind, functions[0]) for kind in kinds[1:]]
-    found += [Setup(1, kinds[0], function) for function in functions[1:]]
+    # All pairs: a kind or a function is held out by what it does in the others (validate.py).
+    found += [Setup(1, kind, function) for kind in kinds for function in functions][1:]
     return [Setup() if one.vnfs == 0 else one for one in dict.fromkeys(found)]
 
 

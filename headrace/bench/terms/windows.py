@@ -34,6 +34,7 @@ def _common(point: Point, window: CostWindow, hz: float) -> dict[str, Any]:
         "hz": hz,
         "level": "overload" if point.load is None else f"{point.load:g}",
         "arrivals": point.arrivals,
+        "function": point.setup.function if point.setup.vnfs else "",
     }
 
 

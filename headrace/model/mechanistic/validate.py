@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """How far predictions are from trials that the fit has not seen, by role.
 
-A fold leaves out all trials of one length, one size, one load or one arrival process. Of each trial
-that is left out:
+A fold leaves out all trials of one length, one size, one load, one arrival process or one function.
+A VNF's function that is left out with its ports is composed: what it costs more than another one
+with other ports (or behind another switch), besides what that other one costs with these. Of each
+trial that is left out:
 
     capacity used   the busy cycles by the terms at its own rounds and bursts, over those counted
     at the load     the busy share by the polling model, which is told the load only, over the
                     counted one
     saturation      for trials under overload that this role limited: the predicted rate over the
-                    received one (overload is in no fit, so no fold is needed)
+                    received one. Overload is in no fit; loads below it of the same graph are, but
+                    in the folds (length, size, function), which leave those out, too
     power law       Luizelli's form (busy share over rate, length and size; logarithms), on the same
                     folds
 
@@ -16,7 +19,7 @@ A graph without VNFs is no length of a chain: it tells what entry and exit cost,
 the other folds only. A trial whose size, length or load lies beyond all that remain is an
 extrapolation, and counted as the others are. Where what remains can't tell a term of the graph that
 is in the fit of all (one size says nothing of a byte), there is no prediction and no error: the
-reason is kept.
+reason is kept. So it is with a kind of ports that a switch's fit has not seen.
 """
 
 import statistics
@@ -28,6 +31,7 @@ import numpy as np
 from headrace.model.errors import FitError
 from headrace.model.least_squares import least_squares
 from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.distance import is_same
 from headrace.model.mechanistic.fitting import (
     BELOW_ZERO,
     RoleModel,
@@ -55,7 +59,14 @@ FOLDS: dict[str, Callable[[Window], object]] = {
     "size": lambda one: one.size,
     "load": lambda one: one.level or one.load,
     "arrivals": lambda one: one.arrivals,
+    "function": lambda one: one.function or None,
 }
+
+COMPOSED = "function with its ports"
+"""The fold in which all of one function with one kind of ports is left out."""
+
+GRAPHS = ("length", "size", "function")
+"""Folds that leave out graphs, so that overload of these is predicted from other graphs alone."""
 
 
 @dataclass
@@ -68,8 +79,14 @@ class Errors:
     capacity: dict[str, list[float]] = field(default_factory=dict)
     at_load: list[float] = field(default_factory=list)
     saturation: list[float] = field(default_factory=list)
+    saturation_of: dict[str, list[float]] = field(default_factory=dict)
     power_law: dict[str, list[float]] = field(default_factory=dict)
     reasons: list[str] = field(default_factory=list)
+    no_grounds: dict[str, str] = field(default_factory=dict)
+
+    def all_saturation(self) -> list[float]:
+        """Over all folds that leave out graphs."""
+        return [error for errors in self.saturation_of.values() for error in errors]
 
     def all_capacity(self) -> list[float]:
         """Over all folds."""
@@ -102,7 +119,58 @@ def held_out(windows: Iterable[Window]) -> list[Errors]:
     by_key: dict[Key, list[Window]] = {}
     for one in windows:
         by_key.setdefault(one.key, []).append(one)
-    return [_role(key, some) for key, some in by_key.items()]
+    found = [_role(key, some) for key, some in by_key.items()]
+    models = {key: model for key, some in by_key.items() if (model := _fitted(some)) is not None}
+    for errors in found:
+        if errors.key.role == "VNF":
+            _compose(errors, points_of(by_key[errors.key]), models)
+        elif "+" in errors.key.subject:
+            errors.no_grounds["kind of ports"] = (
+                "a visit by one kind of ports says nothing of another's: nothing is predicted"
+            )
+    return found
+
+
+def _fitted(windows: list[Window]) -> RoleModel | None:
+    try:
+        return fit_role(windows)
+    except FitError:
+        return None
+
+
+def _in_same_state(models: Sequence[RoleModel]) -> bool:
+    known = [one.transfer_ns for one in models if one.transfer_ns is not None]
+    return all(is_same(one, known[0]) for one in known)
+
+
+def _compose(errors: Errors, out: list[Window], models: dict[Key, RoleModel]) -> None:
+    """A VNF's points, none of which is in any of the fits that they are predicted from."""
+    key = errors.key
+    found: list[float] = []
+    for other in models:
+        if other.role != "VNF" or other.subject == key.subject or other.function == key.function:
+            continue
+        same_ports, same_function = (
+            models.get(Key(key.subject, "VNF", other.function)),
+            models.get(Key(other.subject, "VNF", key.function)),
+        )
+        own = models.get(key)
+        if own is None or same_ports is None or same_function is None:
+            continue
+        if not _in_same_state([own, same_ports, same_function, models[other]]):
+            errors.no_grounds[COMPOSED] = "measured in another state of the machine than the others"
+            continue
+        for one in out:
+            more = same_function.cycles(one.terms) - models[other].cycles(one.terms)
+            guess = same_ports.cycles(one.terms) + more
+            found.append(abs(guess / one.busy - 1))
+    if found:
+        errors.capacity[COMPOSED] = found
+        errors.no_grounds.pop(COMPOSED, None)
+    else:
+        errors.no_grounds.setdefault(
+            COMPOSED, "needs another function with these ports, and both with others"
+        )
 
 
 def _role(key: Key, windows: list[Window]) -> Errors:
@@ -115,7 +183,10 @@ def _role(key: Key, windows: list[Window]) -> Errors:
     except FitError as error:
         whole = None
         errors.reasons.append(str(error))
+    tops = _tops(key, windows)
     for name, of in FOLDS.items():
+        if name == "function" and key.role == "VNF":
+            continue
         values = [value for value in dict.fromkeys(map(of, points)) if value is not None]
         if len(values) < 2:
             errors.reasons.append(f"{name}: only one value, none can be left out")
@@ -123,7 +194,8 @@ def _role(key: Key, windows: list[Window]) -> Errors:
         for value in values:
             out = [one for one in points if of(one) == value]
             rest = [one for one in points if of(one) != value]
-            _fold(errors, name, out, rest, whole)
+            over = [one for one in tops if of(one) == value] if name in GRAPHS else []
+            _fold(errors, name, (out, over), rest, whole)
     _saturations(errors, windows)
     return errors
 
@@ -135,8 +207,14 @@ def _untold(model: RoleModel, whole: RoleModel | None) -> list[str]:
 
 
 def _fold(
-    errors: Errors, name: str, out: list[Window], rest: list[Window], whole: RoleModel | None
+    errors: Errors,
+    name: str,
+    left_out: tuple[list[Window], list[Window]],
+    rest: list[Window],
+    whole: RoleModel | None,
 ) -> None:
+    """`left_out` are points and windows under overload."""
+    out, tops = left_out
     try:
         model = fit_role(rest)
         untold = _untold(model, whole)
@@ -153,6 +231,8 @@ def _fold(
             # The polling model is of single arrivals: it says nothing of bursts.
             if share is not None and _mean_burst(one) <= SINGLE:
                 errors.at_load.append(abs(share / one.share - 1))
+        for one in tops:
+            errors.saturation_of.setdefault(name, []).append(_saturation_error(model, one))
     try:
         guesses = _power_law(rest, out)
     except FitError as error:
@@ -191,11 +271,32 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
     return [float(value) for value in np.exp(wanted @ fitted.coefficients)]
 
 
+def _tops(key: Key, windows: list[Window]) -> list[Window]:
+    """Of each graph and size under overload that this role limited, the window with the best rate.
+
+    Only those in the state of the machine that the fit is of.
+    """
+    wanted = {"kernel": "switch"}.get(key.role, key.role)
+    some = [one for one in in_one_state(windows) if one.load is None and one.limiter == wanted]
+    best: dict[str, Window] = {}
+    calm = [one for one in some if not one.disturbed]
+    for one in calm or some:
+        if one.group not in best or one.through > best[one.group].through:
+            best[one.group] = one
+    return list(best.values())
+
+
+def _saturation_error(model: RoleModel, one: Window) -> float:
+    cycles = one.sharing * model.cycles(amounts_of(one.key, one.vnfs, one.size))
+    if one.refused and one.key.role == "switch":
+        # What a VNF's queue does not take costs the switch its entry all the same.
+        cycles += one.refused * model.cycles(amounts_of(one.key, 0, one.size))
+    return abs(one.hz / cycles / one.through - 1)
+
+
 def _saturations(errors: Errors, windows: list[Window]) -> None:
-    wanted = {"kernel": "switch"}.get(errors.key.role, errors.key.role)
-    top = [one for one in in_one_state(windows) if one.load is None and one.limiter == wanted]
-    top = [one for one in top if not one.disturbed] or top
-    if not top:
+    tops = _tops(errors.key, windows)
+    if not tops:
         limiters = sorted({one.limiter for one in windows if one.load is None})
         told = ", ".join(limiters) or "no trial under overload"
         errors.reasons.append(f"saturation: this role limited none (limiters: {told})")
@@ -205,14 +306,4 @@ def _saturations(errors: Errors, windows: list[Window]) -> None:
     except FitError as error:
         errors.reasons.append(f"saturation: {error}")
         return
-    best: dict[str, Window] = {}
-    for one in top:
-        if one.group not in best or one.through > best[one.group].through:
-            best[one.group] = one
-    for one in best.values():
-        cycles = one.sharing * model.cycles(amounts_of(one.key, one.vnfs, one.size))
-        if one.refused and one.key.role == "switch":
-            # What a VNF's queue does not take costs the switch its entry all the same.
-            cycles += one.refused * model.cycles(amounts_of(one.key, 0, one.size))
-        predicted = one.hz / cycles
-        errors.saturation.append(abs(predicted / one.through - 1))
+    errors.saturation += [_saturation_error(model, one) for one in tops]

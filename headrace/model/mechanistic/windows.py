@@ -92,6 +92,7 @@ class Window:
         arrivals: in words; empty: not told.
         refused: packets that VNFs' queues did not take, for each that came through.
         transfer_ns: how far the switch's and the VNF's core were apart; None: not known.
+        function: of the VNFs; empty: there are none, or it is not told.
     """
 
     key: Key
@@ -114,6 +115,7 @@ class Window:
     arrivals: str = ""
     refused: float = 0.0
     transfer_ns: float | None = None
+    function: str = ""
 
     @property
     def share(self) -> float:
@@ -173,6 +175,7 @@ def windows_of(case: Case, trial: Trial) -> Iterable[Window]:
         "hz": hz,
         "limiter": trial.limiter,
         "disturbed": trial.disturbed,
+        "function": case.function if case.vnfs else "",
     }
     graph = {
         "packets": through,
