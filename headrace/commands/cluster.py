@@ -62,8 +62,8 @@ def controller_command(
 
     from headrace.cluster.controller.driver import Pace
     from headrace.cluster.controller.operator import run
-    from headrace.cluster.core.core import Settings
     from headrace.cluster.core.health import HoldDown
+    from headrace.cluster.core.settings import Settings
     from headrace.cluster.core.vnis import Vnis
 
     first, _, last = vnis.partition("-")

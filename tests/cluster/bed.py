@@ -4,8 +4,9 @@
 from typing import Any
 
 from headrace.cluster.core.actions import PART_PREFIX, Action, Event, Put
-from headrace.cluster.core.core import Core, Settings
+from headrace.cluster.core.core import Core
 from headrace.cluster.core.health import HoldDown
+from headrace.cluster.core.settings import Settings
 from headrace.cluster.resources import graph_of, node_of
 from headrace.cluster.simulation.nodes import ModelNode
 from tests.cluster.graphs import behaviour, behaviour_of_parts
@@ -49,8 +50,8 @@ class Bed:
                 self.core.finished(action, self.nodes[action.node].call(action), self.now)
         else:
             raise AssertionError("the core never comes to rest")
-        self.events += self.core.events
-        self.core.events.clear()
+        self.events += self.core.book.events
+        self.core.book.events.clear()
 
     def run(self, seconds: float) -> None:
         """Time passes: a probe each second."""

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from headrace.cluster.controller.statuses import recorded
-from headrace.cluster.core.core import Core, Settings
+from headrace.cluster.core.core import Core
 from headrace.cluster.core.reports import graph_conditions, graph_status, node_conditions
+from headrace.cluster.core.settings import Settings
 from headrace.cluster.resources import graph_of, node_of
 from headrace.cluster.simulation.nodes import ModelNode
 from tests.cluster.bed import HOLD, Bed
@@ -16,7 +17,7 @@ from tests.cluster.objects import headrace_node, service_graph
 
 
 def _ready(bed: Bed, uid: str) -> tuple[bool | None, str]:
-    found = {one.type: one for one in graph_conditions(bed.core, bed.core.deployments[uid])}
+    found = {one.type: one for one in graph_conditions(bed.core, bed.core.book.deployments[uid])}
     return found["Ready"].status, found["Ready"].reason
 
 
@@ -80,7 +81,7 @@ def test_what_has_no_place_says_why_and_gets_one_when_there_is_room() -> None:
     body = service_graph("b", 2, constraints=constraints)
     second = bed.want(body)
     assert bed.where(second) == {} and _ready(bed, second) == (False, "NoPlace")
-    trouble = bed.core.deployments[second].trouble
+    trouble = bed.core.book.deployments[second].trouble
     assert trouble is not None and "cores" in trouble.message
     bed.drop(first)
     bed.run(10)
@@ -123,7 +124,7 @@ def test_what_is_new_comes_before_what_is_old_goes() -> None:
     bed.want(moved)
     kinds = [(type(call).__name__, call.node) for call in bed.calls]
     assert kinds == [("Put", "n3"), ("Put", "n1"), ("Delete", "n2")]
-    assert bed.whole(uid, moved) and bed.core.deployments[uid].migrations == 1
+    assert bed.whole(uid, moved) and bed.core.book.deployments[uid].migrations == 1
 
 
 def test_a_refused_part_is_undone_and_tried_elsewhere() -> None:
@@ -153,7 +154,7 @@ def test_an_update_that_fails_leaves_the_version_before() -> None:
     bed.run(5)
     assert bed.parts(uid) == before
     assert _ready(bed, uid) == (True, "PreviousVersion")
-    found = {c.type: c for c in graph_conditions(bed.core, bed.core.deployments[uid])}
+    found = {c.type: c for c in graph_conditions(bed.core, bed.core.book.deployments[uid])}
     assert found["Deployed"].status is False and "n3" in found["Deployed"].message
     assert "Undone" in bed.reasons()
 
@@ -182,12 +183,12 @@ def test_a_lost_node_is_replaced_and_its_return_moves_nothing() -> None:
     bed.run(5)
     assert set(bed.where(uid).values()) == {other} and bed.whole(uid, body)
     assert _ready(bed, uid) == (True, "Deployed")
-    assert bed.core.deployments[uid].migrations == 4
+    assert bed.core.book.deployments[uid].migrations == 4
     bed.nodes[carrier].alive = True
     bed.run(60)
     assert set(bed.where(uid).values()) == {other}
     assert f"sg-{uid}" not in bed.nodes[carrier].parts, "what it had is removed at its return"
-    assert bed.core.deployments[uid].migrations == 4 and bed.core.fleet.usable(carrier)
+    assert bed.core.book.deployments[uid].migrations == 4 and bed.core.fleet.usable(carrier)
 
 
 def test_only_what_was_lost_moves() -> None:
@@ -268,7 +269,7 @@ def test_when_most_nodes_are_lost_nothing_moves() -> None:
     for name in lost:
         bed.nodes[name].alive = False
     bed.run(20)
-    assert bed.core.deployments[uid].migrations == 0
+    assert bed.core.book.deployments[uid].migrations == 0
     for name in lost:
         bed.nodes[name].alive = True
     bed.run(20)
@@ -405,9 +406,9 @@ def test_whatever_happens_all_is_well_in_the_end(seed: int) -> None:
         node.alive, node.refuse, node.fail = True, 0, 0
     bed.run(900)
     for uid, body in bodies.items():
-        assert bed.whole(uid, body), (uid, bed.core.deployments[uid].trouble)
+        assert bed.whole(uid, body), (uid, bed.core.book.deployments[uid].trouble)
         assert _ready(bed, uid) == (True, "Deployed")
-    used = {vni for d in bed.core.deployments.values() for vni in d.vnis.values()}
+    used = {vni for d in bed.core.book.deployments.values() for vni in d.vnis.values()}
     assert len(used) == len(bed.core.vnis)
     for uid in bodies:
         bed.drop(uid)
@@ -436,7 +437,7 @@ def test_a_node_that_becomes_usable_is_reported() -> None:
     core.start(0.0)
     core.probed(name, True, "up", 0.0)
     (action,) = core.actions(0.0)
-    core.changed_nodes.clear()  # as who writes the status does
+    core.book.changed_nodes.clear()  # as who writes the status does
     core.finished(action, ModelNode(name).call(action), 0.1)
     assert core.fleet.usable(name)
-    assert core.changed_nodes == {name}
+    assert core.book.changed_nodes == {name}

@@ -18,8 +18,9 @@ from headrace.cluster.controller.driver import Driver, Pace
 from headrace.cluster.controller.nodes import NodesApi
 from headrace.cluster.controller.operator import GenerationStorage, Operator, plain
 from headrace.cluster.core.actions import Delete, Event, Result, TakeStock
-from headrace.cluster.core.core import Core, Settings
+from headrace.cluster.core.core import Core
 from headrace.cluster.core.health import HoldDown
+from headrace.cluster.core.settings import Settings
 from headrace.cluster.resources import NodeSpec, node_of
 from tests.cluster.graphs import behaviour, behaviour_of_parts
 from tests.cluster.objects import headrace_node, service_graph

@@ -17,8 +17,8 @@ from kubernetes.config import kube_config
 from headrace.cluster.controller import operator as operator_module
 from headrace.cluster.controller.driver import Pace
 from headrace.cluster.controller.nodes import NodesApi
-from headrace.cluster.core.core import Settings
 from headrace.cluster.core.health import HoldDown
+from headrace.cluster.core.settings import Settings
 from tests.cluster.api_server import ApiServer
 from tests.cluster.objects import headrace_node, service_graph
 from tests.cluster.rest_node import TOKEN, RestNode

@@ -111,9 +111,9 @@ class Driver:
         except ResourceError as error:
             self._spawn(self._refuse(body, str(error)))
             return
-        known = None if uid in self.core.deployments else recorded(body.get("status") or {})
+        known = None if uid in self.core.book.deployments else recorded(body.get("status") or {})
         self.core.set_graph(graph, self.now(), known)
-        self.core.changed_graphs.add(uid)
+        self.core.book.changed_graphs.add(uid)
         self._kick.set()
 
     def remove_graph(self, uid: str) -> bool:
@@ -208,7 +208,7 @@ class Driver:
             await asyncio.sleep(max(0.0, self._pace.probe_s - (self.now() - began)))
 
     def _tell_events(self) -> None:
-        events, self.core.events = self.core.events, []
+        events, self.core.book.events = self.core.book.events, []
         for event in events:
             bodies = self._bodies if event.kind == "graph" else self._node_bodies
             body = bodies.get(event.subject)
@@ -244,8 +244,8 @@ class Driver:
 
     async def _write(self) -> None:
         while True:
-            graphs, self.core.changed_graphs = self.core.changed_graphs, set()
-            nodes, self.core.changed_nodes = self.core.changed_nodes, set()
+            graphs, self.core.book.changed_graphs = self.core.book.changed_graphs, set()
+            nodes, self.core.book.changed_nodes = self.core.book.changed_nodes, set()
             await asyncio.gather(
                 *(self._write_graph(uid) for uid in sorted(graphs)),
                 *(self._write_node(name) for name in sorted(nodes)),
@@ -253,7 +253,7 @@ class Driver:
             await asyncio.sleep(self._pace.status_s)
 
     async def _write_graph(self, uid: str) -> None:
-        found, body = self.core.deployments.get(uid), self._bodies.get(uid)
+        found, body = self.core.book.deployments.get(uid), self._bodies.get(uid)
         if found is None or body is None:
             return
         status = graph_status(self.core, uid)
@@ -261,7 +261,7 @@ class Driver:
             uid, body, status, graph_conditions(self.core, found), found.graph.generation
         )
         if not ok:
-            self.core.changed_graphs.add(uid)
+            self.core.book.changed_graphs.add(uid)
 
     async def _write_node(self, name: str) -> None:
         body = self._node_bodies.get(name)
@@ -273,7 +273,7 @@ class Driver:
             f"node/{name}", body, status, node_conditions(self.core, name), generation
         )
         if not ok:
-            self.core.changed_nodes.add(name)
+            self.core.book.changed_nodes.add(name)
 
     async def _put_status(
         self, key: str, body: Body, status: Body, found: list[Condition], generation: int

@@ -15,7 +15,8 @@ import kopf
 from headrace.cluster.controller.driver import Driver, Pace
 from headrace.cluster.controller.kube import Body, KubernetesCluster
 from headrace.cluster.controller.nodes import NodesApi
-from headrace.cluster.core.core import Core, Settings
+from headrace.cluster.core.core import Core
+from headrace.cluster.core.settings import Settings
 from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
 
 FINALIZER = f"{GROUP}/controller"

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from headrace.cluster.core.core import Recorded
 from headrace.cluster.core.reports import Condition
+from headrace.cluster.core.settings import Recorded
 from headrace.cluster.cutting.cut import Link
 
 MESSAGE_LENGTH = 1024

@@ -77,7 +77,7 @@ def graph_status(core: Core, uid: str) -> dict[str, Any]:
     Raises:
         KeyError: there is no such graph.
     """
-    found = core.deployments[uid]
+    found = core.book.deployments[uid]
     where = {} if found.layout is None else found.layout.where
     links = {} if found.layout is None else found.layout.links
     nodes = sorted(set(where.values()))
@@ -138,7 +138,7 @@ def node_status(core: Core, name: str) -> dict[str, Any]:
     graphs = [uid for uid in core.graphs_at(name)]
     vnfs = 0
     for uid in graphs:
-        layout = core.deployments[uid].layout
+        layout = core.book.deployments[uid].layout
         if layout is not None:
             vnfs += sum(n == name and o.startswith("vnf:") for o, n in layout.where.items())
     return {"graphs": len(graphs), "vnfs": vnfs, "used": core.fleet.used_of(name)}

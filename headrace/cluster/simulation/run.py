@@ -9,7 +9,8 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.cluster.core.actions import Action, Delete, Look, Outcome, Put, Result, TakeStock
-from headrace.cluster.core.core import Core, Settings
+from headrace.cluster.core.core import Core
+from headrace.cluster.core.settings import Settings
 from headrace.cluster.simulation.demand import Outage, Setting, Visit, nodes, outages, visits
 from headrace.cluster.simulation.nodes import Durations, ModelNode
 from headrace.cluster.simulation.outcome import Convergence
@@ -88,13 +89,13 @@ class Simulation:
         began = time.process_time()
         self.core.set_graph(graph, self.now)
         self.found.place_s.append(time.process_time() - began)
-        if self.core.deployments[graph.uid].layout is None:
+        if self.core.book.deployments[graph.uid].layout is None:
             self.found.unplaced_at_first += 1
         self.at(self.now + visit.goes - visit.comes, lambda: self._go(graph.uid))
         self._act()
 
     def _go(self, uid: str) -> None:
-        if uid in self.core.deployments:
+        if uid in self.core.book.deployments:
             if uid in self._wanted:
                 self.found.never += 1
                 del self._wanted[uid]
@@ -108,7 +109,7 @@ class Simulation:
         for name in names:
             self.nodes[name].alive = False
             for uid in self.core.graphs_at(name):
-                found = self.core.deployments[uid]
+                found = self.core.book.deployments[uid]
                 if found.layout is None or found.deleted or not found.complete:
                     continue
                 pins = {pin.node for pin in found.graph.spec.constraints.pinned}
@@ -140,20 +141,20 @@ class Simulation:
         self._done = True
         for node in self.nodes.values():
             node.alive = True
-        for uid in list(self.core.deployments):
+        for uid in list(self.core.book.deployments):
             self._go(uid)
 
     def _finished(self) -> bool:
-        if not self._done or self.core.deployments:
+        if not self._done or self.core.book.deployments:
             return False
         lost = any(not self.core.health(name).answers for name in self.nodes)
         return not lost and not self._busy and all(not node.parts for node in self.nodes.values())
 
     def _sample(self) -> None:
-        wanted = sum(1 for one in self.core.deployments.values() if not one.deleted)
+        wanted = sum(1 for one in self.core.book.deployments.values() if not one.deleted)
         whole = sum(
             1
-            for one in self.core.deployments.values()
+            for one in self.core.book.deployments.values()
             if not one.deleted and one.layout is not None and one.complete
         )
         self.found.series.append((self.now, wanted, whole, self.found.calls_total))
@@ -217,25 +218,25 @@ class Simulation:
         self._act()
 
     def _events(self) -> None:
-        for event in self.core.events:
+        for event in self.core.book.events:
             if event.kind == "graph" and event.reason == "Deployed":
                 self._deployed(event.subject)
             elif event.reason == "Moving":
                 self.found.migrations += int(event.message.split()[0])
             if event.level == "Warning":
                 self.found.warnings[event.reason] = self.found.warnings.get(event.reason, 0) + 1
-        self.core.events.clear()
+        self.core.book.events.clear()
         for one in list(self._converging):
             one.waiting = {uid for uid in one.waiting if self._interrupted(uid)}
             if not one.waiting and self.now > one.began:
                 one.took_s = self.now - one.began
                 self._converging.remove(one)
-        self.core.changed_graphs.clear()
-        self.core.changed_nodes.clear()
+        self.core.book.changed_graphs.clear()
+        self.core.book.changed_nodes.clear()
 
     def _interrupted(self, uid: str) -> bool:
         """Whether a graph is wanted and has a part on a node that is away, or none."""
-        found: Any = self.core.deployments.get(uid)
+        found: Any = self.core.book.deployments.get(uid)
         if found is None or found.deleted:
             return False
         if found.layout is None or not found.complete:
