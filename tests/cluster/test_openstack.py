@@ -139,6 +139,12 @@ class _Source:
     async def vnf_pods(self) -> list[dict[str, object]]:
         return []
 
+    async def pod(self, namespace: str, name: str) -> dict[str, object]:
+        raise OSError("Nova has no pods")
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        raise OSError("Nova has no pods")
+
 
 @pytest.fixture
 def extender() -> Iterator[str]:

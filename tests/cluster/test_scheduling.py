@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The extender of kube-scheduler: what it lets pass, and in which order."""
 
+import asyncio
 import copy
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from headrace.cluster.core.fleet import Fleet
 from headrace.cluster.core.placing import place
 from headrace.cluster.resources import graph_of, node_of
+from headrace.cluster.scheduling.bindings import NotBound
 from headrace.cluster.scheduling.cost import NodeState, Score, VnfDemand, needs_of, ranks, score
 from headrace.cluster.scheduling.extender import app_of
 from headrace.cluster.scheduling.service import Scores, states
@@ -30,22 +32,51 @@ def _pod(name: str = "p", node: str | None = None, cores: str = "1", **notes: st
     requests = {"headrace.dev/vnf-core": cores} if cores != "0" else {}
     return {
         "metadata": {
-            "name": name, "annotations": annotations, "labels": {"headrace.dev/vnf": "true"}
+            "name": name,
+            "namespace": "default",
+            "uid": f"uid-{name}",
+            "annotations": annotations,
+            "labels": {"headrace.dev/vnf": "true"},
         },
         "spec": {"nodeName": node, "containers": [{"resources": {"requests": requests}}]},
         "status": {},
-    }  # fmt: skip
+    }
 
 
 class _Source:
+    """An API server that binds pods as one does: once, and to the pod of that UID."""
+
     def __init__(self, nodes: list[Any], pods: list[Any]) -> None:
         self.node_bodies, self.pods = nodes, pods
+        self.fault = ""
+        self.bindings: list[tuple[str, str]] = []
+        self.binding = asyncio.Event()
+        self.binding.set()
 
     async def nodes(self) -> list[Any]:
         return self.node_bodies
 
     async def vnf_pods(self) -> list[Any]:
-        return self.pods
+        return copy.deepcopy(self.pods)
+
+    async def pod(self, namespace: str, name: str) -> Any:
+        found = [one for one in self.pods if one["metadata"]["name"] == name]
+        if not found:
+            raise OSError(f"pod {namespace}/{name}: 404 Not Found")
+        return copy.deepcopy(found[0])
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        await self.binding.wait()
+        (found,) = (one for one in self.pods if one["metadata"]["name"] == name)
+        if self.fault or found["spec"]["nodeName"] or found["metadata"]["uid"] != uid:
+            raise OSError(self.fault or f"pod {namespace}/{name}: 409 Conflict")
+        found["spec"]["nodeName"] = node
+        self.bindings.append((name, node))
+
+
+def _binding(name: str, node: str) -> dict[str, str]:
+    """ExtenderBindingArgs as kube-scheduler writes them."""
+    return {"PodName": name, "PodNamespace": "default", "PodUID": f"uid-{name}", "Node": node}
 
 
 async def _client(nodes: list[Any], pods: list[Any] | None = None) -> TestClient:
@@ -154,3 +185,101 @@ def test_a_node_that_can_not_be_read_is_left_out() -> None:
     wrong = copy.deepcopy(_node("n1"))
     del wrong["spec"]["model"]
     assert set(states([wrong, _node("n2")], [])) == {"n2"}
+
+
+async def test_pods_that_come_at_once_do_not_share_what_one_of_them_needs() -> None:
+    """kube-scheduler has chosen n1 for both before the API server tells of either."""
+    source = _Source([_node("n1"), _node("n2")], [_pod("a", cores="3"), _pod("b", cores="3")])
+    scores = Scores(source)
+    await scores.refresh()
+    client = TestClient(app_of(scores))
+    names = ["n1", "n2"]
+    for pod in source.pods:
+        answer = client.post("/filter", json={"Pod": pod, "NodeNames": names}).json()
+        assert answer["NodeNames"] == names
+    assert client.post("/bind", json=_binding("a", "n1")).json() == {"Error": ""}
+    assert "cores" in client.post("/bind", json=_binding("b", "n1")).json()["Error"]
+    # The scheduler tries the second again, long before nodes are read again.
+    again = {"Pod": source.pods[1], "NodeNames": names}
+    assert client.post("/filter", json=again).json()["NodeNames"] == ["n2"]
+    assert client.post("/bind", json=_binding("b", "n2")).json() == {"Error": ""}
+    assert source.bindings == [("a", "n1"), ("b", "n2")]
+
+
+async def test_a_reservation_counts_once_and_until_the_pod_is_seen() -> None:
+    pods = [_pod("a", cores="2"), _pod("b", cores="2"), _pod("c", cores="2")]
+    source = _Source([_node("n1")], pods)
+    scores = Scores(source)
+    await scores.refresh()
+    source.binding.clear()  # the API server takes its time
+    bound = asyncio.create_task(scores.bind("default", "a", "uid-a", "n1"))
+    await asyncio.sleep(0)
+    await scores.refresh()
+    assert scores.nodes["n1"].used["cores"] == 2 and scores.nodes["n1"].vnfs == 1
+    source.binding.set()
+    await bound
+    await scores.refresh()
+    assert scores.nodes["n1"].used["cores"] == 2 and scores.nodes["n1"].vnfs == 1
+    await scores.bind("default", "b", "uid-b", "n1")
+    with pytest.raises(NotBound, match="cores"):
+        await scores.bind("default", "c", "uid-c", "n1")
+    del source.pods[:2]  # they are gone before they were seen
+    await scores.refresh()
+    await scores.bind("default", "c", "uid-c", "n1")
+    assert scores.nodes["n1"].used["cores"] == 2
+
+
+async def test_a_pod_that_is_bound_while_pods_are_read_still_counts() -> None:
+    """The list may be from before the binding."""
+    source = _Source([_node("n1")], [_pod("a", cores="3"), _pod("b", cores="3")])
+    scores = Scores(source)
+    await scores.refresh()
+    listed, go_on = asyncio.Event(), asyncio.Event()
+    read = source.vnf_pods
+
+    async def slow() -> list[Any]:
+        answer = await read()
+        listed.set()
+        await go_on.wait()
+        return answer
+
+    source.vnf_pods = slow  # type: ignore[method-assign]
+    reading = asyncio.create_task(scores.refresh())
+    await listed.wait()
+    await scores.bind("default", "a", "uid-a", "n1")
+    go_on.set()
+    await reading
+    with pytest.raises(NotBound, match="cores"):
+        await scores.bind("default", "b", "uid-b", "n1")
+
+
+async def test_what_the_api_server_refuses_is_not_reserved_for_long() -> None:
+    source = _Source([_node("n1")], [_pod("a", cores="3"), _pod("b", cores="3")])
+    scores = Scores(source)
+    await scores.refresh()
+    client = TestClient(app_of(scores))
+    source.fault = "pod default/a: 409 Conflict"
+    assert "409" in client.post("/bind", json=_binding("a", "n1")).json()["Error"]
+    source.fault = ""
+    await scores.refresh()
+    assert scores.nodes["n1"].vnfs == 0
+    assert client.post("/bind", json=_binding("b", "n1")).json() == {"Error": ""}
+
+
+async def test_bindings_that_cannot_be() -> None:
+    wrong = _pod("wrong", pps="many")
+    plain = _pod("plain", cores="0")
+    source = _Source([_node("n1")], [_pod("a"), wrong, plain])
+    scores = Scores(source)
+    client = TestClient(app_of(scores))
+    assert "not known yet" in client.post("/bind", json=_binding("a", "n1")).json()["Error"]
+    await scores.refresh()
+    replaced = {**_binding("a", "n1"), "PodUID": "uid-of-its-predecessor"}
+    assert "another pod" in client.post("/bind", json=replaced).json()["Error"]
+    assert "404" in client.post("/bind", json=_binding("gone", "n1")).json()["Error"]
+    assert "no HeadraceNode" in client.post("/bind", json=_binding("a", "n9")).json()["Error"]
+    assert "'many'" in client.post("/bind", json=_binding("wrong", "n1")).json()["Error"]
+    assert client.post("/bind", json={"PodName": "a"}).status_code == 400
+    # A pod that is no VNF may go anywhere.
+    assert client.post("/bind", json=_binding("plain", "elsewhere")).json() == {"Error": ""}
+    assert source.bindings == [("plain", "elsewhere")]

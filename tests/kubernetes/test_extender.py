@@ -19,6 +19,7 @@ from tests.kubernetes.fabric import ROOT
 from tests.support.daemon import Daemon
 
 PRICES = {"dear": 9.0, "cheap": 1.0, "middle": 4.0}
+EVERY_S = "1"
 PODS = "/api/v1/namespaces/default/pods"
 
 
@@ -57,6 +58,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
         "urlPrefix": f"http://127.0.0.1:{port}",
         "filterVerb": "filter",
         "prioritizeVerb": "prioritize",
+        "bindVerb": "bind",
         "weight": 100,
         "nodeCacheCapable": True,
         "ignorable": False,
@@ -77,7 +79,7 @@ def api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
             "--port",
             str(port),
             "--every",
-            "0.5",
+            EVERY_S,
         ]
         daemon = Daemon(words, folder / "extender.log")
 
@@ -121,8 +123,8 @@ def _place_of(api: Api, name: str) -> str:
 def test_pods_go_where_they_cost_least(api: Api) -> None:
     api.create(PODS, _pod("first", 1_000_000))
     assert _place_of(api, "first") == "cheap"
-    time.sleep(2.0)  # the extender counts pods every half second
-    # 5 Mpps take more of the switch than the first has left there, and fit elsewhere.
+    # 5 Mpps take more of the switch than the first has left there, and fit elsewhere; the extender
+    # has not read again what pods there are.
     api.create(PODS, _pod("second", 5_000_000))
     assert _place_of(api, "second") == "middle"
     api.create(PODS, _pod("third", 9_000_000))
@@ -133,3 +135,20 @@ def test_pods_go_where_they_cost_least(api: Api) -> None:
 
     api.until("the third has no place", lambda: "switch" in refused())
     api.delete(f"{PODS}/third?gracePeriodSeconds=0")
+
+
+def test_pods_that_come_at_once_go_to_nodes_that_have_room_for_them(api: Api) -> None:
+    """Each takes more than half of a switch: three nodes take three, and the fourth waits."""
+    for body in api.items(PODS):
+        api.delete(f"{PODS}/{body['metadata']['name']}?gracePeriodSeconds=0")
+    api.until("no pods", lambda: not api.items(PODS))
+    time.sleep(2.5 * float(EVERY_S))  # the extender has read that they are gone
+    names = [f"at-once-{number}" for number in range(4)]
+    for name in names:
+        api.create(PODS, _pod(name, 5_000_000))
+
+    def places() -> list[str]:
+        return [pod["spec"].get("nodeName", "") for pod in api.items(PODS)]
+
+    api.until("three are bound", lambda: sum(map(bool, places())) == 3)
+    assert sorted(places()) == ["", *sorted(PRICES)]

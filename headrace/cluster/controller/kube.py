@@ -9,6 +9,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from aiohttp import ClientError
+
 from headrace.cluster.core.actions import Event
 from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
 from headrace.cluster.scheduling.pods import VNF_LABEL
@@ -110,6 +112,43 @@ class KubernetesCluster:
         if answer.status != 200:
             raise OSError(f"pods: {answer.status} {answer.reason}")
         return list(json.loads(body)["items"])
+
+    async def pod(self, namespace: str, name: str) -> Body:
+        """A pod.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        try:
+            answer = await self._core.read_namespaced_pod_without_preload_content(name, namespace)
+            body = await answer.read()
+        except ClientError as error:
+            raise OSError(f"pod {namespace}/{name}: {error}") from error
+        if answer.status != 200:
+            raise OSError(f"pod {namespace}/{name}: {answer.status} {answer.reason}")
+        return dict(json.loads(body))
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Gives a pod its node, if it is the one of that UID.
+
+        Raises:
+            OSError: that is refused, or the outcome is not known.
+        """
+        body = {
+            "apiVersion": "v1",
+            "kind": "Binding",
+            "metadata": {"name": name, "namespace": namespace, "uid": uid},
+            "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+        }
+        try:
+            answer = await self._core.create_namespaced_pod_binding_without_preload_content(
+                name, namespace, body
+            )
+            text = (await answer.read()).decode(errors="replace")
+        except ClientError as error:
+            raise OSError(f"pod {namespace}/{name}: {error}") from error
+        if answer.status not in (200, 201):
+            raise OSError(f"pod {namespace}/{name}: {answer.status} {text[:MESSAGE_LENGTH]}")
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of a Secret.

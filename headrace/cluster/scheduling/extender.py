@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An extender of kube-scheduler (KEP-1819): filter and prioritize by marginal cost.
+"""An extender of kube-scheduler (KEP-1819): filter, prioritize by marginal cost, and bind.
 
 Names in answers are those of Go's types, which have no tags; in requests case does not count. A pod
 that is no VNF passes everywhere, with the same score.
+
+The scheduler chooses a node for a pod while it still binds the one before, and the API server tells
+of neither yet. So it is `bind` that decides whether a node has room: what it refuses, the scheduler
+tries again.
 """
 
 from collections.abc import Mapping
@@ -12,6 +16,7 @@ from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from headrace.cluster.scheduling.bindings import NotBound
 from headrace.cluster.scheduling.cost import Score, VnfDemand, ranks
 from headrace.cluster.scheduling.pods import WrongPod, demand_of
 from headrace.cluster.scheduling.service import Scores
@@ -105,8 +110,26 @@ def prioritized(scores: Scores, body: Any) -> list[dict[str, Any]]:
     return [{"Host": name, "Score": ranked[name]} for name in args.names]
 
 
+async def bound(scores: Scores, body: Any) -> dict[str, Any]:
+    """ExtenderBindingResult for ExtenderBindingArgs.
+
+    Raises:
+        WrongRequest: they can't be read.
+    """
+    fields = {str(k).lower(): v for k, v in body.items()} if isinstance(body, dict) else {}
+    words = [fields.get(name) for name in ("podnamespace", "podname", "poduid", "node")]
+    if not all(isinstance(word, str) and word for word in words):
+        raise WrongRequest("there are no PodNamespace, PodName, PodUID and Node")
+    namespace, name, uid, node = map(str, words)
+    try:
+        await scores.bind(namespace, name, uid, node)
+    except NotBound as error:
+        return {"Error": str(error)}
+    return {"Error": ""}
+
+
 def app_of(scores: Scores) -> FastAPI:
-    """The HTTP server: /filter, /prioritize for kube-scheduler, /scores for others, /healthz."""
+    """The HTTP server: /filter, /prioritize, /bind for kube-scheduler, /scores, /healthz."""
     app = FastAPI(title="headrace scheduler extender", docs_url=None, redoc_url=None)
 
     @app.exception_handler(WrongRequest)
@@ -126,6 +149,10 @@ def app_of(scores: Scores) -> FastAPI:
     @app.post("/prioritize")
     async def prioritize(request: Request) -> JSONResponse:
         return JSONResponse(prioritized(scores, await read(request)))
+
+    @app.post("/bind")
+    async def bind(request: Request) -> JSONResponse:
+        return JSONResponse(await bound(scores, await read(request)))
 
     @app.post("/scores")
     async def of_all(request: Request) -> JSONResponse:

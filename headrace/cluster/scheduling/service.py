@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from headrace.cluster.resources import ResourceError, node_of
+from headrace.cluster.scheduling.bindings import NotBound, Reservation, Reservations
 from headrace.cluster.scheduling.cost import NodeState, Score, VnfDemand, needs_of, score
 from headrace.cluster.scheduling.pods import WrongPod, demand_of
 from headrace.placement.problem import CORES, LINK, MEMORY, SWITCH
@@ -22,7 +23,15 @@ class Source(Protocol):
         ...
 
     async def vnf_pods(self) -> list[dict[str, Any]]:
-        """All pods with the label of VNFs."""
+        """All pods with the label of VNFs, as they are at the time of asking or later."""
+        ...
+
+    async def pod(self, namespace: str, name: str) -> dict[str, Any]:
+        """A pod; OSError: it can't be read."""
+        ...
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Gives a pod its node; OSError: that is refused, or the outcome is not known."""
         ...
 
 
@@ -78,18 +87,68 @@ def with_vnf(node: NodeState, demand: VnfDemand) -> NodeState:
 
 
 class Scores:
-    """The nodes, read again every few seconds."""
+    """The nodes, read again every few seconds; what was bound meanwhile counts at once."""
 
     def __init__(self, source: Source, every_s: float = 2.0) -> None:
         """Nothing is known before `refresh`."""
         self._source, self._every_s = source, every_s
+        self._read: dict[str, NodeState] = {}
+        self._reservations = Reservations()
         self.nodes: dict[str, NodeState] = {}
         self.fresh = False
 
     async def refresh(self) -> None:
         """Reads nodes and pods."""
-        self.nodes = states(await self._source.nodes(), await self._source.vnf_pods())
+        settled = self._reservations.answered()
+        bodies, pods = await self._source.nodes(), await self._source.vnf_pods()
+        self._read = states(bodies, pods)
+        self._reservations.listed(settled, pods)
+        self.nodes = self._reserved()
         self.fresh = True
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Binds a pod to a node; one that is a VNF only if the node has what it takes.
+
+        Raises:
+            NotBound: the node has not, or the API server refuses.
+        """
+        try:
+            pod = await self._source.pod(namespace, name)
+            if str(pod["metadata"]["uid"]) != uid:
+                raise NotBound(f"{namespace}/{name}: another pod has this name now")
+            demand = demand_of(pod)
+            if demand is None:
+                await self._source.bind(namespace, name, uid, node)
+                return
+            made = self._reserve(uid, node, demand)
+            try:
+                await self._source.bind(namespace, name, uid, node)
+            finally:
+                made.answered = True
+        except (OSError, WrongPod) as error:
+            raise NotBound(str(error)) from error
+
+    def _reserve(self, uid: str, node: str, demand: VnfDemand) -> Reservation:
+        if not self.fresh:
+            raise NotBound("the nodes are not known yet")
+        others = self._reserved(besides=uid)
+        if node not in others:
+            raise NotBound(f"there is no HeadraceNode {node}")
+        found = score(others[node], demand)
+        if found.cost is None:
+            raise NotBound(f"node {node}: {found.reason}")
+        made = self._reservations.make(uid, node, demand)
+        self.nodes = self._reserved()
+        return made
+
+    def _reserved(self, besides: str = "") -> dict[str, NodeState]:
+        """The nodes as they were read, with what was bound since, but for one pod."""
+        nodes = dict(self._read)
+        for name, demand in self._reservations.counting(besides):
+            node = nodes.get(name)
+            if node is not None and demand.port in node.spec.model.visit:
+                nodes[name] = with_vnf(node, demand)
+        return nodes
 
     async def run(self) -> None:
         """Refreshes for ever; if that fails, what is known stays and it is told."""
