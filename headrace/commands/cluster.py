@@ -55,13 +55,19 @@ def controller_command(
     liveness: Annotated[
         str | None, typer.Option(help="Where to answer probes: http://0.0.0.0:8080/healthz.")
     ] = None,
+    lease: Annotated[
+        str, typer.Option(help="NAMESPACE/NAME of the Lease that the active controller holds.")
+    ] = "headrace/headrace-controller",
 ) -> None:
-    """Run the controller of ServiceGraphs: in a pod, or with kubectl's configuration."""
+    """Run the controller of ServiceGraphs: in a pod, or with kubectl's configuration.
+
+    Of several one is active, the others stand by.
+    """
     import asyncio
     import logging
 
     from headrace.cluster.controller.driver import Pace
-    from headrace.cluster.controller.operator import run
+    from headrace.cluster.controller.operator import NotActive, run
     from headrace.cluster.core.health import HoldDown
     from headrace.cluster.core.settings import Settings
     from headrace.cluster.core.vnis import Vnis
@@ -80,7 +86,14 @@ def controller_command(
         first_vni=numbers[0],
         last_vni=numbers[1],
     )
-    asyncio.run(run(settings, Pace(probe_s=probe_every), liveness))
+    namespace, _, name = lease.partition("/")
+    if not namespace or not name:
+        raise _fail(f"--lease {lease!r}: write NAMESPACE/NAME")
+    held = namespace, name
+    try:
+        asyncio.run(run(settings, Pace(probe_s=probe_every), liveness, lease=held))
+    except NotActive as error:
+        raise _fail(str(error)) from error
 
 
 def extender_command(

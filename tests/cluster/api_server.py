@@ -24,6 +24,7 @@ class ApiServer:
     def __init__(self) -> None:
         self.objects: dict[tuple[str, str, str], dict[str, Any]] = {}
         self.secrets: dict[tuple[str, str], dict[str, str]] = {}
+        self.leases: dict[tuple[str, str], dict[str, Any]] = {}
         self.events: list[dict[str, Any]] = []
         self.requests: list[tuple[str, str]] = []
         self._numbers = itertools.count(1)
@@ -115,6 +116,8 @@ class ApiServer:
                 return web.json_response({"code": 404}, status=404)
             secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": path[5]}}
             return web.json_response({**secret, "data": data})
+        if path[:3] == ["apis", "coordination.k8s.io", "v1"]:
+            return await self._lease(request, path[4], path[6] if len(path) > 6 else "")
         if path[-1] in ("namespaces", "customresourcedefinitions", "pods"):
             return await self._list(request, path[-1])
         if path[:3] != ["apis", GROUP, VERSION]:
@@ -126,6 +129,27 @@ class ApiServer:
         if len(rest) == 1:
             return await self._list(request, rest[0])
         return await self._one(request, (rest[0], namespace, rest[1]), rest[2:])
+
+    async def _lease(self, request: web.Request, namespace: str, name: str) -> web.Response:
+        """Leases: to make, to read, and to replace if the version is the one that is there."""
+        body = await request.json() if request.method in ("POST", "PUT") else {}
+        key = namespace, name or body["metadata"]["name"]
+        found = self.leases.get(key)
+        if request.method == "POST":
+            if found is not None:
+                return web.json_response({"code": 409}, status=409)
+            body["metadata"]["uid"] = f"uid-{key[1]}"
+        elif found is None:
+            return web.json_response({"code": 404}, status=404)
+        elif request.method == "PUT":
+            about = found["metadata"]
+            if any(body["metadata"][one] != about[one] for one in ("uid", "resourceVersion")):
+                return web.json_response({"code": 409}, status=409)
+        else:
+            return web.json_response(found)
+        body["metadata"]["resourceVersion"] = str(next(self._numbers))
+        self.leases[key] = body
+        return web.json_response(body, status=201 if request.method == "POST" else 200)
 
     async def _list(self, request: web.Request, plural: str) -> web.StreamResponse:
         if request.query.get("watch") not in ("true", "True", "1"):

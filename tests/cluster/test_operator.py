@@ -4,6 +4,7 @@
 import asyncio
 import base64
 import copy
+import socket
 import threading
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,6 +17,7 @@ from kubernetes.config import kube_config
 
 from headrace.cluster.controller import operator as operator_module
 from headrace.cluster.controller.driver import Pace
+from headrace.cluster.controller.lease import Terms
 from headrace.cluster.controller.nodes import NodesApi
 from headrace.cluster.core.health import HoldDown
 from headrace.cluster.core.settings import Settings
@@ -25,6 +27,30 @@ from tests.cluster.rest_node import TOKEN, RestNode
 
 SETTINGS = Settings(hold=HoldDown(down_s=0.3, failures=2, up_s=0.3), retry_s=0.05)
 
+TERMS = Terms(duration_s=3, deadline_s=2.0, retry_s=0.1)
+
+
+class Controller:
+    """One in a thread of its own: kopf ends all tasks of its loop when it stops."""
+
+    def __init__(self) -> None:
+        self._stop = threading.Event()
+        self.error: Exception | None = None
+        self.thread = threading.Thread(target=self._run, daemon=True)
+        self.thread.start()
+
+    def _run(self) -> None:
+        pace = Pace(probe_s=0.05, status_s=0.02)
+        try:
+            asyncio.run(operator_module.run(SETTINGS, pace, stop=self._stop, terms=TERMS))
+        except Exception as error:
+            self.error = error
+
+    async def halt(self) -> None:
+        self._stop.set()
+        await asyncio.to_thread(self.thread.join, 20)
+        assert not self.thread.is_alive()
+
 
 class World:
     """An API server, four nodes, and a controller that can be stopped and started."""
@@ -32,24 +58,21 @@ class World:
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.rest = {f"n{n}": RestNode() for n in range(1, 5)}
-        self._stop = threading.Event()
-        self._thread = threading.Thread()
+        self._controller: Controller
 
     def transport(self) -> httpx.MockTransport:
         by_host = {f"192.0.2.{n}": self.rest[f"n{n}"] for n in range(1, 5)}
         return httpx.MockTransport(lambda request: by_host[request.url.host].answer(request))
 
     def run(self) -> None:
-        """Starts the controller in a thread: kopf ends all tasks of its loop when it stops."""
-        self._stop = threading.Event()
-        work = operator_module.run(SETTINGS, Pace(probe_s=0.05, status_s=0.02), stop=self._stop)
-        self._thread = threading.Thread(target=lambda: asyncio.run(work), daemon=True)
-        self._thread.start()
+        self._controller = Controller()
 
     async def halt(self) -> None:
-        self._stop.set()
-        await asyncio.to_thread(self._thread.join, 20)
-        assert not self._thread.is_alive()
+        await self._controller.halt()
+
+    def holder(self) -> str:
+        found = self.server.leases.get(("headrace", "headrace-controller"))
+        return str(found["spec"]["holderIdentity"]) if found else ""
 
     def ready(self, plural: str, namespace: str, name: str) -> str:
         found: Any = self.server.get(plural, namespace, name) or {}
@@ -139,3 +162,48 @@ async def test_objects_come_change_and_go(world: World) -> None:
     assert not any(node.graphs for node in world.rest.values())
     server.delete("headracenodes", "", "n4")
     await world.until(lambda: server.get("headracenodes", "", "n4") is None)
+
+
+async def test_a_second_controller_stands_by_and_takes_over(world: World) -> None:
+    server = world.server
+    server.apply("servicegraphs", service_graph())
+    await world.until(lambda: world.ready("servicegraphs", "default", "chain") == "True Deployed")
+    first = world.holder()
+    second = Controller()
+    try:
+        await asyncio.sleep(1.0)
+        assert world.holder() == first and second.thread.is_alive()
+        await world.halt()  # it gives the Lease back
+        await world.until(lambda: world.holder() not in ("", first))
+        server.apply("servicegraphs", service_graph("next", 2, constraints={}))
+        await world.until(
+            lambda: world.ready("servicegraphs", "default", "next") == "True Deployed"
+        )
+        # Somebody else holds it: the active one ends, and touches no node any more.
+        lease = server.leases["headrace", "headrace-controller"]
+        lease["spec"]["holderIdentity"] = "kubectl"
+        lease["metadata"]["resourceVersion"] = "edited"
+        await asyncio.to_thread(second.thread.join, 10)
+        assert isinstance(second.error, operator_module.NotActive)
+        assert "kubectl holds it" in str(second.error)
+        for node in world.rest.values():
+            node.requests.clear()
+        await asyncio.sleep(0.3)
+        assert not any(node.requests for node in world.rest.values())
+        assert world.holder() == "kubectl"
+    finally:
+        await second.halt()
+
+
+async def test_who_stands_by_answers_probes() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        url = f"http://127.0.0.1:{taken.getsockname()[1]}/healthz"
+    async with httpx.AsyncClient() as client:
+        async with operator_module.standing_by(url):
+            answer = await client.get(url)
+            assert (answer.status_code, answer.json()) == (200, {"active": False})
+        with pytest.raises(httpx.ConnectError):
+            await client.get(url)
+        async with operator_module.standing_by(url):  # the address is free for kopf at once
+            assert (await client.get(url)).status_code == 200

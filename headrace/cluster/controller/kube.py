@@ -58,6 +58,7 @@ class KubernetesCluster:
         self._api = api
         self._custom = client.CustomObjectsApi(api)
         self._core = client.CoreV1Api(api)
+        self._leases = client.CoordinationV1Api(api)
 
     @staticmethod
     async def connect() -> "KubernetesCluster":
@@ -119,14 +120,11 @@ class KubernetesCluster:
         Raises:
             OSError: it can't be read.
         """
-        try:
-            answer = await self._core.read_namespaced_pod_without_preload_content(name, namespace)
-            body = await answer.read()
-        except ClientError as error:
-            raise OSError(f"pod {namespace}/{name}: {error}") from error
-        if answer.status != 200:
-            raise OSError(f"pod {namespace}/{name}: {answer.status} {answer.reason}")
-        return dict(json.loads(body))
+        call = self._core.read_namespaced_pod_without_preload_content(name, namespace)
+        status, text = await _answer(f"pod {namespace}/{name}", call)
+        if status != 200:
+            raise OSError(f"pod {namespace}/{name}: {status} {text[:MESSAGE_LENGTH]}")
+        return dict(json.loads(text))
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Gives a pod its node, if it is the one of that UID.
@@ -140,15 +138,16 @@ class KubernetesCluster:
             "metadata": {"name": name, "namespace": namespace, "uid": uid},
             "target": {"apiVersion": "v1", "kind": "Node", "name": node},
         }
-        try:
-            answer = await self._core.create_namespaced_pod_binding_without_preload_content(
-                name, namespace, body
-            )
-            text = (await answer.read()).decode(errors="replace")
-        except ClientError as error:
-            raise OSError(f"pod {namespace}/{name}: {error}") from error
-        if answer.status not in (200, 201):
-            raise OSError(f"pod {namespace}/{name}: {answer.status} {text[:MESSAGE_LENGTH]}")
+        call = self._core.create_namespaced_pod_binding_without_preload_content(
+            name, namespace, body
+        )
+        status, text = await _answer(f"pod {namespace}/{name}", call)
+        if status not in (200, 201):
+            raise OSError(f"pod {namespace}/{name}: {status} {text[:MESSAGE_LENGTH]}")
+
+    def lease(self, namespace: str, name: str) -> "KubernetesLease":
+        """A Lease, which may not be there yet."""
+        return KubernetesLease(self._leases, namespace, name)
 
     async def secret(self, namespace: str, name: str) -> Mapping[str, bytes]:
         """The data of a Secret.
@@ -217,3 +216,78 @@ class KubernetesCluster:
             await self._core.create_namespaced_event(namespace, posted)
         except ApiException as error:
             raise OSError(f"{about['name']}: {error.status} {error.reason}") from error
+
+
+class KubernetesLease:
+    """A Lease at the API server."""
+
+    def __init__(self, api: Any, namespace: str, name: str) -> None:
+        """`api` is a kubernetes.aio.client.CoordinationV1Api."""
+        self._api, self._namespace, self._name = api, namespace, name
+        self._subject = f"Lease {namespace}/{name}"
+
+    async def read(self) -> Body | None:
+        """The object; None: there is none.
+
+        Raises:
+            OSError: it can't be read.
+        """
+        call = self._api.read_namespaced_lease_without_preload_content(self._name, self._namespace)
+        status, text = await _answer(self._subject, call)
+        if status == 404:
+            return None
+        self._check(status, text)
+        return dict(json.loads(text))
+
+    async def create(self, spec: Body) -> bool:
+        """Makes the object; False: there is one.
+
+        Raises:
+            OSError: the outcome is not known, or there is no such namespace.
+        """
+        about = {"name": self._name, "namespace": self._namespace}
+        body = {**_LEASE, "metadata": about, "spec": spec}
+        call = self._api.create_namespaced_lease_without_preload_content(self._namespace, body)
+        status, text = await _answer(self._subject, call)
+        if status == 409:
+            return False
+        self._check(status, text)
+        return True
+
+    async def replace(self, body: Body) -> bool:
+        """Writes the object; False: it has changed since it was read, or is gone.
+
+        Raises:
+            OSError: the outcome is not known.
+        """
+        about = {
+            "name": self._name,
+            "namespace": self._namespace,
+            "uid": body["metadata"]["uid"],
+            "resourceVersion": body["metadata"]["resourceVersion"],
+        }
+        written = {**_LEASE, "metadata": about, "spec": body["spec"]}
+        call = self._api.replace_namespaced_lease_without_preload_content(
+            self._name, self._namespace, written
+        )
+        status, text = await _answer(self._subject, call)
+        if status in (404, 409):
+            return False
+        self._check(status, text)
+        return True
+
+    def _check(self, status: int, text: str) -> None:
+        if status not in (200, 201):
+            raise OSError(f"{self._subject}: {status} {text[:MESSAGE_LENGTH]}")
+
+
+_LEASE = {"apiVersion": "coordination.k8s.io/v1", "kind": "Lease"}
+
+
+async def _answer(subject: str, call: Any) -> tuple[int, str]:
+    """Status and text of an answer; OSError: there is none."""
+    try:
+        answer = await call
+        return int(answer.status), (await answer.read()).decode(errors="replace")
+    except ClientError as error:
+        raise OSError(f"{subject}: {error}") from error

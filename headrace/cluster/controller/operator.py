@@ -6,14 +6,21 @@ has changed is its generation alone: a graph may be larger than an annotation ca
 """
 
 import asyncio
+import contextlib
 import logging
+import socket
 import threading
+import uuid
+from collections.abc import AsyncIterator
 from typing import Any
+from urllib.parse import urlsplit
 
 import kopf
+from aiohttp import web
 
 from headrace.cluster.controller.driver import Driver, Pace
 from headrace.cluster.controller.kube import Body, KubernetesCluster
+from headrace.cluster.controller.lease import Election, Terms
 from headrace.cluster.controller.nodes import NodesApi
 from headrace.cluster.core.core import Core
 from headrace.cluster.core.settings import Settings
@@ -21,6 +28,8 @@ from headrace.cluster.resources import GRAPHS, GROUP, NODES, VERSION
 
 FINALIZER = f"{GROUP}/controller"
 AGAIN_S = 1.0
+LEASE = "headrace", "headrace-controller"
+"""Namespace and name of the Lease that the active controller holds."""
 
 
 class GenerationStorage(kopf.AnnotationsDiffBaseStorage):
@@ -122,21 +131,98 @@ def _plain(value: Any) -> Any:
     return value
 
 
+class NotActive(Exception):
+    """Another controller is active now, or this one can't tell; the message says why."""
+
+
 async def run(
     settings: Settings | None = None,
     pace: Pace | None = None,
     liveness: str | None = None,
     stop: threading.Event | None = None,
+    lease: tuple[str, str] = LEASE,
+    terms: Terms | None = None,
 ) -> None:
-    """Runs the controller until it is told to stop (SIGTERM, or `stop`).
+    """Runs the controller, once it is the active one, until it is told to stop.
 
-    kopf ends all tasks of the event loop that are left then, so the loop should be its own.
+    `stop` tells it, or SIGTERM. `lease` is namespace and name of the Lease that the active
+    controller holds. kopf ends all tasks of the event loop that are left then, so the loop should
+    be its own.
+
+    Raises:
+        NotActive: the Lease was lost. All calls to nodes have been ended before it counts for
+            others.
     """
-    operator = Operator(settings, pace)
-    await kopf.operator(
-        registry=operator.registry,
-        clusterwide=True,
-        standalone=True,
-        liveness_endpoint=liveness,
-        stop_flag=stop,
-    )
+    flag: threading.Event | asyncio.Event = stop or asyncio.Event()
+    cluster = await KubernetesCluster.connect()
+    try:
+        identity = f"{socket.gethostname()}_{uuid.uuid4().hex[:12]}"
+        election = Election(cluster.lease(*lease), identity, terms)
+        async with standing_by(liveness):
+            if not await _elected(election, stop):
+                return
+        operator = Operator(settings, pace)
+        keeping = asyncio.create_task(_keep(election, operator, flag))
+        try:
+            await kopf.operator(
+                registry=operator.registry,
+                clusterwide=True,
+                standalone=True,
+                liveness_endpoint=liveness,
+                stop_flag=flag,
+            )
+        finally:
+            keeping.cancel()
+            lost = (await asyncio.gather(keeping, return_exceptions=True))[0]
+            if not isinstance(lost, str):
+                await election.release()
+        if isinstance(lost, str):
+            raise NotActive(f"Lease {'/'.join(lease)} is lost: {lost}")
+    finally:
+        await cluster.close()
+
+
+async def _elected(election: Election, stop: threading.Event | None) -> bool:
+    """Waits for the Lease; False: it was told to stop before."""
+    acquiring = asyncio.create_task(election.acquire())
+    while not acquiring.done():
+        if stop is not None and stop.is_set():
+            acquiring.cancel()
+            await asyncio.gather(acquiring, return_exceptions=True)
+            return False
+        await asyncio.wait([acquiring], timeout=0.2)
+    await acquiring
+    return True
+
+
+async def _keep(
+    election: Election, operator: Operator, flag: threading.Event | asyncio.Event
+) -> str:
+    """Renews the Lease; when it is lost, nodes are left alone at once. Returns why it was."""
+    why = await election.keep()
+    if operator.driver is not None:
+        await operator.driver.stop()
+    flag.set()
+    return why
+
+
+@contextlib.asynccontextmanager
+async def standing_by(liveness: str | None) -> AsyncIterator[None]:
+    """Answers probes where kopf will, once this controller is the active one."""
+    if liveness is None:
+        yield
+        return
+    url = urlsplit(liveness)
+
+    async def answer(_: web.Request) -> web.Response:
+        return web.json_response({"active": False})
+
+    application = web.Application()
+    application.router.add_get(url.path or "/", answer)
+    runner = web.AppRunner(application, shutdown_timeout=1.0)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, url.hostname, url.port or 80).start()
+        yield
+    finally:
+        await runner.cleanup()
