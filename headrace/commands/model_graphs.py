@@ -151,6 +151,27 @@ def _with_cores(graph: "Graph", cores: str | None) -> "Graph":
     return replace(graph, cores=given)
 
 
+def _distance() -> float:
+    """Nanoseconds of a cache line between the cores that `bench terms` has for VNFs and switch."""
+    import os
+
+    from headrace.bench.noise.transfer import Transfer
+    from headrace.bench.peers.bed import CONTROL_CORE, WORKER_CORE
+
+    before = os.sched_getaffinity(0)
+    if not {CONTROL_CORE, WORKER_CORE} <= before:
+        raise _Wrong(f"--measure-distance needs cores {CONTROL_CORE} and {WORKER_CORE}")
+    with Transfer(WORKER_CORE) as transfer:
+        os.sched_setaffinity(0, {CONTROL_CORE})
+        try:
+            found = transfer.round_trip_ns()
+        finally:
+            os.sched_setaffinity(0, before)
+    if found is None:
+        raise _Wrong("--measure-distance: the cores were not free for it, try again")
+    return found
+
+
 def _rate(pps: float) -> str:
     return f"{pps / 1e6:.3g} Mpps" if pps >= 1e6 else f"{pps / 1e3:.3g} kpps"
 
@@ -181,6 +202,8 @@ def _print(told: "Prediction", notes: list[str], console: Console) -> None:
         else:
             mean, worst = told.latency_us
             lines.append(f"latency: {mean:.1f} us, at most {worst:.1f} us ({told.latency_note})")
+    if told.transfer_ns is not None:
+        lines.append(f"holds while the cores are {told.transfer_ns:.0f} ns apart, as when measured")
     lines += [f"PARTIAL: {name}: {why}" for name, why in told.lacking.items()]
     lines += [f"outside of what was measured: {what}" for what in told.outside]
     lines += [f"note: {note}" for note in notes]
@@ -268,6 +291,13 @@ def register(app: typer.Typer) -> None:
         cores: Annotated[
             str | None, typer.Option(help="role=core by comma; by default each its own.")
         ] = None,
+        measure_distance: Annotated[
+            bool,
+            typer.Option(
+                "--measure-distance",
+                help="Measure how far the cores are apart now; refuse if it is another state.",
+            ),
+        ] = False,
         model: ModelOption = MODEL,
         other_machine: AnyOption = False,
         as_json: JsonOption = False,
@@ -285,7 +315,7 @@ def register(app: typer.Typer) -> None:
             wanted = _subject(fitted, subject)
             asked, notes = read_graph(graph, wanted, function, template_functions())
             asked = _with_cores(replace(asked, workers=workers, flows=flows), cores)
-            told = predict(fitted, asked, size, pps)
+            told = predict(fitted, asked, size, pps, _distance() if measure_distance else None)
         except _errors() as error:
             raise fail(error) from error
         notes += [f"of another machine: {line}" for line in differs]

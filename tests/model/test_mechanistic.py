@@ -155,6 +155,23 @@ def test_nothing_is_predicted_without_grounds() -> None:
         fit_role(windows()[:3])
 
 
+def test_a_prediction_holds_for_the_distance_of_the_cores_that_was_measured() -> None:
+    """Roles of two states are told, a state of now that is another is refused; p2p has none."""
+
+    def at(switch: float, vnf: float) -> Fitted:
+        some = {"switch": switch, "VNF": vnf}
+        return fit_all([dataclasses.replace(w, transfer_ns=some[w.key.role]) for w in windows()])
+
+    graph, port_to_port = Graph(SUBJECT, (PathOf(("pass",)),)), Graph(SUBJECT, (PathOf(()),))
+    told = predict(at(190, 200), graph, 64, transfer_ns=185)
+    assert told.transfer_ns in (190, 200) and told.outside == []
+    with pytest.raises(NoGrounds, match="cores are 580 ns apart, 190 ns when"):
+        predict(at(190, 190), graph, 64, transfer_ns=580)
+    assert predict(at(190, 190), port_to_port, 64, transfer_ns=580).transfer_ns is None
+    assert "switch 190 ns, vnf0 580 ns" in predict(at(190, 580), graph, 64).outside[-1]
+    assert predict(model(), graph, 64, transfer_ns=580).transfer_ns is None
+
+
 def test_an_explanation_names_the_largest_term_and_what_helps() -> None:
     told = explain(model(), Graph(SUBJECT, (PathOf(("pass",) * 3),)), 64)
     assert told.dominant[0][:2] == ("switch", "visits")

@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
 from headrace.model.mechanistic.polling import BURST, Poller
 from headrace.model.mechanistic.windows import FEW_FLOWS, Key, doublings, switch_queues
@@ -113,6 +114,8 @@ class Prediction:
         loss: share of packets beyond saturation.
         lacking: roles without a fit, with the reason: the answer is partial.
         outside: what of the demand is outside the measured range.
+        transfer_ns: how far the cores of switch and VNFs were apart when the roles were measured,
+            which the prediction holds for; None: no VNFs, or not known.
     """
 
     subject: str
@@ -128,6 +131,7 @@ class Prediction:
     loss: Estimate | None
     lacking: dict[str, str]
     outside: list[str]
+    transfer_ns: float | None = None
 
     @property
     def partial(self) -> bool:
@@ -214,7 +218,11 @@ def _estimate(model: RoleModel, amounts: dict[str, float]) -> Estimate:
 
 
 def predict(
-    fitted: Fitted, graph: Graph, size: float, demand_pps: float | None = None
+    fitted: Fitted,
+    graph: Graph,
+    size: float,
+    demand_pps: float | None = None,
+    transfer_ns: float | None = None,
 ) -> Prediction:
     """Composes a graph's prediction.
 
@@ -223,9 +231,11 @@ def predict(
         graph: what packets pass.
         size: frame size in bytes with FCS.
         demand_pps: packets per second through the graph, if one is asked about.
+        transfer_ns: how far the cores of switch and VNFs are apart now, if that is known.
 
     Raises:
-        NoGrounds: the switch has no fit.
+        NoGrounds: the switch has no fit, or the roles were measured with cores as far apart as they
+            are not now.
     """
     model = fitted.switching(graph.subject)
     if model is None:
@@ -239,6 +249,7 @@ def predict(
     if demand_pps is not None and not (math.isfinite(demand_pps) and demand_pps > 0):
         raise NoGrounds(f"a demand of {demand_pps:g} packets per second: it has to be positive")
     amounts, lacking = _amounts(fitted, graph, size)
+    measured, mixed = _state(amounts, transfer_ns)
     roles: list[RolePart] = []
     per_core: dict[object, list[tuple[str, RoleModel, dict[str, float]]]] = {}
     for role, (of, needs) in amounts.items():
@@ -283,11 +294,33 @@ def predict(
         latency_note=f"{', '.join(lacking)} lack a fit" if lacking else note,
         loss=loss,
         lacking=lacking,
-        outside=_outside(model, graph, size, demand_pps),
+        outside=[*_outside(model, graph, size, demand_pps), *mixed],
+        transfer_ns=measured,
     )
 
 
 Amounts = dict[str, tuple[RoleModel, dict[str, float]]]
+
+
+def _state(amounts: Amounts, now: float | None) -> tuple[float | None, list[str]]:
+    """The distance of the cores that the roles were measured at, and what is wrong with it."""
+    visits = amounts["switch"][1].get("visits", 0.0)
+    known: dict[str, float] = {}
+    for role, (of, _) in amounts.items():
+        if of.transfer_ns is not None:
+            known[role] = of.transfer_ns
+    measured = usual(known.values()) if visits else None
+    if measured is None:
+        return None, []
+    if now is not None and not is_same(now, measured):
+        raise NoGrounds(
+            f"the cores are {now:.0f} ns apart, {measured:.0f} ns when the model was measured: a "
+            f"visit to a VNF costs another number of cycles then; measure a model in this state"
+        )
+    if all(is_same(one, other) for one in known.values() for other in known.values()):
+        return measured, []
+    told = ", ".join(f"{role} {one:.0f} ns" for role, one in known.items())
+    return measured, [f"roles of different states of the machine, cores apart by: {told}"]
 
 
 def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[str, str]]:
