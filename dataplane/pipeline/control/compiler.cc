@@ -102,13 +102,13 @@ OfResult<std::vector<Op>> compile_actions(const ActionList& actions, ActionConte
 
 std::vector<Op> as_action_set(const std::vector<Op>& ops) {
   std::vector<Op> set;
+  const auto order = [](const Op& op) { return op.operation->order; };
+  const auto before = [&](const Op& a, const Op& b) { return order(a) < order(b); };
   for (const Op& op : ops) {
     std::erase_if(set, [&](const Op& other) { return other.set_slot == op.set_slot; });
-    set.push_back(op);
+    // At its place at once: std::stable_sort's buffer is not aligned as ops are.
+    set.insert(std::upper_bound(set.begin(), set.end(), op, before), op);
   }
-  const auto order = [](const Op& op) { return op.operation->order; };
-  std::stable_sort(set.begin(), set.end(),
-                   [&](const Op& a, const Op& b) { return order(a) < order(b); });
   const bool grouped = std::any_of(set.begin(), set.end(),
                                    [&](const Op& op) { return order(op) == SetOrder::group; });
   if (grouped) std::erase_if(set, [&](const Op& op) { return order(op) == SetOrder::output; });
