@@ -62,7 +62,7 @@ build-asan/build.ninja: | setup
 
 ## make test-asan    the C++ tests under AddressSanitizer and UBSan
 test-asan: build-asan/build.ninja
-	meson test -C build-asan --suite headrace --print-errorlogs --timeout-multiplier 3
+	UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 meson test -C build-asan --suite headrace --print-errorlogs --timeout-multiplier 3
 
 ## make test-asan-switch   tests/switch against programs built with ASan and UBSan (about 10 min)
 test-asan-switch: build build-asan/build.ninja
