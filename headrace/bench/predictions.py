@@ -157,8 +157,9 @@ def judge(
     top = {bound: factor * value for bound, value in told["saturation_pps"].items()}
     inside = top["low"] <= measured <= top["high"]
     at = min(own, key=lambda trial: abs(trial.rx_pps - measured))
+    bound = "an upper bound (shared core); " if told.get("upper_bound") else ""
     note = (
-        f"{by_role(told, at)}predicted {top['value'] / 1e6:.3f} "
+        f"{bound}{by_role(told, at)}predicted {top['value'] / 1e6:.3f} "
         f"[{top['low'] / 1e6:.3f} .. {top['high'] / 1e6:.3f}] "
         f"by {' and '.join(told['limiter'])}, measured {measured / 1e6:.3f} Mpps by "
         f"{own[0].limiter}: {'inside' if inside else 'outside'}"
@@ -182,7 +183,12 @@ def summary(rows: Sequence[Row]) -> list[Row]:
     last_one = max((one for one in rows if one.value is not None), key=lambda one: one.value or 0.0)
     worst.note = f"the worst is {last_one.name}: {last_one.note}"
     held = row("all graphs: measured within the 95 % interval", [float(inside)], "graphs")
-    return [found, worst, held]
+    own = [one for one in rows if one.value is not None and "upper bound" not in (one.note or "")]
+    text = "graphs without a shared core: median error"
+    if not own:
+        return [found, worst, held, skipped(text, "%", "every graph had pollers on one core")]
+    alone = row(text, [one.value for one in own if one.value is not None], "%")
+    return [found, worst, held, alone]
 
 
 async def measure(

@@ -202,6 +202,8 @@ def _print(told: "Prediction", notes: list[str], console: Console) -> None:
         else:
             mean, worst = told.latency_us
             lines.append(f"latency: {mean:.1f} us, at most {worst:.1f} us ({told.latency_note})")
+    if told.upper_bound:
+        lines.append(f"the saturation is an upper bound: {told.upper_bound}")
     if told.transfer_ns is not None:
         lines.append(f"holds while the cores are {told.transfer_ns:.0f} ns apart, as when measured")
     lines += [f"PARTIAL: {name}: {why}" for name, why in told.lacking.items()]

@@ -272,6 +272,8 @@ def _warnings(told: Prediction) -> list[str]:
         ]
     if told.lacking:
         return [f"{asked}: not known whether it can be met: {'; '.join(told.lacking.values())}"]
+    if told.upper_bound and told.demand_pps <= top.low:
+        return [f"{asked}: not known whether it can be met: {told.upper_bound}"]
     if told.met is None:
         return [f"{asked} may be too much: saturation is at {top.low:.0f} .. {top.high:.0f}"]
     return []

@@ -73,6 +73,16 @@ def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
     assert row.value is None and row.skipped == why
 
 
+def test_graphs_with_a_shared_core_are_told_apart() -> None:
+    prediction = told(1.5e6)
+    prediction["predicted"]["upper_bound"] = "pollers share a core"
+    shared, own = judge(case(), prediction, [trial(1e6)]), judge(case(), told(1.1e6), [trial(1e6)])
+    rows = {one.name: one.value for one in summary([shared, own])}
+    assert rows["all graphs: median error"] == pytest.approx(30)
+    assert rows["graphs without a shared core: median error"] == pytest.approx(10)
+    assert summary([shared])[-1].value is None
+
+
 def test_judged_graphs_are_kept_for_the_same_model_and_settings_only(tmp_path: Path) -> None:
     model, file = tmp_path / "model.json", tmp_path / "kept.json"
     model.write_text("{}")
@@ -112,6 +122,6 @@ def test_without_a_prediction_or_a_limit_there_is_no_error() -> None:
 
 def test_the_summary_counts_intervals_that_hold() -> None:
     rows = [judge(case(), told(v), [trial(1e6)]) for v in (1e6, 1.05e6, 2e6)]
-    median, worst, held = summary(rows)
+    median, worst, held, _ = summary(rows)
     assert median.value is not None and abs(median.value - 5) < 1e-6 and median.met
     assert worst.met is False and held.value == 2

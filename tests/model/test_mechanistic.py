@@ -127,6 +127,16 @@ def test_paths_share_what_they_share() -> None:
     assert cycles["a"] == pytest.approx(one.roles[1].cycles.value / 2)
 
 
+def test_pollers_on_one_core_have_an_upper_bound_and_no_certain_demand() -> None:
+    paths = (PathOf(("pass", "pass")),)
+    own = predict(model(), Graph(SUBJECT, paths), 64, 1e4)
+    shared = predict(model(), Graph(SUBJECT, paths, cores={"vnf0": 0, "vnf1": 0}), 64, 1e4)
+    assert own.met is True and own.upper_bound == ""
+    assert shared.met is None and "vnf0, vnf1 on 0" in shared.upper_bound
+    far = predict(model(), Graph(SUBJECT, paths, cores={"vnf0": 0, "vnf1": 0}), 64, 1e9)
+    assert far.met is False
+
+
 def test_a_demand_beyond_saturation_is_lost_in_part_and_can_not_be_met() -> None:
     graph = Graph(SUBJECT, (PathOf(("pass",)),))
     top = predict(model(), graph, 64).saturation_pps.value

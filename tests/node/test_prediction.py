@@ -78,9 +78,17 @@ def test_a_prediction_is_stored_with_the_plan(file: Path) -> None:
     assert told is not None
     switch = next(part for part in told["roles"] if part["role"] == "switch")
     assert switch["cycles"]["value"] == pytest.approx(800, rel=0.1)
-    assert told["met"] is True and told["demand_pps"] == 1e5
-    assert not [text for text in plan.warnings if "demand" in text]
+    # Both VNFs are on one core, whose time slices are not predicted.
+    assert told["met"] is None and "share a core" in told["upper_bound"]
+    assert any("not known whether it can be met: pollers" in text for text in plan.warnings)
     assert Plan.model_validate_json(plan.model_dump_json()).prediction == told
+
+
+def test_a_demand_that_cores_of_their_own_can_meet_is_no_warning(file: Path) -> None:
+    _, plan = planned(model_of(file), 1, {"pps": 1e5, "bytes": 512})
+    assert plan.prediction is not None and plan.prediction["met"] is True
+    assert plan.prediction["upper_bound"] == "" and plan.prediction["demand_pps"] == 1e5
+    assert not [text for text in plan.warnings if "demand" in text]
 
 
 def test_a_demand_that_cannot_be_met_is_a_warning(file: Path) -> None:

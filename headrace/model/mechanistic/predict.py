@@ -116,6 +116,9 @@ class Prediction:
         outside: what of the demand is outside the measured range.
         transfer_ns: how far the cores of switch and VNFs were apart when the roles were measured,
             which the prediction holds for; None: no VNFs, or not known.
+        upper_bound: why the saturation is no more than a bound, empty if it is an estimate: pollers
+            share a core. Idle rounds of one take the time slices of another, whose queue is full
+            by then; the terms have no time slices.
     """
 
     subject: str
@@ -132,6 +135,7 @@ class Prediction:
     lacking: dict[str, str]
     outside: list[str]
     transfer_ns: float | None = None
+    upper_bound: str = ""
 
     @property
     def partial(self) -> bool:
@@ -144,7 +148,7 @@ class Prediction:
         if self.demand_pps is None:
             return None
         if self.demand_pps <= self.saturation_pps.low:
-            return None if self.lacking else True
+            return None if self.lacking or self.upper_bound else True
         return False if self.demand_pps > self.saturation_pps.high else None
 
 
@@ -296,6 +300,7 @@ def predict(
         lacking=lacking,
         outside=[*_outside(model, graph, size, demand_pps), *mixed],
         transfer_ns=measured,
+        upper_bound=_upper_bound(per_core),
     )
 
 
@@ -343,6 +348,19 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
             _, needs = found.setdefault(name, (of, {}))
             _add(needs, vnf_amounts(size), path.share)
     return {"switch": (model, switch), **found}, lacking
+
+
+def _upper_bound(
+    per_core: Mapping[object, Sequence[tuple[str, RoleModel, dict[str, float]]]],
+) -> str:
+    """Which pollers share a core, empty if none do."""
+    shared = {
+        core: pollers
+        for core, some in per_core.items()
+        if len(pollers := [role for role, of, _ in some if of.idle_round]) > 1
+    }
+    told = "; ".join(f"{', '.join(roles)} on {core}" for core, roles in shared.items())
+    return f"pollers share a core, whose time slices are not predicted: {told}" if told else ""
 
 
 def _saturation(some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers: int) -> Estimate:
