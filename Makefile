@@ -10,7 +10,7 @@ COMPILER := ccache g++
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help run papers test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
-  conformance-openflow fuzz plugins test-plugins cluster test-cluster image
+  conformance-openflow fuzz plugins test-plugins cluster test-cluster lab image
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -116,6 +116,10 @@ cluster: setup
 ## make test-cluster three nodes under that control plane: a chain of VNFs, a killed node, 100 graphs, pods
 test-cluster: build plugins cluster
 	$(PYTHON) -m pytest -s -m 'full or not full' tests/kubernetes
+
+## make lab RUN='COMMAND' a command in the lab guest: Debian's kernel (Open vSwitch's datapath, vhost-net, vfio) under TCG, on this machine's files
+lab: build
+	$(PYTHON) -m tests.guest.lab -- $(RUN)
 
 ## make image        the OCI image of a node into build-image/headrace.tar, and its tests
 image: build plugins

@@ -216,10 +216,16 @@ def _ovs(rundir: Path) -> Any:
     return made("ovs:userspace", rundir, datapath="userspace")
 
 
-def _ovs_kernel(rundir: Path) -> Any:
+@contextmanager
+def _ovs_kernel(rundir: Path) -> Iterator[Bed]:
     if not kernel_has_datapath():
-        pytest.skip("this kernel has no Open vSwitch datapath (module openvswitch)")
-    return made("ovs:kernel", rundir, datapath="kernel")
+        pytest.skip("this kernel has no Open vSwitch datapath (module openvswitch); in the lab "
+                    "guest it has: tests/guest/test_lab.py")  # fmt: skip
+    with made("ovs:kernel", rundir, datapath="kernel") as bed:
+        assert isinstance(bed.driver, OvsDriver)
+        control = bed.driver.directory / "vswitchd.ctl"
+        bed.settle = lambda: run("ovs-appctl", "-t", control, "revalidator/wait")
+        yield bed
 
 
 def _linux_bridge(rundir: Path) -> Any:
