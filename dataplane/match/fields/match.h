@@ -2,19 +2,25 @@
 // A rule's match: masked values of the fields, plus the fields as they were asked for.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 #include "match/fields/fields.h"
 
 namespace headrace::match {
 
+/// The octets of the longest field, an IPv6 address.
+inline constexpr size_t kMaxFieldBytes = 16;
+
 /// One OXM as received: replies echo matches in this order, with masks as sent.
 struct MatchField {
   Field field;
   bool has_mask;
-  std::array<uint8_t, 16> value{};
-  std::array<uint8_t, 16> mask{};  ///< all-ones over the field's bits without has_mask
+  std::array<uint8_t, kMaxFieldBytes> value{};
+  std::array<uint8_t, kMaxFieldBytes> mask{};  ///< all-ones over the field's bits without has_mask
 
   bool operator==(const MatchField&) const = default;
 };
@@ -31,11 +37,13 @@ struct Match {
   void add(Field field, const uint8_t* value_bytes, const uint8_t* mask_bytes = nullptr) {
     const FieldInfo& entry = info(field);
     MatchField as_asked{field, mask_bytes != nullptr, {}, {}};
-    for (size_t i = 0; i < entry.bytes; ++i) {
-      as_asked.mask[i] = mask_bytes != nullptr ? mask_bytes[i] : full_mask_byte(entry, i);
-      as_asked.value[i] = value_bytes[i];
+    std::memcpy(as_asked.value.data(), value_bytes, entry.bytes);
+    if (mask_bytes != nullptr) {
+      std::memcpy(as_asked.mask.data(), mask_bytes, entry.bytes);
+    } else {
+      for (size_t i = 0; i < entry.bytes; ++i) as_asked.mask[i] = full_mask_byte(entry, i);
     }
-    std::array<uint8_t, 16> masked{};
+    std::array<uint8_t, kMaxFieldBytes> masked{};
     for (size_t i = 0; i < entry.bytes; ++i) masked[i] = as_asked.value[i] & as_asked.mask[i];
     store(value, field, masked.data());
     store(mask, field, as_asked.mask.data());

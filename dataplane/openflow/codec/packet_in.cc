@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "openflow/codec/packet_in.h"
 
+#include <algorithm>
+#include <array>
+
 #include "openflow/codec/message.h"
 #include "openflow/codec/oxm.h"
 
@@ -9,10 +12,10 @@ namespace {
 
 /// Adds a number as an exact field.
 void add_number(match::Match& match, match::Field field, uint64_t value) {
-  std::array<uint8_t, 8> octets{};
+  std::array<uint8_t, match::kMaxFieldBytes> octets{};
   const size_t bytes = match::info(field).bytes;
-  for (size_t i = 0; i < bytes; ++i) {
-    octets[i] = static_cast<uint8_t>(value >> 8 * (bytes - 1 - i));
+  for (size_t i = 0; i < std::min(bytes, sizeof(value)); ++i) {
+    octets[bytes - 1 - i] = static_cast<uint8_t>(value >> 8 * i);
   }
   match.add(field, octets.data());
 }

@@ -145,10 +145,10 @@ class FlowParser {
     return {};
   }
   Result<> add_number(Field field, uint64_t number) {
-    std::array<uint8_t, 8> value{};
+    std::array<uint8_t, match::kMaxFieldBytes> value{};
     const size_t bytes = info(field).bytes;
-    for (size_t i = 0; i < bytes; ++i)
-      value[i] = static_cast<uint8_t>(number >> 8 * (bytes - 1 - i));
+    for (size_t i = 0; i < std::min(bytes, sizeof(number)); ++i)
+      value[bytes - 1 - i] = static_cast<uint8_t>(number >> 8 * i);
     return add(field, value.data());
   }
 
