@@ -10,7 +10,10 @@ nice value counts only within one. Every process that the node starts has a sepa
 by the variable that the node sets in its environment.
 """
 
+import atexit
+import contextlib
 import os
+import re
 from pathlib import Path
 
 from headrace.bench.owned import owned
@@ -30,17 +33,29 @@ def _raise_session(pid: str, nice: int) -> bool:
     return True
 
 
+def _nice_of_session() -> int | None:
+    """The nice value of this process's session, if the kernel has autogroups."""
+    with contextlib.suppress(OSError):
+        found = re.search(r"nice (-?\d+)", (_PROC / "self" / "autogroup").read_text())
+        return int(found[1]) if found else None
+    return None
+
+
 def raise_priority(nice: int = NICE) -> str:
     """Raises this process and its session if permitted; returns the result for the manifest.
 
-    Children inherit both, unless they start a new session.
+    Children inherit both, unless they start a new session. The session may be a person's shell:
+    when this process ends, it gets its nice value back.
     """
     try:
         os.setpriority(os.PRIO_PROCESS, 0, nice)
     except PermissionError:
         now = os.getpriority(os.PRIO_PROCESS, 0)
         return f"nice {now}: not allowed to raise it, other programs disturb more"
+    before = _nice_of_session()
     sessions = _raise_session("self", nice)
+    if sessions and before is not None and before != nice:
+        atexit.register(_raise_session, "self", before)
     return f"nice {nice} for generator, switches and VNFs alike" + (
         ", and for their sessions" if sessions else ""
     )

@@ -5,6 +5,7 @@ import asyncio
 import json
 import math
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -232,6 +233,20 @@ def test_priority_reaches_the_sessions_that_a_node_owns(tmp_path: Path) -> None:
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_session_gets_its_priority_back_when_the_benchmark_ends() -> None:
+    """It is that of the shell it was called from, and all that is started there would have it."""
+    if os.geteuid() != 0 or not Path("/proc/self/autogroup").exists():
+        pytest.skip("needs root and a kernel with autogroups")
+    show = "cat /proc/self/autogroup"
+    bench = "from headrace.bench.priority import raise_priority; print(raise_priority(nice=-7))"
+    shell = f"{show}; {sys.executable} -c '{bench}; import os; os.system(\"{show}\")'; {show}"
+    done = subprocess.run(
+        ["/bin/sh", "-c", shell], capture_output=True, text=True, start_new_session=True, check=True
+    )
+    found = re.findall(r"^/autogroup-\d+ nice (-?\d+)$", done.stdout, re.MULTILINE)
+    assert found == ["0", "-7", "0"], done.stdout
 
 
 def test_waiting_for_a_core_is_known_and_marks_the_trial(tmp_path: Path) -> None:
