@@ -15,6 +15,7 @@ import pytest
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.node.config import PortConfig
 from headrace.node.node import Node
+from headrace.traffic import StreamSpec, TrafficError, TrafficProcess
 from tests.node.conftest import StartNode, rundir, start_node
 from tests.node.served import served
 from tests.plugins.runtime import BUILT, Answer, Container, Json, execute
@@ -326,6 +327,68 @@ async def test_sockets(bed: Bed, netns: Namespace, kind: str) -> None:
     assert (await bed.call(container, "CHECK", **told)).exit_code == 0
     assert (await bed.call(container, "DEL", **told)).exit_code == 0
     assert bed.left() == [] and not file.exists() and not socket.parent.exists()
+
+
+@pytest.mark.parametrize("kind", ["memif", "vhost-user"])
+async def test_packets_between_the_sockets_of_two_pods(
+    bed: Bed, netns: Namespace, other_netns: Namespace, kind: str
+) -> None:
+    """The generator opens both pods' sockets, as their programs would, and counts both ways."""
+    try:
+        program = find_program("headrace-traffic")
+    except ProgramMissing as error:
+        pytest.skip(str(error))
+    configuration = {**bed.configuration, "kind": kind, "network": "blue"}
+    containers = [
+        Container(netns, "one", configuration),
+        Container(other_netns, "two", configuration),
+    ]
+    sockets = {(await bed.add(one))["interfaces"][0]["socketPath"]: one.name for one in containers}
+    attached = {}
+    for row in await bed.node.port_list():
+        for socket, pod in sockets.items():
+            if socket in row["attach"]["devargs"]:
+                attached[pod] = (row["name"], row["attach"]["devargs"])
+    assert set(attached) == {"one", "two"}
+
+    async def count(port: str, which: str) -> int:
+        (row,) = [row for row in await bed.node.port_list() if row["name"] == port]
+        return int(row["statistics"][which])
+
+    cpu = bed.node.config.cores.vnf[0]
+    async with TrafficProcess(cpu=cpu, program=program, memory_mb=128) as traffic:
+        for number, (pod, (_, devargs)) in enumerate(attached.items()):
+            await traffic.add_port(pod, devargs.replace("{n}", str(number)), wait_link_s=10)
+        for source, target in (("one", "two"), ("two", "one")):
+            stream = StreamSpec(name="s", tx_port=source, rx_port=target, size=64, flows=10)
+            await traffic.configure([stream])
+            entered = await count(attached[source][0], "rx_packets")
+            left = await count(attached[target][0], "tx_packets")
+            for _ in range(20):  # a busy machine may take its time to connect the socket
+                result = await traffic.trial(0.5, 5_000, drain_s=0.5, yield_core=True)
+                if result.received > 0:
+                    break
+            assert result.received > 0
+            assert result.duplicated == result.misdelivered == result.reordered == 0
+            entered = await count(attached[source][0], "rx_packets") - entered
+            left = await count(attached[target][0], "tx_packets") - left
+            assert entered >= left >= result.received
+            print(
+                f"\n{kind}, {source} to {target}: {result.sent} sent, {entered} entered, ", end=""
+            )
+            print(f"{left} left, {result.received} received")
+        await bed.call(containers[1], "DEL")
+        await traffic.configure(
+            [StreamSpec(name="s", tx_port="one", rx_port="two", size=64, flows=10)]
+        )
+        try:
+            after = (await traffic.trial(0.2, 5_000, drain_s=0.2, yield_core=True)).received
+        except TrafficError as error:  # the driver may have seen that its peer has gone
+            assert error.code == "link_down"
+            after = 0
+        assert after == 0
+        await bed.call(containers[0], "DEL")
+    assert bed.left() == []
 
 
 async def test_a_chain_passes_the_results_before_it_on(bed: Bed, netns: Namespace) -> None:
