@@ -78,7 +78,7 @@ def test_a_prediction_is_stored_with_the_plan(file: Path) -> None:
     assert told is not None
     switch = next(part for part in told["roles"] if part["role"] == "switch")
     assert switch["cycles"]["value"] == pytest.approx(800, rel=0.1)
-    # Both VNFs are on one core, whose time slices are not predicted.
+    # Both VNFs are on one core, whose division between them is not predicted.
     assert told["met"] is None and "share a core" in told["upper_bound"]
     assert any("not known whether it can be met: pollers" in text for text in plan.warnings)
     assert Plan.model_validate_json(plan.model_dump_json()).prediction == told

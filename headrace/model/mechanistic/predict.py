@@ -8,7 +8,7 @@ intervals of a measurement: the terms' covariance and the scatter of the windows
 
 Nothing is predicted without grounds: a role that has no fit makes the answer partial (`lacking`), a
 demand outside of what was measured is named (`outside`), pollers that share a core have no
-predicted latency, since there the scheduler's time slices decide.
+predicted latency, since the terms have no scheduler.
 """
 
 import math
@@ -117,8 +117,7 @@ class Prediction:
         transfer_ns: how far the cores of switch and VNFs were apart when the roles were measured,
             which the prediction holds for; None: no VNFs, or not known.
         upper_bound: why the saturation is no more than a bound, empty if it is an estimate: pollers
-            share a core. Idle rounds of one take the time slices of another, whose queue is full
-            by then; the terms have no time slices.
+            share a core, and how the scheduler divides it between them is not in the terms.
     """
 
     subject: str
@@ -360,7 +359,11 @@ def _upper_bound(
         if len(pollers := [role for role, of, _ in some if of.idle_round]) > 1
     }
     told = "; ".join(f"{', '.join(roles)} on {core}" for core, roles in shared.items())
-    return f"pollers share a core, whose time slices are not predicted: {told}" if told else ""
+    return (
+        f"pollers share a core, whose division between them is not predicted: {told}"
+        if told
+        else ""
+    )
 
 
 def _saturation(some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers: int) -> Estimate:
@@ -421,7 +424,7 @@ def _delays(
         delays[role] = polling.at_load(poller, demand_pps / workers)
         busy[role] = delays[role].busy_share
     if any(len(some) > 1 for some in per_core.values()):
-        return busy, None, "pollers share a core: the scheduler's time slices decide"
+        return busy, None, "pollers share a core: how it is divided is not predicted"
     if any(one.saturated for one in delays.values()):
         return busy, None, "beyond saturation queues are full: their depth decides"
     mean = worst = 0.0
