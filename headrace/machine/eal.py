@@ -18,13 +18,20 @@ def hugepage_mounts() -> list[Path]:
     return [Path(fields[1]) for fields in lines if fields[2] == "hugetlbfs"]
 
 
+def hugepages_free_mb() -> int | None:
+    """MB of the machine in free 2 MiB hugepages; None if the kernel has none of that size."""
+    try:
+        return int(_FREE.read_text()) * _PAGE_MB
+    except (OSError, ValueError):
+        return None
+
+
 def hugepages_lacking(megabytes: int) -> str | None:
     """Why `megabytes` of 2 MiB hugepages are not available, with the remedy; None if they are."""
     if not hugepage_mounts():
         return f"no hugetlbfs is mounted; {_REMEDY}"
-    try:
-        free = int(_FREE.read_text()) * _PAGE_MB
-    except (OSError, ValueError):
+    free = hugepages_free_mb()
+    if free is None:
         return "this kernel has no 2 MiB hugepages"
     if free < megabytes:
         return f"{free} MB are free in 2 MiB hugepages, {megabytes} MB are needed; {_REMEDY}"

@@ -92,10 +92,10 @@ class Node:
         self.reservations = Reservations(self.store, config)
         self.host_stack = HostStack()
         transition = Transition(self.store, self.driver, self.engines, self.host_stack)
-        memory = Memory(self.hugepages, required=config.hugepages == "require")
+        self.memory = Memory(self.hugepages, required=config.hugepages == "require")
         self.events = Events()
         self.graphs = RecoveringGraphs(
-            self.store, transition, self._surroundings, memory, self.events
+            self.store, transition, self._surroundings, self.memory, self.events
         )
         self.outer.prepare, self.outer.users = self.graphs.prepare, self.graphs.users_of
         self.outer.repair = self.graphs.repair

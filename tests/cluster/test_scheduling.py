@@ -16,6 +16,7 @@ from headrace.cluster.resources import graph_of, node_of
 from headrace.cluster.scheduling.bindings import NotBound
 from headrace.cluster.scheduling.cost import NodeState, Score, VnfDemand, needs_of, ranks, score
 from headrace.cluster.scheduling.extender import app_of
+from headrace.cluster.scheduling.pods import WrongPod, demand_of
 from headrace.cluster.scheduling.service import Scores, states
 from tests.cluster.objects import headrace_node, service_graph
 
@@ -283,3 +284,14 @@ async def test_bindings_that_cannot_be() -> None:
     # A pod that is no VNF may go anywhere.
     assert client.post("/bind", json=_binding("plain", "elsewhere")).json() == {"Error": ""}
     assert source.bindings == [("plain", "elsewhere")]
+
+
+def test_memory_of_a_pod_is_that_in_hugepages_and_other() -> None:
+    body = _pod()
+    requests = body["spec"]["containers"][0]["resources"]["requests"]
+    requests.update({"headrace.dev/memory-64mi": "1", "headrace.dev/hugepages-64mi": "3"})
+    found = demand_of(body)
+    assert found is not None and found.memory_mb == 256
+    requests["headrace.dev/hugepages-64mi"] = "many"
+    with pytest.raises(WrongPod, match="hugepages-64mi"):
+        demand_of(body)

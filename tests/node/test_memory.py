@@ -64,3 +64,15 @@ def test_required_hugepages_are_required_of_every_vnf() -> None:
 
 def test_this_machine_has_memory() -> None:
     assert available_mb() > 0
+
+
+def test_what_is_in_hugepages_is_no_more_than_the_machine_has() -> None:
+    granted = {"total": 512, "used": 256, "free": 256}
+    memory = Memory(hugepages=True, free=lambda: 300)
+    assert memory.hugepages_report(granted) == granted
+    memory = Memory(hugepages=True, free=lambda: 100)
+    assert memory.hugepages_report(granted) == {"total": 512, "used": 256, "free": 100}
+    memory = Memory(hugepages=True, free=lambda: None)
+    assert memory.hugepages_report(granted)["free"] == 0
+    memory = Memory(hugepages=False, free=lambda: 300)
+    assert memory.hugepages_report(granted) == {"total": 0, "used": 0, "free": 0}

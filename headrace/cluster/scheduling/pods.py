@@ -10,8 +10,10 @@ from headrace.cluster.scheduling.cost import VnfDemand
 PPS, BYTES, CYCLES, PORT = (
     f"{GROUP}/{name}" for name in ("pps", "frame-bytes", "cycles-per-packet", "port")
 )
-CORE_RESOURCE, MEMORY_RESOURCE = f"{GROUP}/vnf-core", f"{GROUP}/memory-64mi"
-"""The extended resources of the device plugin: cores for VNFs, memory in pieces of 64 MiB."""
+CORE_RESOURCE = f"{GROUP}/vnf-core"
+MEMORY_RESOURCES = (f"{GROUP}/memory-64mi", f"{GROUP}/hugepages-64mi")
+"""The extended resources of the device plugin: cores for VNFs, memory in pieces of 64 MiB, of which
+those in hugepages are asked for by a name of their own."""
 VNF_LABEL = f"{GROUP}/vnf"
 """Pods with it are counted on their nodes."""
 
@@ -34,7 +36,7 @@ def demand_of(pod: Mapping[str, Any]) -> VnfDemand | None:
             **(container.get("resources", {}).get("requests") or {}),
         }
         cores += _number(limits.get(CORE_RESOURCE, 0), CORE_RESOURCE)
-        memory += 64 * _number(limits.get(MEMORY_RESOURCE, 0), MEMORY_RESOURCE)
+        memory += sum(64 * _number(limits.get(name, 0), name) for name in MEMORY_RESOURCES)
     if PPS not in notes and not cores:
         return None
     size = _number(notes.get(BYTES, 512), BYTES)

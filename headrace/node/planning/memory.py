@@ -6,11 +6,11 @@ node uses them, else what the kernel calls available. headrace-vnf does without 
 are too few (it is slower then, so the graph gets a warning), a virtual machine cannot.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from headrace.engines.base import VnfSpec
-from headrace.machine.eal import available_mb, hugepages_lacking
+from headrace.machine.eal import available_mb, hugepages_free_mb, hugepages_lacking
 from headrace.node.errors import GraphRefused
 
 
@@ -22,6 +22,17 @@ class Memory:
     required: bool = False
     lacking: Callable[[int], str | None] = hugepages_lacking
     available: Callable[[], int] = available_mb
+    free: Callable[[], int | None] = hugepages_free_mb
+
+    def hugepages_report(self, granted: Mapping[str, int]) -> dict[str, int]:
+        """How much of `granted` (`total`, `used` and `free` MB) is in hugepages.
+
+        All of it if the node uses them, and nothing otherwise. No more is `free` than the machine
+        has, whoever took it.
+        """
+        if not self.hugepages:
+            return {"total": 0, "used": 0, "free": 0}
+        return {**granted, "free": min(granted["free"], self.free() or 0)}
 
     def check(self, wanted: Iterable[VnfSpec], held: Iterable[VnfSpec] = ()) -> list[str]:
         """Warnings about the memory of the VNFs `wanted` when those `held` have gone.

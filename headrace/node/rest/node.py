@@ -53,8 +53,10 @@ async def get_resources(node: NodeDep) -> dict[str, Any]:
     """
     ports = [{"name": name, "used_by": node.users_of(name)} for name in node.ports]
     machine = await asyncio.to_thread(hardware.report, [state_of(node.rundir)])
+    inventory = node.inventory().report()
     return {
-        **node.inventory().report(),
+        **inventory,
+        "hugepages_mb": node.memory.hugepages_report(inventory["memory_mb"]),
         "ports": ports,
         "pci": pci.report(node),
         "machine": machine,

@@ -84,7 +84,7 @@ class CoreUse(Answer):
 
 
 class MemoryUse(Answer):
-    """MiB for the switch and all VNFs."""
+    """MiB for the switch and all VNFs: `memory_mb`, and how much of it is in 2 MiB hugepages."""
 
     total: int
     used: int
@@ -168,6 +168,7 @@ class Resources(Answer):
     oversubscribed: bool
     oversubscribe_allowed: bool
     memory_mb: MemoryUse
+    hugepages_mb: MemoryUse
     ports: list[PortUse]
     pci: list[PciFunctionAnswer]
     machine: Machine

@@ -30,6 +30,8 @@ type fakeNode struct {
 	polling  map[int]int // by the node's own
 	reserved map[string]node.Reservation
 	fails    bool
+	// hugepagesMB are free on the machine; -1: the node uses none.
+	hugepagesMB int
 }
 
 func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -57,7 +59,12 @@ func (f *fakeNode) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			cores = append(cores, map[string]any{"core": core, "roles": []string{role}, "polling": polling[core]})
 		}
 		memory := map[string]int{"total": 256, "free": 256 - taken}
-		_ = json.NewEncoder(w).Encode(map[string]any{"cores": cores, "memory_mb": memory})
+		huge := map[string]int{"total": 256, "free": min(256-taken, f.hugepagesMB)}
+		if f.hugepagesMB < 0 {
+			huge = map[string]int{"total": 0, "free": 0}
+		}
+		answer := map[string]any{"cores": cores, "memory_mb": memory, "hugepages_mb": huge}
+		_ = json.NewEncoder(w).Encode(answer)
 	case r.URL.Path == "/node/reservations":
 		_ = json.NewEncoder(w).Encode(f.reserved)
 	case r.Method == http.MethodPut:
@@ -143,7 +150,9 @@ func newBed(t *testing.T) *bed {
 	folder := t.TempDir()
 	b := &bed{
 		t: t, folder: folder,
-		node:    &fakeNode{polling: map[int]int{1: 1}, reserved: map[string]node.Reservation{}},
+		node: &fakeNode{
+			polling: map[int]int{1: 1}, reserved: map[string]node.Reservation{}, hugepagesMB: 1024,
+		},
 		kubelet: &fakeKubelet{requests: map[string]*api.RegisterRequest{}},
 	}
 	listener, err := net.Listen("unix", filepath.Join(folder, "node.sock"))
@@ -261,7 +270,7 @@ func allocate(plugin api.DevicePluginClient, ids ...string) (map[string]string, 
 
 func TestResourcesAreRegistered(t *testing.T) {
 	b := newBed(t)
-	b.until("three resources", func() bool { return len(b.kubelet.registered()) == 3 })
+	b.until("all resources", func() bool { return len(b.kubelet.registered()) == len(Kinds) })
 	for name, request := range b.kubelet.registered() {
 		if request.Version != "v1beta1" || !strings.HasPrefix(name, "headrace.dev/") {
 			t.Errorf("%s is registered as %v", name, request)
@@ -342,6 +351,32 @@ func TestMemoryIsCountedInUnits(t *testing.T) {
 	}
 }
 
+func TestHugepagesAndMemoryAreOfOnePool(t *testing.T) {
+	b := newBed(t)
+	plugin := b.plugin(Hugepages)
+	huge, all := b.watch(plugin), b.watch(b.plugin(Memory))
+	b.untilHealthy(huge, 4, "unit-0", "unit-1") // 156 MB of 256 are free
+	environment, err := allocate(plugin, "unit-1")
+	if err != nil || environment["HEADRACE_HUGEPAGES_MB"] != "64" {
+		t.Fatalf("allocated %v, %v", environment, err)
+	}
+	if names := b.node.names(); !slices.Equal(names, []string{"device-plugin:hugepages-64mi:unit-1"}) {
+		t.Fatalf("reserved are %v", names)
+	}
+	b.untilHealthy(all, 4, "unit-0")
+	b.untilHealthy(huge, 4, "unit-0", "unit-1")
+}
+
+func TestHugepagesThatTheMachineLacksAreNotGiven(t *testing.T) {
+	b := newBed(t)
+	look := b.watch(b.plugin(Hugepages))
+	b.untilHealthy(look, 4, "unit-0", "unit-1")
+	b.node.change(func() { b.node.hugepagesMB = 70 })
+	b.untilHealthy(look, 4, "unit-0")
+	b.node.change(func() { b.node.hugepagesMB = -1 })
+	b.untilHealthy(look, 0)
+}
+
 func TestReservationsOfAnEarlierProcessAreKnown(t *testing.T) {
 	b := newBed(t)
 	b.node.change(func() {
@@ -353,13 +388,13 @@ func TestReservationsOfAnEarlierProcessAreKnown(t *testing.T) {
 
 func TestItIsRegisteredAgainWithANewKubelet(t *testing.T) {
 	b := newBed(t)
-	b.until("three resources", func() bool { return len(b.kubelet.registered()) == 3 })
+	b.until("all resources", func() bool { return len(b.kubelet.registered()) == len(Kinds) })
 	b.kubeSrv.Stop()
 	b.kubelet.mutex.Lock()
 	b.kubelet.requests = map[string]*api.RegisterRequest{}
 	b.kubelet.mutex.Unlock()
 	b.startKubelet()
-	b.until("three resources again", func() bool { return len(b.kubelet.registered()) == 3 })
+	b.until("all resources again", func() bool { return len(b.kubelet.registered()) == len(Kinds) })
 	b.untilHealthy(b.watch(b.plugin(VnfCores)), 2, "core-2", "core-3")
 }
 

@@ -27,9 +27,10 @@ const (
 	WorkerCores = "headrace.dev/worker-core"
 	VnfCores    = "headrace.dev/vnf-core"
 	Memory      = "headrace.dev/memory-64mi"
+	Hugepages   = "headrace.dev/hugepages-64mi"
 )
 
-// UnitMB is how much memory one device of Memory is.
+// UnitMB is how much memory one device of Memory or Hugepages is.
 const UnitMB = 64
 
 // prefix begins the names of the plugin's reservations; the rest is a device's id.
@@ -67,13 +68,22 @@ var Kinds = []Kind{
 	},
 	{
 		Name: Memory, Variable: "HEADRACE_MEMORY_MB",
-		devices: memory,
-		reservation: func(string) (*node.Reservation, error) {
-			return &node.Reservation{Cores: []int{}, MemoryMB: UnitMB}, nil
-		},
-		value: func(ids []string) string { return strconv.Itoa(len(ids) * UnitMB) },
+		devices:     func(of *node.Resources, held map[string]bool) []*api.Device { return units(of.Memory, held) },
+		reservation: unit, value: megabytes,
+	},
+	{
+		// The node counts one memory, hugepages or not: what is taken here is not free there.
+		Name: Hugepages, Variable: "HEADRACE_HUGEPAGES_MB",
+		devices:     func(of *node.Resources, held map[string]bool) []*api.Device { return units(of.Hugepages, held) },
+		reservation: unit, value: megabytes,
 	},
 }
+
+func unit(string) (*node.Reservation, error) {
+	return &node.Reservation{Cores: []int{}, MemoryMB: UnitMB}, nil
+}
+
+func megabytes(ids []string) string { return strconv.Itoa(len(ids) * UnitMB) }
 
 // kindOf finds a resource by its name, or gives nil.
 func kindOf(name string) *Kind {
@@ -102,10 +112,10 @@ func cores(of *node.Resources, role string, held map[string]bool) []*api.Device 
 	return devices
 }
 
-// memory is counted in units: those of pods, then as many as are free.
-func memory(of *node.Resources, held map[string]bool) []*api.Device {
-	devices, free := []*api.Device{}, of.Memory.Free/UnitMB
-	for number := range of.Memory.Total / UnitMB {
+// units are what memory is counted in: those of pods, then as many as are free.
+func units(of node.Memory, held map[string]bool) []*api.Device {
+	devices, free := []*api.Device{}, of.Free/UnitMB
+	for number := range of.Total / UnitMB {
 		id := "unit-" + strconv.Itoa(number)
 		device := &api.Device{ID: id, Health: api.Unhealthy}
 		if held[id] {

@@ -68,11 +68,15 @@ type Core struct {
 
 // Resources is the part of GET /node/resources that pods may take of.
 type Resources struct {
-	Cores  []Core `json:"cores"`
-	Memory struct {
-		Total int `json:"total"`
-		Free  int `json:"free"`
-	} `json:"memory_mb"`
+	Cores     []Core `json:"cores"`
+	Memory    Memory `json:"memory_mb"`
+	Hugepages Memory `json:"hugepages_mb"`
+}
+
+// Memory is how many MB the switch and the VNFs may have together, and what nobody has of it.
+type Memory struct {
+	Total int `json:"total"`
+	Free  int `json:"free"`
 }
 
 // Client asks one node.
