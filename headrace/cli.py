@@ -12,6 +12,7 @@ import typer
 
 from headrace import commands
 from headrace.client import CACERT_VARIABLE, NODE_VARIABLE
+from headrace.machine.patience import PatienceError, patient
 from headrace.machine.places import RUNDIR_VARIABLE
 
 app = typer.Typer(
@@ -51,6 +52,10 @@ def root(
     ] = None,
 ) -> None:
     """An NFV node that forwards fast and measures what forwarding costs."""
+    try:
+        patient(1.0)
+    except PatienceError as error:
+        raise typer.BadParameter(str(error)) from error
     if node is not None:
         os.environ[NODE_VARIABLE] = node
     if cacert is not None:

@@ -16,6 +16,7 @@ import httpx
 import typer
 from rich.console import Console
 
+from headrace.machine.patience import patient
 from headrace.machine.places import DEFAULT_RUNDIR, RUNDIR_VARIABLE, log_directory
 from headrace.machine.processes import ProcessId
 
@@ -137,7 +138,9 @@ class NodeClient:
     def _http(self) -> Iterator[httpx.Client]:
         try:
             with (
-                httpx.Client(transport=httpx.HTTPTransport(uds=self._socket), timeout=_TIMEOUT_S)
+                httpx.Client(
+                    transport=httpx.HTTPTransport(uds=self._socket), timeout=patient(_TIMEOUT_S)
+                )
                 if self._socket
                 else remote(self.url, self._cacert)
             ) as http:
@@ -169,7 +172,7 @@ def remote(url: str, cacert: Path | None) -> httpx.Client:
         fail(f"{url}: only https://HOST:PORT is for a node elsewhere")
     context = ssl.create_default_context(cafile=cacert)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    return httpx.Client(verify=context, timeout=_TIMEOUT_S)
+    return httpx.Client(verify=context, timeout=patient(_TIMEOUT_S))
 
 
 def _is_loopback(host: str) -> bool:

@@ -11,8 +11,10 @@ import httpx
 from pydantic import BaseModel, ConfigDict
 
 from headrace.bench.errors import DeviceError
+from headrace.machine.patience import patient
 
 REQUEST_S = 60.0
+DEPLOY_S = 60.0
 
 
 class _Reply(BaseModel):
@@ -109,7 +111,9 @@ class NodeClient:
 
     def __init__(self, base_url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.base_url = base_url
-        self._http = httpx.AsyncClient(base_url=base_url, timeout=REQUEST_S, transport=transport)
+        self._http = httpx.AsyncClient(
+            base_url=base_url, timeout=patient(REQUEST_S), transport=transport
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -161,13 +165,16 @@ class NodeClient:
         rows = answer["ports"] if isinstance(answer, dict) else answer
         return [NodePort.model_validate(row) for row in rows]
 
-    async def deploy(self, name: str, graph: dict[str, Any], timeout_s: float = 60.0) -> None:
+    async def deploy(self, name: str, graph: dict[str, Any], timeout_s: float = DEPLOY_S) -> None:
         """Creates graph `name` and waits until it is complete.
+
+        $HEADRACE_PATIENCE multiplies `timeout_s` (machine/patience.py).
 
         Raises:
             DeviceError: the node refused it or it did not come up.
         """
         await self._call("PUT", f"/NF-FG/{name}", graph)
+        timeout_s = patient(timeout_s)
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             status = await self._call("GET", f"/NF-FG/status/{name}")

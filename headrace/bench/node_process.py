@@ -27,6 +27,7 @@ from headrace.bench.peers.bed import flow_source
 from headrace.bench.peers.systems import PeerError
 from headrace.bench.subject import DRIVERS, IN_PROCESS, Subject
 from headrace.bench.templates import memory_of, write_templates
+from headrace.machine.patience import patient
 from headrace.machine.programs import ProgramMissing, find_program
 
 START_S = 60.0
@@ -170,7 +171,7 @@ class NodeProcess:
                 "--foreground", stdin=asyncio.subprocess.DEVNULL, stdout=stream, stderr=stream,
                 start_new_session=True, env=environment,
             )  # fmt: skip
-        waiting = asyncio.create_task(self.client.wait_up(START_S))
+        waiting = asyncio.create_task(self.client.wait_up(patient(START_S)))
         ending = asyncio.create_task(self._process.wait())
         try:
             await asyncio.wait({waiting, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -194,7 +195,7 @@ class NodeProcess:
                 stderr=asyncio.subprocess.DEVNULL, start_new_session=True,
             )  # fmt: skip
             try:
-                await asyncio.wait_for(ender.wait(), DOWN_S)
+                await asyncio.wait_for(ender.wait(), patient(DOWN_S))
             except TimeoutError:
                 ender.kill()
                 await ender.wait()
@@ -202,7 +203,7 @@ class NodeProcess:
                 with contextlib.suppress(ProcessLookupError):
                     self._process.terminate()
                 try:
-                    await asyncio.wait_for(self._process.wait(), DOWN_S)
+                    await asyncio.wait_for(self._process.wait(), patient(DOWN_S))
                 except TimeoutError:
                     self._process.kill()
                     await self._process.wait()

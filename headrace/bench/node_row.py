@@ -18,7 +18,7 @@ from typing import Any
 
 from headrace.bench.core_plan import CorePlan
 from headrace.bench.errors import DeviceError
-from headrace.bench.node_client import Cycles, NodeClient, NodePort, PortCounters
+from headrace.bench.node_client import DEPLOY_S, Cycles, NodeClient, NodePort, PortCounters
 from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.subject import Subject
 
@@ -45,7 +45,7 @@ class RowClient(NodeClient):
         entry = [port for port in first if port.name == PORTS[0]]
         return entry + [port for port in last if port.name == PORTS[1]]
 
-    async def deploy(self, name: str, graph: dict[str, Any], timeout_s: float = 60.0) -> None:
+    async def deploy(self, name: str, graph: dict[str, Any], timeout_s: float = DEPLOY_S) -> None:
         """Deploys the same graph on each."""
         for one in self._clients:
             await one.deploy(name, graph, timeout_s)

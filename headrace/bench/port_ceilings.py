@@ -36,6 +36,7 @@ from headrace.bench.chains.vnf import ChainError, Vnf
 from headrace.bench.direct_link import DirectLink
 from headrace.bench.errors import DeviceError
 from headrace.bench.peers.systems import PeerError
+from headrace.machine.patience import patient
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.results.limiter import IDLE, REFUSED
 from headrace.traffic import StreamSpec, TrafficClient, TrafficError, TrialResult
@@ -166,8 +167,8 @@ class _Joined:
             )
             await self._peer.start(find_program("headrace-vnf"), {})
         for name, device in zip(self.names, devices, strict=True):
-            await self._traffic.add_port(name, device, wait_s=LINK_S)
-        await self._traffic.wait_links(self.names, LINK_S)
+            await self._traffic.add_port(name, device, wait_s=patient(LINK_S))
+        await self._traffic.wait_links(self.names, patient(LINK_S))
         if self._peer is not None:
             await self._peer.ready()
         if self._switch is not None:

@@ -44,6 +44,7 @@ from headrace.bench.scenario import Traffic
 from headrace.bench.subject import IN_PROCESS, Subject
 from headrace.bench.templates import template_name
 from headrace.bench.waiting import vnf_threads, worker_threads
+from headrace.machine.patience import patient
 from headrace.results import Case
 from headrace.results.frame_sizes import CAPTURE, MIXES, mean_bytes
 from headrace.traffic import (
@@ -220,7 +221,7 @@ class Testbed:
         stand.tx_port, stand.rx_port = names[0], names[-1]
         for name, port in zip(names, PORTS, strict=False):
             await self._traffic.add_port(name, self._devargs(ports[port]))
-        await self._traffic.wait_links(names, LINK_S)
+        await self._traffic.wait_links(names, patient(LINK_S))
 
     async def _attach_lab(self, stand: Stand) -> None:
         """The lab's generator ports; all subjects use the same, one after the other."""
@@ -230,7 +231,7 @@ class Testbed:
         for name in names:
             if name not in there:
                 await self._traffic.add_port(name, name)
-        await self._traffic.wait_links(names, LINK_S)
+        await self._traffic.wait_links(names, patient(LINK_S))
 
     def _devargs(self, port: NodePort) -> str:
         number, self._vdevs = self._vdevs, self._vdevs + 1
@@ -309,7 +310,7 @@ class Testbed:
         if case.engine in ("process", "container"):
             names = [f"vnf{index}" for index in range(block.vnfs)]
             raise_owned(stand.node.rundir)
-            await stand.node.client.wait_forwarding(GRAPH, names, LINK_S)
+            await stand.node.client.wait_forwarding(GRAPH, names, patient(LINK_S))
             stand.vnfs = vnf_threads(stand.node.rundir)
 
     async def withdraw(self, block: Block, subject: str) -> None:

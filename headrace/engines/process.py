@@ -25,6 +25,7 @@ from headrace.engines.observation import observe
 from headrace.machine.confined import Confined
 from headrace.machine.eal import remove_remains
 from headrace.machine.names import digest_of
+from headrace.machine.patience import patient
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor, write_atomically
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.protocols.control import ControlError, call
@@ -236,7 +237,7 @@ class ProcessEngine:
             if isinstance(error, EngineError):
                 raise
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
-        timeout_s = _RECONNECT_S if adopted else _TIMEOUT_S
+        timeout_s = patient(_RECONNECT_S if adopted else _TIMEOUT_S)
         deadline = asyncio.get_running_loop().time() + timeout_s
         while (missing := await self._missing(vnf)) is not None:
             if not process.alive():

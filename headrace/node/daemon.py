@@ -19,6 +19,7 @@ from typing import Any
 
 import httpx
 
+from headrace.machine.patience import patient
 from headrace.machine.places import (
     database,
     default_statedir,
@@ -89,7 +90,8 @@ def up(config: NodeConfig, rundir: Path, statedir: Path | None = None) -> str:
             ],
             setsid=True,
         )
-    deadline = time.monotonic() + _START_PATIENCE_S
+    patience_s = patient(_START_PATIENCE_S)
+    deadline = time.monotonic() + patience_s
     while time.monotonic() < deadline:
         ended, _ = os.waitpid(pid, os.WNOHANG)
         said = running(rundir)
@@ -103,7 +105,7 @@ def up(config: NodeConfig, rundir: Path, statedir: Path | None = None) -> str:
                 return str(said["url"])
         time.sleep(0.05)
     os.kill(pid, signal.SIGTERM)
-    raise NodeError("node", f"the node does not answer after {_START_PATIENCE_S:.0f} s; see {log}")
+    raise NodeError("node", f"the node does not answer after {patience_s:.0f} s; see {log}")
 
 
 def prepare(rundir: Path, statedir: Path | None) -> None:
@@ -149,9 +151,9 @@ def down(rundir: Path) -> list[str]:
     if said is not None:
         process = ProcessId(said["pid"], said["start_ticks"])
         process.signal(signal.SIGTERM)
-        if not asyncio.run(gone(process, _STOP_PATIENCE_S)):
+        if not asyncio.run(gone(process, patient(_STOP_PATIENCE_S))):
             process.signal(signal.SIGKILL)
-            asyncio.run(gone(process, _STOP_PATIENCE_S))
+            asyncio.run(gone(process, patient(_STOP_PATIENCE_S)))
         ended.append("node")
     if not rundir.is_dir():
         return ended

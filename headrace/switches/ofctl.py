@@ -4,6 +4,7 @@
 import asyncio
 from collections.abc import Sequence
 
+from headrace.machine.patience import patient
 from headrace.switches.base import SwitchError
 
 OFCTL = "/usr/bin/ovs-ofctl"
@@ -29,11 +30,12 @@ async def ofctl(words: Sequence[str], flows: Sequence[str]) -> str:
     except OSError as error:
         raise SwitchError(f"{OFCTL} cannot be started: {error.strerror}") from error
     text = "".join(f"{flow}\n" for flow in flows).encode()
+    patience_s = patient(_PATIENCE_S)
     try:
-        out, errors = await asyncio.wait_for(program.communicate(text), _PATIENCE_S)
+        out, errors = await asyncio.wait_for(program.communicate(text), patience_s)
     except TimeoutError as error:
         program.kill()
-        raise SwitchError(f"ovs-ofctl {words[0]}: no end after {_PATIENCE_S:g} s") from error
+        raise SwitchError(f"ovs-ofctl {words[0]}: no end after {patience_s:g} s") from error
     if program.returncode:
         said = errors.decode(errors="replace").strip()[:1000]
         raise SwitchError(said.removeprefix("ovs-ofctl: "))

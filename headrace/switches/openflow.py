@@ -19,6 +19,7 @@ from os_ken.ofproto import ofproto_parser, ofproto_protocol
 from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
+from headrace.machine.patience import patient
 from headrace.protocols.tunnel_actions import EXPERIMENTER, Remember
 from headrace.switches.base import RuleStatistics, SwitchError
 from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
@@ -189,7 +190,7 @@ class OpenFlowSession:
         Raises:
             SwitchError: no process listens, or the peer does not support OpenFlow 1.3.
         """
-        deadline = asyncio.get_running_loop().time() + timeout_s
+        deadline = asyncio.get_running_loop().time() + patient(timeout_s)
         while True:
             try:
                 streams = await asyncio.open_unix_connection(str(socket))
@@ -218,7 +219,7 @@ class OpenFlowSession:
         bitmap = parser.OFPHelloElemVersionBitmap(versions=[of.OFP_VERSION])
         self._send(parser.OFPHello(self._datapath, elements=[bitmap]))
         try:
-            version, kind, _, _ = await asyncio.wait_for(self._receive_raw(), timeout_s)
+            version, kind, _, _ = await asyncio.wait_for(self._receive_raw(), patient(timeout_s))
         except (TimeoutError, asyncio.IncompleteReadError, OSError) as error:
             await self.close()
             raise SwitchError(f"{peer}: no OpenFlow hello") from error

@@ -17,6 +17,7 @@ from pathlib import Path
 from os_ken.ofproto.ofproto_v1_3 import OFPP_CONTROLLER, OFPP_LOCAL
 from pyroute2.netlink.exceptions import NetlinkError
 
+from headrace.machine.patience import patient
 from headrace.switches.base import (
     COUNTERS,
     Attach,
@@ -325,11 +326,12 @@ class OvsFamilyDriver(OvsProcesses):
             return sorted(names - up)
 
         database = await self._ovsdb()
+        patience_s = patient(LINK_PATIENCE_S)
         try:
-            await database.until(lambda copy: not down(copy), LINK_PATIENCE_S)
+            await database.until(lambda copy: not down(copy), patience_s)
         except TimeoutError as error:
             listed = ", ".join(down(database.copy))
-            raise SwitchError(f"port {listed}: no link after {LINK_PATIENCE_S:g} s") from error
+            raise SwitchError(f"port {listed}: no link after {patience_s:g} s") from error
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a row of the database, a number, or the veth pair."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
+from headrace.machine.patience import patient
 from headrace.switches.jsonrpc import JsonRpc, RpcError
 
 DATABASE = "Open_vSwitch"
@@ -208,6 +209,7 @@ class Ovsdb:
             {"op": "select", "table": "Open_vSwitch", "where": [], "columns": ["next_cfg"]},
         ]
         results = await self.transact(*operations, *follow)
+        timeout_s = patient(timeout_s)
         wanted = results[len(operations) + 1]["rows"][0]["next_cfg"]
         try:
             await self.until(lambda _: self._current_config >= wanted, timeout_s)

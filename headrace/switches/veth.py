@@ -22,6 +22,7 @@ from pyroute2 import IPRoute, netns
 from pyroute2.netlink.exceptions import NetlinkError
 
 from headrace.machine.names import digest_of
+from headrace.machine.patience import patient
 
 NEAR_END, FAR_END, BRIDGE_END, TAP_END = "n", "x", "b", "t"
 
@@ -94,6 +95,7 @@ def wait_until_up(devices: Iterable[str], patience_s: float = LINK_PATIENCE_S) -
         NetlinkError, OSError: the kernel refuses.
     """
     waiting = set(devices)
+    patience_s = patient(patience_s)
     deadline = time.monotonic() + patience_s
     with IPRoute() as kernel:
         while True:
