@@ -35,7 +35,6 @@ from headrace.bench.node_process import PORTS, NodeProcess
 from headrace.bench.node_row import NodeRow
 from headrace.bench.noise.probe import Probe
 from headrace.bench.noise.quiet import QuietDevice, Watch
-from headrace.bench.noise.transfer import Transfer
 from headrace.bench.plan import Block
 from headrace.bench.port_ceilings import Kind, PortCeiling, calibrate
 from headrace.bench.priority import raise_owned
@@ -44,6 +43,7 @@ from headrace.bench.scenario import Traffic
 from headrace.bench.subject import IN_PROCESS, Subject
 from headrace.bench.templates import template_name
 from headrace.bench.waiting import vnf_threads, worker_threads
+from headrace.machine.core_distance import Transfer
 from headrace.machine.patience import patient
 from headrace.results import Case
 from headrace.results.frame_sizes import CAPTURE, MIXES, mean_bytes

@@ -155,8 +155,8 @@ def _distance() -> float:
     """Nanoseconds of a cache line between the cores that `bench terms` has for VNFs and switch."""
     import os
 
-    from headrace.bench.noise.transfer import Transfer
     from headrace.bench.peers.bed import CONTROL_CORE, WORKER_CORE
+    from headrace.machine.core_distance import Transfer
 
     before = os.sched_getaffinity(0)
     if not {CONTROL_CORE, WORKER_CORE} <= before:

@@ -232,6 +232,7 @@ class Node:
         self.supervision.close()
         self.events.close()
         await self.graphs.settle()
+        self.model.close()
         await self.host_stack.close()
         close = getattr(self.driver, "close", None)
         if close is not None:

@@ -6,6 +6,11 @@ of a graph's plan, stored with it. A graph may say its demand (`demand: {pps, by
 forwarding-graph): if that can't be met, the plan has a warning, as it has one where the model can't
 say.
 
+What a visit to a VNF costs depends on how far apart the cores of VNF and switch are, which a
+hypervisor changes unseen (machine/core_distance.py). The node measures that when it plans a graph
+with VNFs. Of a model that was measured in another state the prediction is marked as partial and
+says so, and whether a demand can be met is not known.
+
 Readings of the node make windows from which the terms are learned (learning.py), the switch's and
 the VNFs'. Terms of VNFs are learned by template; of one that was never measured they count from
 `ENOUGH` windows on. The learned terms outlive the node.
@@ -13,13 +18,15 @@ the VNFs'. Terms of VNFs are learned by template; of one that was never measured
 
 import json
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
 from headrace.engines.base import VnfSpec
+from headrace.machine.core_distance import CoreDistances
 from headrace.machine.waiting import processor
 from headrace.model.mechanistic import nffg, stored
+from headrace.model.mechanistic.distance import is_same
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
 from headrace.model.mechanistic.learning import Learner, plain, unknown
 from headrace.model.mechanistic.predict import Graph, NoGrounds, Prediction, predict
@@ -37,6 +44,9 @@ ENOUGH = 5
 """Windows from which a template's terms count that were not fitted before."""
 LEARNED = "model-learned"
 
+Distance = Callable[[int, int], float | None]
+"""Nanoseconds of a cache line from one core to another and back; None: not measured."""
+
 
 class NodeModel:
     """The model of a node; without one, every question is answered by the reason.
@@ -44,18 +54,28 @@ class NodeModel:
     `ports` is the number of physical ports.
     """
 
-    def __init__(self, config: NodeConfig, switch: str, kinds: Iterable[str]) -> None:
+    def __init__(
+        self,
+        config: NodeConfig,
+        switch: str,
+        kinds: Iterable[str],
+        distance: Distance | None = None,
+    ) -> None:
         """Reads the file that `config` names.
 
         Args:
             config: the node's.
             switch: the switch's name in results.
             kinds: of the physical ports.
+            distance: between two cores, instead of the one that is measured.
 
         Raises:
             ConfigError: the file can't be read or is no model.
         """
         self._config, self._switch = config, switch
+        self._distances = CoreDistances()
+        self._distance = distance or self._distances.between
+        self._apart: dict[tuple[int, int], float | None] = {}
         physical = list(kinds)
         self.ports = len(physical)
         self._physical = sorted(set(physical))
@@ -79,6 +99,7 @@ class NodeModel:
         """The plan with what is predicted of it, and a warning if its demand can't be met."""
         if self._config.model is None:
             return plan
+        self._measure(plan)
         told, warnings = self._predict(as_read(document), plan)
         found = (*plan.warnings, *warnings)
         return plan.model_copy(update={"prediction": told, "warnings": found})
@@ -94,7 +115,48 @@ class NodeModel:
         except (NoGrounds, nffg.NotAGraph) as error:
             warnings = [f"whether the demand can be met is not known: {error}"] if pps else []
             return {"reason": str(error)}, warnings
-        return _shown(told, notes), _warnings(told)
+        apart, other = self._cores(told, plan)
+        if told.transfer_ns is not None and apart is None:
+            notes.append("how far apart the cores are now was not measured")
+        return _shown(told, notes, apart, other), _warnings(told, other)
+
+    def _pairs(self, plan: Plan) -> list[tuple[int, int]]:
+        """The cores of the plan's VNFs, each with that of the switch's first worker."""
+        switch = self._config.cores.switch
+        cores = {spec.cores[0] for spec in plan.vnfs() if spec.cores}
+        return [(core, switch[0]) for core in sorted(cores) if switch and core != switch[0]]
+
+    def _measure(self, plan: Plan) -> None:
+        """Measures how far apart the plan's cores are, if the model says at what it holds."""
+        if self.fitted is None:
+            return
+        if all(role.transfer_ns is None for role in self.fitted.roles.values()):
+            return
+        for pair in self._pairs(plan):
+            self._apart[pair] = self._distance(*pair)
+
+    def _cores(self, told: Prediction, plan: Plan) -> tuple[float | None, str]:
+        """How far apart the plan's cores were last, and what that means for the prediction.
+
+        Of several VNFs' cores the one counts that is least like the model's. The text is empty if
+        the state is the model's, or nothing is known of it.
+        """
+        known = [one for pair in self._pairs(plan) if (one := self._apart.get(pair)) is not None]
+        measured = told.transfer_ns
+        if measured is None or not known:
+            return None, ""
+        apart = max(known, key=lambda one: max(one / measured, measured / one))
+        if is_same(apart, measured):
+            return apart, ""
+        return apart, (
+            f"the cores of VNFs and switch are {apart:.0f} ns apart (measured when a graph was "
+            f"last planned on them), {measured:.0f} ns when the model was measured: a visit to a "
+            f"VNF costs another number of cycles then; measure a model in this state"
+        )
+
+    def close(self) -> None:
+        """Ends the processes that measured how far apart cores are."""
+        self._distances.close()
 
     def terms(self) -> Fitted | None:
         """The terms as they are now; None without a model of this machine."""
@@ -253,18 +315,34 @@ def as_read(document: Mapping[str, Any]) -> dict[str, Any]:
     return graph.model_dump(mode="json", by_alias=True)
 
 
-def _shown(told: Prediction, notes: list[str]) -> dict[str, Any]:
-    """A prediction as it is stored and shown: numbers that JSON has, cores as text."""
+def _shown(told: Prediction, notes: list[str], apart: float | None, other: str) -> dict[str, Any]:
+    """A prediction as it is stored and shown: numbers that JSON has, cores as text.
+
+    Args:
+        told: the prediction.
+        notes: what was taken for granted.
+        apart: nanoseconds between the cores now; None: not known.
+        other: why the model is of another state of the cores, empty if it is not.
+    """
     body: dict[str, Any] = json.loads(json.dumps(asdict(told), default=str))
-    return {**body, "partial": told.partial, "met": told.met, "notes": notes}
+    return {
+        **body,
+        "partial": told.partial or bool(other),
+        "met": None if other else told.met,
+        "notes": [*notes, *([other] if other else [])],
+        "cores_apart_ns": apart,
+        "other_state": other,
+    }
 
 
-def _warnings(told: Prediction) -> list[str]:
-    """What a client is to know of its demand."""
+def _warnings(told: Prediction, other: str) -> list[str]:
+    """What a client is to know of its demand; `other` as of `_shown`."""
     if told.demand_pps is None:
         return []
     top = told.saturation_pps
     asked = f"demand of {told.demand_pps:.0f} packets per second of {told.size:g} bytes"
+    if other:
+        return [f"{asked}: not known whether it can be met: {other}"]
     if told.met is False:
         return [
             f"{asked} can't be met: {' and '.join(told.limiter)} saturate at {top.value:.0f} "

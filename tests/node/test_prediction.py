@@ -96,6 +96,41 @@ def test_a_demand_that_cannot_be_met_is_a_warning(file: Path) -> None:
     assert any("can't be met" in text and "saturate" in text for text in plan.warnings)
 
 
+@pytest.mark.skipif(len(CORES) < 2, reason="VNF and switch need a core each")
+def test_a_model_of_another_state_of_the_cores_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "apart.json"
+    apart = [replace(one, transfer_ns=200.0) for one in windows()]
+    stored.write(fit_all(apart, {"machine": processor()}), file)
+    cores = {"control": [CORES[0]], "switch": [CORES[-1]], "vnf": [CORES[0]]}
+    config = from_dict({"model": str(file), "cores": cores})
+    found: dict[tuple[int, int], float | None] = {}
+    model = NodeModel(config, "fake", ["memif"], lambda *pair: found.get(pair))
+    pair = (CORES[0], CORES[-1])
+
+    def told(pps: float) -> tuple[dict[str, Any], str]:
+        document = graphs.chain("pass", 1)
+        document["forwarding-graph"]["demand"] = {"pps": pps}
+        plan = make_plan(parse(document)[0], "g", 1, surroundings(cores=cores))
+        plan = model.with_prediction(document, plan)
+        assert plan.prediction is not None
+        return plan.prediction, " ".join(text for text in plan.warnings if "demand" in text)
+
+    prediction, warning = told(1e5)  # not measured: the prediction says so, and holds
+    assert prediction["met"] is True and prediction["cores_apart_ns"] is None and not warning
+    assert any("was not measured" in note for note in prediction["notes"])
+    found[pair] = 210.0
+    prediction, warning = told(1e5)
+    assert prediction["met"] is True and prediction["cores_apart_ns"] == 210 and not warning
+    assert not prediction["other_state"] and not prediction["partial"]
+    found[pair] = 600.0
+    for pps in (1e5, 1e9):  # neither that it can be met, nor that it can't
+        prediction, warning = told(pps)
+        assert prediction["met"] is None and prediction["partial"]
+        assert "600 ns apart" in prediction["other_state"] and "200 ns" in warning
+        assert "not known whether it can be met" in warning
+        assert prediction["other_state"] in prediction["notes"]
+
+
 def test_without_a_model_plans_are_as_before(file: Path, tmp_path: Path) -> None:
     _, plan = planned(model_of(None), 1, {"pps": 1e9})
     assert plan.prediction is None and not plan.warnings

@@ -23,11 +23,11 @@ from headrace.bench.cost.counters import (
     switch_counters,
     vnf_counters,
 )
-from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers import frames
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
 from headrace.bench.vnfs.mixes import Mix, frames_of
+from headrace.machine.core_distance import Transfer
 from headrace.model.mechanistic.distance import is_same
 from headrace.results.limiter import ON_CORE, Activity, Verdict, decide
 

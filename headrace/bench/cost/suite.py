@@ -14,7 +14,6 @@ from headrace.bench.cost import figures
 from headrace.bench.cost.bed import SETTLE_S, Bed, Way
 from headrace.bench.cost.figures import Saturation, Taken
 from headrace.bench.manifest import machine, versions
-from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers.bed import CONTROL_CORE, place
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
@@ -22,6 +21,7 @@ from headrace.bench.peers.systems import Missing, PeerError, Place
 from headrace.bench.priority import raise_priority
 from headrace.bench.rows import Row
 from headrace.bench.vnfs.mixes import Mix
+from headrace.machine.core_distance import Transfer
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.machine.tsc import tsc_hz
 

@@ -12,13 +12,13 @@ from typing import Any
 
 from headrace.bench.cost.bed import Bed, Ports, Window
 from headrace.bench.manifest import machine, versions
-from headrace.bench.noise.transfer import Transfer
 from headrace.bench.peers.bed import CONTROL_CORE, place
 from headrace.bench.peers.frames import Pace
 from headrace.bench.peers.switches import Headrace, OvsDpdk
 from headrace.bench.peers.systems import PeerError, Place
 from headrace.bench.priority import raise_priority
 from headrace.bench.vnfs.mixes import Mix
+from headrace.machine.core_distance import Transfer
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.machine.tsc import tsc_hz
 

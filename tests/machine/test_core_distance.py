@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from headrace.bench.noise.transfer import Transfer
+from headrace.machine import core_distance
+from headrace.machine.core_distance import CoreDistances, Transfer
 from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.fitting import in_one_state, points_of
 from headrace.model.mechanistic.windows import Key, Window
@@ -36,6 +37,42 @@ def test_one_that_has_ended_measures_nothing() -> None:
         transfer._process.kill()
         transfer._process.wait()
         assert transfer.round_trip_ns() is None
+
+
+@pytest.mark.skipif(len(CORES) < 2, reason="needs two cores")
+def test_distances_are_measured_again_when_they_are_old(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = os.sched_getaffinity(0)
+    distances = CoreDistances()
+    asked: list[float | None] = []
+    original = Transfer.round_trip_ns
+
+    def counted(transfer: Transfer) -> float | None:
+        asked.append(original(transfer))
+        return asked[-1]
+
+    monkeypatch.setattr(Transfer, "round_trip_ns", counted)
+    try:
+        assert distances.between(CORES[0], CORES[0]) is None and not asked
+        for _ in range(20):
+            found = distances.between(CORES[0], CORES[1])
+            if found is not None:
+                break
+        else:
+            pytest.skip("other programs had one of the cores all the time")
+        tried = len(asked)
+        assert found == asked[-1]
+        assert distances.between(CORES[0], CORES[1]) == found and len(asked) == tried
+        # One whose process has ended is replaced, once the last figure is old.
+        monkeypatch.setattr(core_distance, "FRESH_S", 0.0)
+        transfer = distances._transfers[CORES[1]]
+        transfer._process.kill()
+        transfer._process.wait()
+        distances.between(CORES[0], CORES[1])
+        assert len(asked) == tried + 1 and not distances._transfers[CORES[1]].ended
+        assert distances.between(CORES[0], max(CORES) + 1) is None  # there is no such core
+        assert os.sched_getaffinity(0) == before
+    finally:
+        distances.close()
 
 
 def test_the_usual_distance_is_that_of_most() -> None:

@@ -7,7 +7,8 @@ spend on packets that they hand to each other differs by a factor of two between
 last from seconds to minutes. So windows say how far apart the cores were.
 
 `Transfer` is a process on the one core that answers, by two bytes of shared memory in two lines, to
-whoever asks on the other; it sleeps while nobody does.
+whoever asks on the other; it sleeps while nobody does. `CoreDistances` has one for each core that
+was asked for, and gives a distance that is not older than `FRESH_S`.
 """
 
 import mmap
@@ -25,6 +26,8 @@ SERIES = 5
 LINE = 64
 SIZE = 4 * LINE
 GIVE_UP_S = 0.2
+FRESH_S = 10.0
+"""After so long `CoreDistances` measures again."""
 
 
 def _answer(shared: mmap.mmap, trips: int) -> None:
@@ -104,6 +107,11 @@ class Transfer:
             return None
         return found
 
+    @property
+    def ended(self) -> bool:
+        """Whether the process on the other core is gone; then nothing is measured any more."""
+        return self._process.poll() is not None
+
     def close(self) -> None:
         """Ends the process."""
         if self._process.stdin is not None:
@@ -114,6 +122,52 @@ class Transfer:
             self._process.stdout.close()
         self._shared.close()
         os.close(self._memory)
+
+
+class CoreDistances:
+    """Distances between pairs of cores. A measurement takes both cores for some 0.1 ms.
+
+    Thread safety: one thread, whose core is another one for the time of a measurement.
+    """
+
+    def __init__(self) -> None:
+        self._transfers: dict[int, Transfer] = {}
+        self._known: dict[tuple[int, int], tuple[float, float]] = {}
+
+    def between(self, here: int, there: int) -> float | None:
+        """Nanoseconds of a cache line there and back; None: not measured, or one core.
+
+        Args:
+            here: the core that asks; the calling thread must be allowed to go there.
+            there: the core that answers.
+        """
+        if here == there:
+            return None
+        known = self._known.get((here, there))
+        if known is not None and time.monotonic() - known[0] < FRESH_S:
+            return known[1]
+        before = os.sched_getaffinity(0)
+        try:
+            old = self._transfers.get(there)
+            if old is not None and old.ended:
+                self._transfers.pop(there).close()
+            if there not in self._transfers:
+                self._transfers[there] = Transfer(there)
+            os.sched_setaffinity(0, {here})
+            found = self._transfers[there].round_trip_ns()
+        except OSError:  # a core that this process may not use, or no process for the other side
+            return None
+        finally:
+            os.sched_setaffinity(0, before)
+        if found is not None:
+            self._known[here, there] = (time.monotonic(), found)
+        return found
+
+    def close(self) -> None:
+        """Ends the processes."""
+        for transfer in self._transfers.values():
+            transfer.close()
+        self._transfers.clear()
 
 
 def _serve(cpu: int, memory: int) -> None:
