@@ -7,8 +7,9 @@ the switch's worker), several times; the median of the rates counts, if switch o
 limit. Graphs are chains of 1 to 4 VNFs, and up to 3 side by side, of random frame sizes.
 
 A model holds for the distance between the cores at which it was measured (mechanistic/distance.py).
-A graph during whose trials they were in another state is tried again, `TRIES` times in all, and
-then has no error but that reason.
+Each trial waits for that state, `PATIENCE_S` at most, and counts if the cores are in it after the
+trial, too. A graph that has not enough such trials after `TRIES` times as many as are wanted has no
+error but that reason.
 
 With a file to keep them in, graphs that were judged are not measured again, so that the command can
 be given several times, some minutes each (`headrace/bench/kept_predictions.py`).
@@ -18,12 +19,12 @@ import asyncio
 import random
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 from headrace.bench.core_plan import plan_cores
-from headrace.bench.device import TrialRequest
+from headrace.bench.device import Device, TrialRequest
 from headrace.bench.errors import DeviceError
 from headrace.bench.kept_predictions import Kept
 from headrace.bench.manifest import machine
@@ -42,6 +43,9 @@ NAME = "random"
 GOAL_MEDIAN, GOAL_95 = 10.0, 20.0
 LIMITERS = ("switch", "VNF")
 TRIES = 3
+PATIENCE_S = 10.0
+"""That a trial waits for the state of the model."""
+PAUSE_S = 0.3
 
 
 def random_cases(seed: int, count: int, subject: Subject) -> list[Case]:
@@ -78,18 +82,58 @@ async def _one(
     try:
         predicted = await bed.prediction(case)
         device = await bed.device(case)
-        for _ in range(TRIES):
-            before = await bed.distance(case)
-            trials = [
-                await device.trial(TrialRequest(number, "overload", seconds, None))
-                for number in range(repeats)
-            ]
-            other = another_state(wanted, [before, await bed.distance(case)])
-            if not other:
-                break
+        trials, other = await trials_in_state(
+            device, lambda: bed.distance(case), wanted, repeats, seconds
+        )
     finally:
         await bed.withdraw(block, case.subject)
     return predicted, trials, other
+
+
+async def trials_in_state(
+    device: Device,
+    distance: Callable[[], Awaitable[float | None]],
+    wanted: float | None,
+    repeats: int,
+    seconds: float,
+) -> tuple[list[Trial], str]:
+    """Trials with the cores in the model's state before and after each.
+
+    Args:
+        device: that runs them.
+        distance: how far apart the cores are now; None: not known.
+        wanted: the same when the model was measured; None: any will do.
+        repeats: how many trials.
+        seconds: of a trial.
+
+    Returns:
+        The trials, and if they are too few, in what the machine's state was another one.
+    """
+    trials: list[Trial] = []
+    missed = ""
+    for number in range(TRIES * repeats):
+        other = await _waited(distance, wanted)
+        if other:
+            return trials, other  # the machine stays in it
+        trial = await device.trial(TrialRequest(number, "overload", seconds, None))
+        other = another_state(wanted, [await distance()])
+        if other:
+            missed = other
+            continue
+        trials.append(trial)
+        if len(trials) == repeats:
+            return trials, ""
+    return trials, missed
+
+
+async def _waited(distance: Callable[[], Awaitable[float | None]], wanted: float | None) -> str:
+    """Waits for the model's state; in what the machine's state still is another one."""
+    until = time.monotonic() + PATIENCE_S
+    while True:
+        other = another_state(wanted, [await distance()])
+        if not other or time.monotonic() > until:
+            return other
+        await asyncio.sleep(PAUSE_S)
 
 
 def another_state(wanted: float | None, seen: Sequence[float | None]) -> str:

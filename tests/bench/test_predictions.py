@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
+from headrace.bench import predictions
+from headrace.bench.device import TrialRequest
 from headrace.bench.kept_predictions import Kept
-from headrace.bench.predictions import another_state, judge, random_cases, summary
+from headrace.bench.predictions import (
+    another_state,
+    judge,
+    random_cases,
+    summary,
+    trials_in_state,
+)
 from headrace.bench.subject import Subject
 from headrace.results import Case, Trial
 
@@ -63,6 +71,42 @@ def test_what_is_refused_under_overload_has_cost_its_entry() -> None:
     by_vnf = {"limiter": {"limiter": "VNF", "evidence": evidence}}
     row = judge(case(), told(1e6), [replace(trial(1e6), detail=by_vnf)])
     assert row.value is not None and row.value < 1e-6
+
+
+class CountingDevice:
+    """A device whose trials are numbered by their rate."""
+
+    def __init__(self, case: Case) -> None:
+        self.case, self.ceiling_pps, self.ran = case, 1e9, 0
+
+    async def trial(self, request: TrialRequest) -> Trial:
+        self.ran += 1
+        return trial(float(self.ran))
+
+
+async def tried(monkeypatch: pytest.MonkeyPatch, *seen: float | None) -> tuple[list[float], str]:
+    """Rates of the trials that count if the cores are so far apart, one look after another."""
+    monkeypatch.setattr(predictions, "PAUSE_S", 0.0)
+    left = list(seen)
+
+    async def distance() -> float | None:
+        return left.pop(0) if len(left) > 1 else left[0]
+
+    trials, other = await trials_in_state(CountingDevice(case()), distance, 300.0, 2, 0.1)
+    return [one.rx_pps for one in trials], other
+
+
+async def test_only_trials_in_the_models_state_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert await tried(monkeypatch, 310.0) == ([1, 2], "")
+    assert await tried(monkeypatch, None) == ([1, 2], "")
+    # The second look of the first trial finds another state, which then lasts for a while.
+    assert await tried(monkeypatch, 310, 600, 600, 600, 310) == ([2, 3], "")
+    monkeypatch.setattr(predictions, "PATIENCE_S", 0.0)
+    rates, other = await tried(monkeypatch, 310, 310, 600)
+    assert rates == [1] and "600 ns apart" in other
+    flips = [310.0, 600.0] * 6
+    rates, other = await tried(monkeypatch, *flips, 310.0)
+    assert not rates and "600 ns apart" in other
 
 
 def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
