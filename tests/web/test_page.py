@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The web page in headless Chromium: what it shows, deploys and deletes, at 400 and 1280 pixels."""
 
+import asyncio
 import json
 import re
 from pathlib import Path
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.node.access.users import User, hash_of
+from headrace.node.node import Node
 from headrace.node.rest.web import WEB, files
 from tests.node import graphs
 from tests.node.api import Api, api_of
@@ -53,7 +55,8 @@ async def texts(tab: Tab, selector: str) -> list[str]:
 
 
 async def click(tab: Tab, selector: str) -> None:
-    await tab.until(f"document.querySelector({json.dumps(selector)})")
+    """Clicks as a person would, who does not press a button that is disabled."""
+    await tab.until(f"document.querySelector({json.dumps(selector + ':not(:disabled)')})")
     await tab.value(f"document.querySelector({json.dumps(selector)}).click()")
 
 
@@ -66,6 +69,20 @@ async def write(tab: Tab, name: str, text: str) -> None:
           for (const kind of ["input", "change"]) element.dispatchEvent(new Event(kind));
         }})()"""
     )
+
+
+def answered_late(node: Node) -> None:
+    """A deletion is answered when the page would have read the graph again, in vain."""
+    delete = node.graphs.delete
+
+    def late(graph_id: str) -> asyncio.Task[None]:
+        async def wait() -> None:
+            await delete(graph_id)
+            await asyncio.sleep(1.5)
+
+        return asyncio.create_task(wait())
+
+    node.graphs.delete = late  # type: ignore[method-assign]
 
 
 async def test_the_files_need_no_token_and_nothing_else_is_open(rundir: Path) -> None:
@@ -219,6 +236,7 @@ async def test_deploy_edit_and_delete_with_login(rundir: Path) -> None:
         await click(tab, "dialog[open] button:not(.danger)")
         assert await tab.value("document.querySelector('dialog')") is None
         assert node.graphs.record("mine")
+        answered_late(node)
         await click(tab, "main .danger")
         await click(tab, "dialog[open] .danger")
         await tab.until("location.hash === '#/'")

@@ -130,9 +130,23 @@ class Page {
     setTimeout(() => toast.remove(), kind === "good" ? 4000 : 9000);
   }
 
-  #open(make, words) {
+  /** Reads the present view no more, not even to the end of a reading under way, until resumeReading() or the next view. */
+  stopReading() {
+    this.#stop();
+    this.unread = this.view;
+  }
+
+  resumeReading() {
+    this.unread = null;
+  }
+
+  #stop() {
     this.reading?.abort();
     this.reading = null;
+  }
+
+  #open(make, words) {
+    this.#stop();
     this.view?.close?.();
     this.listeners.clear();
     this.view = make(this, ...words);
@@ -143,7 +157,7 @@ class Page {
 
   /** One reading of the view; never two at a time. */
   async #read() {
-    if (document.hidden || this.reading || !this.view?.read) return;
+    if (document.hidden || this.reading || !this.view?.read || this.view === this.unread) return;
     const reading = new AbortController();
     this.reading = reading;
     try {

@@ -35,12 +35,15 @@ export function graphView(page, id) {
 
   const remove = async () => {
     if (!(await confirmed(`Delete graph ${id}?`, "Its VNFs, ports and rules are removed, and its traffic stops.", "Delete"))) return;
+    // A reading beside the deletion would find no graph, and say so as if it were a fault.
+    page.stopReading();
     try {
       await page.api.send("DELETE", path);
       page.say(`graph ${id} is deleted`);
       page.go("");
     } catch (error) {
       page.say(error.message, "bad");
+      page.resumeReading();
     }
   };
 
