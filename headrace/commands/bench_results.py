@@ -39,13 +39,15 @@ def _open(results: Path) -> Store:
     return Store(results)
 
 
-def _again(number: int, results: Path, minutes: float | None, resume: bool) -> None:
+def _again(number: int, results: Path, minutes: float | None, resume: bool, as_json: bool) -> None:
     from headrace.bench.console import ConsoleProgress, make_console
     from headrace.bench.resume import scenarios_of
     from headrace.bench.session import Options, measure
     from headrace.bench.tables import print_tables
+    from headrace.results.manifest_diff import differences
+    from headrace.results.summary import json_rows
 
-    console = make_console()
+    console = make_console(as_json)
     try:
         with _open(results) as store, ConsoleProgress(console) as progress:
             campaign = store.campaign(number)
@@ -62,6 +64,13 @@ def _again(number: int, results: Path, minutes: float | None, resume: bool) -> N
             made = asyncio.run(
                 measure(scenarios, store, options, progress, number if resume else None)
             )
+            if as_json:
+                told = json_rows(store, made)
+                if not resume:
+                    changed = differences(manifest, store.campaign(made).manifest)
+                    told["differences"] = [vars(one) for one in changed]
+                print(json.dumps(told))
+                return
             print_tables(console, store, made)
             if not resume:
                 console.print(_diff_table(store, number, made))
@@ -92,17 +101,23 @@ def register(app: typer.Typer) -> None:
 
     @group.command("resume")
     def resume_command(
-        number: NumberArgument, minutes: MinutesOption = None, results: ResultsOption = RESULTS
+        number: NumberArgument,
+        minutes: MinutesOption = None,
+        results: ResultsOption = RESULTS,
+        as_json: JsonOption = False,
     ) -> None:
         """Go on with a campaign that was interrupted: what is missing first."""
-        _again(number, results, minutes, resume=True)
+        _again(number, results, minutes, resume=True, as_json=as_json)
 
     @group.command("rerun")
     def rerun_command(
-        number: NumberArgument, minutes: MinutesOption = None, results: ResultsOption = RESULTS
+        number: NumberArgument,
+        minutes: MinutesOption = None,
+        results: ResultsOption = RESULTS,
+        as_json: JsonOption = False,
     ) -> None:
         """Repeat a campaign from its manifest, and show in what the manifests differ."""
-        _again(number, results, minutes, resume=False)
+        _again(number, results, minutes, resume=False, as_json=as_json)
 
     @group.command("diff")
     def diff_command(
@@ -129,6 +144,7 @@ def register(app: typer.Typer) -> None:
         number: NumberArgument,
         to: Annotated[Path, typer.Argument(help="File: .parquet, .csv, .json or .md.")],
         results: ResultsOption = RESULTS,
+        as_json: JsonOption = False,
     ) -> None:
         """Write a campaign for other programs; the suffix of the file says the format."""
         from headrace.results.export import export
@@ -139,11 +155,14 @@ def register(app: typer.Typer) -> None:
                 export(store, number, to)
         except (StoreError, FlatError, OSError) as error:
             raise _fail(error) from error
+        if as_json:
+            print(json.dumps({"campaign": number, "file": str(to)}))
 
     @group.command("import")
     def import_command(
         file: Annotated[Path, typer.Argument(help="File: .parquet, .csv or .json.")],
         results: ResultsOption = RESULTS,
+        as_json: JsonOption = False,
     ) -> None:
         """Store results of another machine or program as a campaign of their own."""
         from headrace.results.flat import FlatError
@@ -154,4 +173,7 @@ def register(app: typer.Typer) -> None:
                 number = import_file(store, file)
         except (StoreError, FlatError) as error:
             raise _fail(error) from error
+        if as_json:
+            print(json.dumps({"campaign": number, "results": str(results)}))
+            return
         Console().print(f"campaign {number} in {results}", highlight=False)

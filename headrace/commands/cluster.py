@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace cluster`: service graphs over the nodes of a Kubernetes cluster."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def _fail(message: str) -> typer.Exit:
@@ -25,14 +28,22 @@ def register(app: typer.Typer) -> None:
 
 def manifests_command(
     names: Annotated[list[str] | None, typer.Argument(help="Some of them; all by default.")] = None,
+    as_json: AsJson = False,
 ) -> None:
-    """Print the manifests to apply: `headrace cluster manifests | kubectl apply -f -`."""
-    from headrace.cluster.manifests import NAMES, text
+    """Print the manifests to apply: `headrace cluster manifests | kubectl apply -f -`.
+
+    As JSON they are one object, a List, which kubectl takes as well.
+    """
+    from headrace.cluster.manifests import NAMES, objects, text
 
     unknown = sorted(set(names or ()) - set(NAMES))
     if unknown:
         raise _fail(f"no manifest {', '.join(unknown)}; there are: {', '.join(NAMES)}")
     wanted = [name for name in NAMES if not names or name in names]
+    if as_json:
+        items = [one for name in wanted for one in objects(name)]
+        print(json.dumps({"apiVersion": "v1", "kind": "List", "items": items}))
+        return
     print("---\n".join(text(name) for name in wanted), end="")
 
 
@@ -141,6 +152,9 @@ def openstack_command(
     token: Annotated[str, typer.Option(envvar="OS_TOKEN", help="Keystone's token.")],
     every: Annotated[float, typer.Option(help="Seconds between readings.", min=1)] = 10.0,
     once: Annotated[bool, typer.Option("--once", help="Once, then end.")] = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="A line of JSON for each reading that changed something.")
+    ] = False,
 ) -> None:
     """Keep the nodes in OpenStack's Placement: what they have, and what graphs have taken."""
     import asyncio
@@ -160,9 +174,11 @@ def openstack_command(
                 while True:
                     await scores.refresh()
                     done = await providers.sync(scores.nodes)
-                    for what, names in vars(done).items():
-                        if names:
-                            print(f"{what}: {', '.join(names)}", flush=True)
+                    changed = {what: names for what, names in vars(done).items() if names}
+                    if as_json and (changed or once):
+                        print(json.dumps(changed), flush=True)
+                    for what, names in changed.items() if not as_json else ():
+                        print(f"{what}: {', '.join(names)}", flush=True)
                     if once:
                         return
                     await asyncio.sleep(every)

@@ -212,8 +212,8 @@ def list_graphs(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> Non
 
 
 @graph.command()
-def show(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
-    """Print a graph as it was deployed."""
+def show(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
+    """Print a graph as it was deployed: JSON in any case."""
     typer.echo(json.dumps(NodeClient.of(rundir).get(_path(graph_id)), indent=2))
 
 
@@ -243,6 +243,8 @@ def status(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson =
 
 
 @graph.command()
-def delete(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def delete(graph_id: GraphId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Remove a graph and everything that was made for it."""
     NodeClient.of(rundir).request("DELETE", _path(graph_id))
+    if as_json:
+        typer.echo(json.dumps({"deleted": graph_id}))

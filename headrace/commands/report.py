@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace report`: writes the HTML report of a stored campaign."""
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -43,6 +44,7 @@ def register(app: typer.Typer) -> None:
             list[str] | None,
             typer.Option(help="Pages of papers' experiments instead: a paper, or all."),
         ] = None,
+        as_json: Annotated[bool, typer.Option("--json", help="Print the files as JSON.")] = False,
     ) -> None:
         """Write the report of a campaign: one self-contained HTML file.
 
@@ -65,5 +67,8 @@ def register(app: typer.Typer) -> None:
         except StoreError as error:
             Console(stderr=True).print(f"headrace: {error}", markup=False, soft_wrap=True)
             raise typer.Exit(1) from error
+        if as_json:
+            typer.echo(json.dumps({"files": [str(one) for one in written]}))
+            return
         for one in written:
             Console().print(str(one), soft_wrap=True, highlight=False)

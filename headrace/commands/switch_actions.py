@@ -2,6 +2,7 @@
 """`headrace switch push|pop|remember`: Headrace's experimenter actions in ovs-ofctl's syntax."""
 
 import ipaddress
+import json
 from typing import Annotated
 
 import typer
@@ -11,6 +12,7 @@ from headrace.commands import family
 from headrace.protocols.tunnel_actions import Kind, PopTunnel, PushTunnel, Remember
 
 KindArgument = Annotated[str, typer.Argument(help="vxlan, gre or gtpu.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 
 def register(app: typer.Typer) -> None:
@@ -34,6 +36,7 @@ def push(
     checksum: Annotated[bool, typer.Option(help="Of outer UDP, or of GRE.")] = False,
     layer3: Annotated[bool, typer.Option(help="GRE: carry IP without Ethernet.")] = False,
     key: Annotated[bool, typer.Option(help="GRE: with the key field.")] = True,
+    as_json: AsJson = False,
 ) -> None:
     """Print the action that encapsulates, for `ovs-ofctl add-flow ... actions=<this>,output:2`."""
     try:
@@ -49,15 +52,15 @@ def push(
             layer3=layer3,
             key=key,
         )
-        typer.echo(action.note())
+        _print(action.note(), as_json)
     except ValueError as error:
         fail(str(error))
 
 
-def pop(kind: KindArgument) -> None:
+def pop(kind: KindArgument, as_json: AsJson = False) -> None:
     """Print the action that decapsulates; go on with goto_table to match what was inside."""
     try:
-        typer.echo(PopTunnel(Kind.named(kind)).note())
+        _print(PopTunnel(Kind.named(kind)).note(), as_json)
     except ValueError as error:
         fail(str(error))
 
@@ -67,9 +70,14 @@ def remember(
     pair: Annotated[
         int, typer.Option(help="Groups of one number remember together, flows with their answers.")
     ] = 0,
+    as_json: AsJson = False,
 ) -> None:
     """Print the action that, in any bucket of a select group, makes the group stateful."""
     try:
-        typer.echo(Remember(idle, pair).note())
+        _print(Remember(idle, pair).note(), as_json)
     except ValueError as error:
         fail(str(error))
+
+
+def _print(action: str, as_json: bool) -> None:
+    typer.echo(json.dumps({"action": action}) if as_json else action)

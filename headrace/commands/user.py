@@ -82,9 +82,11 @@ def list_users(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None
 
 
 @user.command()
-def delete(name: Name, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def delete(name: Name, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> None:
     """Remove a user; the graphs stay."""
     NodeClient.of(rundir).request("DELETE", f"/users/{quote(name, safe='')}")
+    if as_json:
+        typer.echo(json.dumps({"deleted": name}))
 
 
 def login(

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import quote
 
+import httpx
 import typer
 from rich.table import Table
 
@@ -67,8 +68,10 @@ def list_templates(rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False) -> 
 
 
 @templates.command("show")
-def show_template(template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
-    """Print a template as it was written."""
+def show_template(
+    template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False
+) -> None:
+    """Print a template as it was written: JSON in any case."""
     typer.echo(json.dumps(NodeClient.of(rundir).get(_template(template_id)), indent=2))
 
 
@@ -83,16 +86,25 @@ def add_template(
 
 @templates.command("replace")
 def replace_template(
-    template_id: TemplateId, file: TemplateFile, rundir: Rundir = DEFAULT_RUNDIR
+    template_id: TemplateId,
+    file: TemplateFile,
+    rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Change a template; graphs that run stay as they are."""
     NodeClient.of(rundir).request("PUT", _template(template_id), _read(file))
+    if as_json:
+        typer.echo(json.dumps({"id": template_id}))
 
 
 @templates.command("delete")
-def delete_template(template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def delete_template(
+    template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False
+) -> None:
     """Remove a template and its image, unless a graph uses it."""
     NodeClient.of(rundir).request("DELETE", _template(template_id))
+    if as_json:
+        typer.echo(json.dumps({"deleted": template_id}))
 
 
 @images.command("list")
@@ -152,21 +164,32 @@ def get_image(
     template_id: TemplateId,
     file: Annotated[Path, typer.Argument(help="The new file to write.")],
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: AsJson = False,
 ) -> None:
     """Write the image of a template to a file."""
     NodeClient.of(rundir).download(_image(template_id), file)
+    if as_json:
+        said = {"id": template_id, "file": str(file), "size": file.stat().st_size}
+        typer.echo(json.dumps(said))
 
 
 @images.command("delete")
-def delete_image(template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR) -> None:
+def delete_image(
+    template_id: TemplateId, rundir: Rundir = DEFAULT_RUNDIR, as_json: AsJson = False
+) -> None:
     """Remove the image of a template, unless a graph uses it."""
     NodeClient.of(rundir).request("DELETE", _image(template_id))
+    if as_json:
+        typer.echo(json.dumps({"deleted": template_id}))
 
 
 GraphId = Annotated[str, typer.Argument(help="The id of the graph.")]
 VnfId = Annotated[str, typer.Argument(help="The id of the VNF in it.")]
 Lines = Annotated[int, typer.Option(min=0, max=10_000, help="How many of the last lines.")]
 Follow = Annotated[bool, typer.Option("--follow", help="Go on with what is written from now on.")]
+TextAsJson = Annotated[
+    bool, typer.Option("--json", help="An object on a line for each piece: its text and end.")
+]
 
 
 @vnf.command()
@@ -176,9 +199,10 @@ def logs(
     lines: Lines = 100,
     follow: Follow = False,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: TextAsJson = False,
 ) -> None:
     """Print what the process of a VNF has written."""
-    _print(NodeClient.of(rundir), graph_id, vnf_id, "log", lines, follow)
+    _print(NodeClient.of(rundir), graph_id, vnf_id, "log", lines, follow, as_json)
 
 
 @vnf.command("console")
@@ -188,9 +212,10 @@ def show_console(
     lines: Lines = 100,
     follow: Follow = False,
     rundir: Rundir = DEFAULT_RUNDIR,
+    as_json: TextAsJson = False,
 ) -> None:
     """Print what a virtual machine has written on its first serial port."""
-    _print(NodeClient.of(rundir), graph_id, vnf_id, "console", lines, follow)
+    _print(NodeClient.of(rundir), graph_id, vnf_id, "console", lines, follow, as_json)
 
 
 @vnf.command("exec")
@@ -223,16 +248,31 @@ def execute(
 
 
 def _print(
-    client: NodeClient, graph_id: str, vnf_id: str, what: str, lines: int, follow: bool
+    client: NodeClient,
+    graph_id: str,
+    vnf_id: str,
+    what: str,
+    lines: int,
+    follow: bool,
+    as_json: bool,
 ) -> None:
     path = f"/node/vnfs/{quote(graph_id, safe='')}/{quote(vnf_id, safe='')}/{what}"
     answer = client.request("GET", f"{path}?lines={lines}")
-    typer.echo(_harmless(answer.text), nl=False)
+    _show(answer, as_json)
     while follow:
         time.sleep(_FOLLOW_S)
         offset = answer.headers["x-log-offset"]
         answer = client.request("GET", f"{path}?offset={offset}")
-        typer.echo(_harmless(answer.text), nl=False)
+        if answer.text:
+            _show(answer, as_json)
+
+
+def _show(answer: httpx.Response, as_json: bool) -> None:
+    """Prints a piece of a log: as text, or as a line of JSON with the octet where it ends."""
+    if as_json:
+        typer.echo(json.dumps({"text": answer.text, "offset": int(answer.headers["x-log-offset"])}))
+        return
+    typer.echo(_harmless(answer.text), nl=False)
 
 
 def _harmless(text: str) -> str:

@@ -171,6 +171,15 @@ def test_a_campaign_is_resumed_and_repeated_by_command(results: Path, tmp_path: 
         assert len(list(flat_rows(store, 1))) > before
     code, output = bench("rerun", "1", "--minutes", "1", "--results", str(results))
     assert code == 0 and "campaign 2" in output, output
+    code, output = bench("rerun", "1", "--minutes", "1", "--results", str(results), "--json")
+    told = json.loads(output[output.index('{"rows"') :])
+    assert code == 0 and told["rows"] and told["manifest"]["seed"] == 1
+    assert "seed" not in {one["path"] for one in told["differences"]}
+    file = tmp_path / "1.json"
+    code, output = bench("export", "1", str(file), "--results", str(results), "--json")
+    assert code == 0 and json.loads(output) == {"campaign": 1, "file": str(file)}
+    code, output = bench("import", str(file), "--results", str(results), "--json")
+    assert code == 0 and json.loads(output) == {"campaign": 4, "results": str(results)}
     code, output = bench("diff", "1", "2", "--results", str(results), "--json")
     paths = {row["path"] for row in json.loads(output)}
     assert code == 0 and "seed" not in paths and not any(p.startswith("machine") for p in paths)

@@ -5,6 +5,7 @@ The validations in CEL are evaluated by a real API server (`make test-cluster`).
 """
 
 import copy
+import json
 from typing import Any
 
 import jsonschema
@@ -114,4 +115,7 @@ def test_the_command_prints_them() -> None:
     printed = runner.invoke(app, ["cluster", "manifests", "headracenode"])
     assert printed.exit_code == 0 and printed.output == manifests.text("headracenode")
     assert "ServiceGraph" in runner.invoke(app, ["cluster", "manifests"]).output
+    told = json.loads(runner.invoke(app, ["cluster", "manifests", "--json"]).output)
+    assert (told["apiVersion"], told["kind"]) == ("v1", "List")
+    assert told["items"] == [one for name in manifests.NAMES for one in manifests.objects(name)]
     assert runner.invoke(app, ["cluster", "manifests", "nothing"]).exit_code == 1

@@ -90,6 +90,9 @@ def test_the_commands(rundir: Path, tmp_path: Path) -> None:
     headrace("graph", "deploy", "g", str(tmp_path / "g.json"))
     assert len(headrace("vnf", "logs", "g", "v0", "--lines", "1").splitlines()) == 1
     assert "has no console" in headrace("vnf", "console", "g", "v0", code=1)
+    (said,) = headrace("vnf", "logs", "g", "v0", "--lines", "1", "--json").splitlines()
+    assert list(json.loads(said)) == ["text", "offset"] and json.loads(said)["offset"] > 0
+    assert json.loads(headrace("graph", "show", "g", "--json")) == graphs.chain("pass", 1)
     template_id = headrace("vnf", "templates", "add", str(tmp_path / "t.json")).strip()
     assert "RE" in headrace("vnf", "templates", "list")
     refused = headrace("vnf", "images", "put", template_id, str(tmp_path / "over.qcow2"), code=1)
@@ -97,10 +100,14 @@ def test_the_commands(rundir: Path, tmp_path: Path) -> None:
     headrace("vnf", "images", "put", template_id, str(image))
     (listed,) = json.loads(headrace("vnf", "images", "list", "--json"))
     assert (listed["format"], listed["size"]) == ("raw", image.stat().st_size)
-    headrace("vnf", "images", "get", template_id, str(tmp_path / "back"))
+    back = ("get", template_id, str(tmp_path / "back"), "--json")
+    said = json.loads(headrace("vnf", "images", *back))
+    assert (said["id"], said["size"]) == (template_id, image.stat().st_size)
     assert (tmp_path / "back").read_bytes() == image.read_bytes()
     assert json.loads(headrace("vnf", "templates", "show", template_id)) == MACHINE
-    headrace("vnf", "templates", "replace", template_id, str(tmp_path / "t.json"))
-    headrace("vnf", "images", "delete", template_id)
-    headrace("vnf", "templates", "delete", template_id)
+    replaced = ("replace", template_id, str(tmp_path / "t.json"), "--json")
+    assert json.loads(headrace("vnf", "templates", *replaced)) == {"id": template_id}
+    for what, name in (("vnf images", template_id), ("vnf templates", template_id), ("graph", "g")):
+        said = headrace(*what.split(), "delete", name, "--json")
+        assert json.loads(said) == {"deleted": name}
     headrace("down")

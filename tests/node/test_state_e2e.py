@@ -74,12 +74,14 @@ def test_graphs_and_logs_outlive_down(headrace: Commands, tmp_path: Path) -> Non
     file.write_text(json.dumps(graphs.chain("bridge", 1)))
     headrace.up()
     headrace("graph", "deploy", "g", str(file))
-    headrace("node", "backup", str(backup))
+    said = json.loads(headrace("node", "backup", str(backup), "--json"))
+    assert (said["file"], said["size"]) == (str(backup), backup.stat().st_size)
     headrace("down")
     assert not headrace.rundir.exists()
     assert {path.name for path in headrace.statedir.iterdir()} == {"log"}
     assert (headrace.statedir / "log" / "node.log").exists()
-    headrace("node", "restore", str(backup))
+    said = json.loads(headrace("node", "restore", str(backup), "--json"))
+    assert said == {"rundir": str(headrace.rundir), "file": str(backup)}
     headrace.up()
     assert "complete (100 %)" in headrace("graph", "status", "g")
     assert json.loads(headrace("graph", "show", "g")) == graphs.chain("bridge", 1)

@@ -233,7 +233,10 @@ def test_a_node_on_every_address(rundir: Path) -> None:
         assert json.loads(headrace("graph", "list", "--json", **elsewhere)) == []
         options = ("--node", url, "--cacert", cacert)
         assert "bridge" in headrace(*options, "status", **{TOKEN_VARIABLE: token})
-        headrace("node", "certificate", str(files), "--name", "127.0.0.1", "--name", "n4.example")
+        names = ("--name", "127.0.0.1", "--name", "n4.example")
+        made = json.loads(headrace("node", "certificate", str(files), *names, "--json"))
+        assert made == {"certificate": cacert, "key": str(files / "node.key")}
+        assert json.loads(headrace("user", "delete", "ann", "--json")) == {"deleted": "ann"}
         headrace("down")
     finally:
         subprocess.run(["rm", "-rf", str(files)], check=True)
