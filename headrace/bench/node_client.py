@@ -15,6 +15,12 @@ from headrace.machine.patience import patient
 
 REQUEST_S = 60.0
 DEPLOY_S = 60.0
+KEPT_S = 2.0
+"""Connections that were idle for longer are not used again. The node closes them after 5 s: one
+that is taken up at that time ends without an answer. Of the connections that the counters of
+several VNFs are read by at once all but one are idle meanwhile."""
+REPEATABLE = ("GET", "PUT")
+"""Requests that may be sent again where a connection ended without an answer (RFC 9110, 9.2.2)."""
 
 
 class _Reply(BaseModel):
@@ -112,7 +118,10 @@ class NodeClient:
     def __init__(self, base_url: str, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self.base_url = base_url
         self._http = httpx.AsyncClient(
-            base_url=base_url, timeout=patient(REQUEST_S), transport=transport
+            base_url=base_url,
+            timeout=patient(REQUEST_S),
+            limits=httpx.Limits(keepalive_expiry=KEPT_S),
+            transport=transport,
         )
 
     async def __aenter__(self) -> Self:
@@ -132,7 +141,12 @@ class NodeClient:
 
     async def _call(self, method: str, path: str, body: object = None) -> Any:
         try:
-            answer = await self._http.request(method, path, json=body)
+            try:
+                answer = await self._http.request(method, path, json=body)
+            except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                if method not in REPEATABLE:
+                    raise
+                answer = await self._http.request(method, path, json=body)
         except httpx.HTTPError as error:
             raise DeviceError(f"node: {method} {path}: {error or type(error).__name__}") from error
         if answer.status_code >= 400:
