@@ -9,7 +9,7 @@ import pytest
 from headrace.machine import core_distance
 from headrace.machine.core_distance import CoreDistances, Transfer
 from headrace.model.mechanistic.distance import is_same, usual
-from headrace.model.mechanistic.fitting import in_one_state, points_of
+from headrace.model.mechanistic.fitting import fit_all, in_one_state, points_of
 from headrace.model.mechanistic.windows import Key, Window
 
 CORES = sorted(os.sched_getaffinity(0))
@@ -91,8 +91,23 @@ def test_points_are_of_one_state_and_of_the_most_rounds() -> None:
     near = [window("a", 1, 5e6, 300.0), window("a", 1, 4e6, 310.0), window("b", 1, 4e6, 305.0)]
     far = [window("a", 1, 9e6, 600.0), window("b", 1, 9e6, None)]
     alone = [window("c", 0, 4e6, None), window("c", 0, 5e6, None)]
-    assert in_one_state([*near, *far, *alone]) == [*near, *alone]
-    assert points_of([*near, *far, *alone]) == [near[0], near[2], alone[1]]
+    kept, states = in_one_state([*near, *far, *alone])
+    assert kept == [*near, *alone] and states == {"s": 300.0}
+    assert points_of(kept) == [near[0], near[2], alone[1]]
     # Where it was not measured, all count.
     unknown = [dataclasses.replace(one, transfer_ns=None) for one in (*near, *far)]
-    assert in_one_state(unknown) == unknown
+    assert in_one_state(unknown) == (unknown, {"s": None})
+
+
+def test_the_roles_of_one_switch_are_of_one_state() -> None:
+    """The VNF's own majority is another state than that of all windows together."""
+    switch = [window("a", 1, 5e6, 340.0 + number) for number in range(9)]
+    key = Key("s", "VNF", "pass")
+    vnf = [dataclasses.replace(window("a", 1, 5e6, 340.0), key=key)]
+    vnf += [dataclasses.replace(window("a", 1, 5e6, 660.0 + n), key=key) for n in range(4)]
+    other = [dataclasses.replace(window("a", 1, 5e6, 660.0), key=Key("t/x", "switch"))]
+    kept, states = in_one_state([*switch, *vnf, *other])
+    assert kept == [*switch, vnf[0], *other]
+    assert states["t"] == 660.0 and states["s"] is not None and 340 <= states["s"] < 350
+    alone = fit_all([*switch, *vnf[1:]])
+    assert "no window with the cores 34" in alone.failures["s VNF pass"]

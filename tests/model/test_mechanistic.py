@@ -105,6 +105,55 @@ def test_with_noise_most_terms_are_within_their_errors(seed: int) -> None:
     assert 0 < switch.residual < 0.1
 
 
+def test_packets_outside_of_whole_batches_are_told_from_bursts() -> None:
+    """Bursts of 1 to 32: up to three packets of each cost 110 cycles more, each burst 200."""
+    truth = {"packets": 80.0, "octets": 0.02, "busy_rounds": 200.0, "singles": 110.0}
+    made = []
+    for burst, size in itertools.product((1, 2, 4, 8, 32), (64.0, 1518.0)):
+        packets = 1e5 * burst
+        amounts = {"packets": packets, "octets": packets * size, "bursts": packets / burst}
+        amounts |= {"busy_rounds": packets / burst, "wakes": 0.0}
+        amounts["singles"] = packets / burst * min(burst, 3)
+        busy = sum(truth[name] * amounts[name] for name in truth)
+        one = window("VNF", 1, size, packets, terms=amounts, busy=busy, group=f"{burst} {size}")
+        made.append(one)
+        del amounts["singles"]
+        assert dataclasses.replace(one, terms=amounts).terms == one.terms  # of an older file
+    found = fit_role(made)
+    for name, value in truth.items():
+        assert found.term(name) == pytest.approx(value, rel=1e-6), name
+    full = predict(
+        Fitted({**model().roles, found.key: found}), Graph(SUBJECT, (PathOf(("pass",)),)), 64
+    )
+    assert full.roles[1].cycles.value == pytest.approx(80 + 64 * 0.02 + (200 + 3 * 110) / 32)
+
+
+def test_visits_cost_more_where_the_worker_is_idle() -> None:
+    """30 cycles of a visit and 0.1 of its byte at an idle worker, nothing at a saturated one."""
+    made = []
+    for one in (w for w in windows() if w.key.role == "switch" and w.load is not None):
+        share = one.idle / (one.idle + one.busy)
+        more = share * (30 * one.terms["visits"] + 0.1 * one.terms["visit_octets"])
+        terms = {name: value for name, value in one.terms.items() if "cold" not in name}
+        whole = one.busy + one.idle
+        amounts = {f"cold_{name}": share * terms[name] for name in ("visits", "visit_octets")}
+        made.append(dataclasses.replace(one, busy=one.busy + more, idle=whole - one.busy - more,
+                                        terms={**terms, **amounts}))  # fmt: skip
+    found = fit_role(made)
+    assert found.term("cold_visits") == pytest.approx(30, rel=1e-3)
+    assert found.term("cold_visit_octets") == pytest.approx(0.1, rel=1e-3)
+    graph = Graph(SUBJECT, (PathOf(("pass",)),))
+    told = predict(Fitted({found.key: found}), graph, 64)
+    plain = predict(model(), graph, 64)
+    assert told.saturation_pps.value == pytest.approx(plain.saturation_pps.value, rel=1e-3)
+    idle, calm = (
+        polling.Poller(HZ, 90, 500, 100, 150, 300, 2),
+        polling.Poller(HZ, 90, 500, 100, 150, 300, 2, per_packet_idle=50),
+    )
+    assert polling.at_load(calm, 1e5).busy_share > polling.at_load(idle, 1e5).busy_share
+    assert polling.full_cycles(calm) == polling.full_cycles(idle)
+
+
 def test_a_saturation_is_the_clock_over_the_cycles_of_the_first_core() -> None:
     told = predict(model(), Graph(SUBJECT, (PathOf(("pass",) * 2),)), 64)
     cycles = 40 + 64 * 0.05 + 2 * 230 + 2 * 64 * 0.1 + 3 / 32 * 150 + 500 / 128
@@ -178,7 +227,12 @@ def test_a_prediction_holds_for_the_distance_of_the_cores_that_was_measured() ->
     with pytest.raises(NoGrounds, match="cores are 580 ns apart, 190 ns when"):
         predict(at(190, 190), graph, 64, transfer_ns=580)
     assert predict(at(190, 190), port_to_port, 64, transfer_ns=580).transfer_ns is None
-    assert "switch 190 ns, vnf0 580 ns" in predict(at(190, 580), graph, 64).outside[-1]
+    apart = at(190, 580)  # the roles of one fit are of one state: there is no VNF of it
+    assert "no window with the cores 190 ns apart" in apart.failures[f"{SUBJECT} VNF pass"]
+    assert "vnf0" in predict(apart, graph, 64).lacking
+    other = at(580, 580).roles[Key(SUBJECT, "VNF", "pass")]
+    mixed = dataclasses.replace(apart, roles={**apart.roles, other.key: other})
+    assert "switch 190 ns, vnf0 580 ns" in predict(mixed, graph, 64).outside[-1]
     assert predict(model(), graph, 64, transfer_ns=580).transfer_ns is None
 
 

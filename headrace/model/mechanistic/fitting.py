@@ -122,33 +122,63 @@ def _least_disturbed(some: Sequence[Window]) -> Window:
     return min(some, key=rank)
 
 
-def in_one_state(windows: Sequence[Window]) -> list[Window]:
-    """Those during which the cores were as far apart as in most; without VNFs it doesn't matter."""
-    distance = usual(one.transfer_ns for one in windows)
-    return [
-        one
-        for one in windows
-        if distance is None
+def switch_of(key: Key) -> str:
+    """The switch of a key's subject: roles behind one switch are measured together."""
+    return key.subject.partition("/")[0]
+
+
+def state_of(windows: Iterable[Window]) -> float | None:
+    """How far apart the cores were in most windows with VNFs; None: not known.
+
+    Of one switch's windows, those of all roles: terms of two states of the machine in one
+    prediction would be of no machine at all.
+    """
+    return usual(one.transfer_ns for one in windows if one.vnfs)
+
+
+def in_one_state(windows: Sequence[Window]) -> tuple[list[Window], dict[str, float | None]]:
+    """The windows during which the cores were as far apart as in most, of each switch's.
+
+    Without VNFs the distance does not matter.
+
+    Returns:
+        These windows, and by switch the distance in nanoseconds (None: not known).
+    """
+    of: dict[str, list[Window]] = {}
+    for one in windows:
+        of.setdefault(switch_of(one.key), []).append(one)
+    states = {name: state_of(some) for name, some in of.items()}
+    return [one for one in windows if _is_in(one, states[switch_of(one.key)])], states
+
+
+def _is_in(one: Window, state: float | None) -> bool:
+    return (
+        state is None
         or one.vnfs == 0
-        or (one.transfer_ns is not None and is_same(one.transfer_ns, distance))
-    ]
+        or (one.transfer_ns is not None and is_same(one.transfer_ns, state))
+    )
 
 
 def points_of(windows: Sequence[Window]) -> list[Window]:
     """What a role is fitted to: one window of each fixed load; overload is in no fit.
 
+    `windows` are of one state of the machine (`in_one_state`).
+
     A load all of whose windows were disturbed is none, unless there are many such (less than
     `CALM` of them are calm): then it keeps the best of them. Without it, graphs that are always
     disturbed (VNFs that share a core) would have no points at all.
     """
-    some = in_one_state([one for one in windows if one.busy > 0])
-    points = least_disturbed(one for one in some if one.load is not None)
+    points = least_disturbed(one for one in windows if one.busy > 0 and one.load is not None)
     calm = [one for one in points if not one.disturbed]
     return calm if len(calm) >= CALM * len(points) else points
 
 
-def fit_role(windows: Sequence[Window]) -> RoleModel:
-    """Fits one role; `windows` are of one key.
+def fit_role(windows: Sequence[Window], state: float | None = None) -> RoleModel:
+    """Fits one role.
+
+    Args:
+        windows: of one key and one state of the machine (`in_one_state`).
+        state: that state; None: what most of the windows are of.
 
     Raises:
         FitError: too few windows, with how many there are.
@@ -165,6 +195,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
             f"measure more loads, sizes or lengths"
         )
     busy = np.array([one.busy for one in points])
+    has_vnfs = any(one.vnfs for one in points)
     left_out: dict[str, str] = {}
     names: list[str] = []
     for name in TERMS[key.role]:
@@ -208,7 +239,7 @@ def fit_role(windows: Sequence[Window]) -> RoleModel:
         hz=points[0].hz,
         spans=spans,
         disturbed=any(one.disturbed for one in points),
-        transfer_ns=usual(one.transfer_ns for one in points),
+        transfer_ns=(state if has_vnfs else None) or usual(one.transfer_ns for one in points),
     )
 
 
@@ -251,14 +282,21 @@ class Fitted:
 
 
 def fit_all(windows: Sequence[Window], manifest: dict[str, Any] | None = None) -> Fitted:
-    """Fits every role that there are windows of."""
+    """Fits every role that there are windows of, those behind one switch in one state."""
     found = Fitted(manifest=manifest or {})
-    by_key: dict[Key, list[Window]] = {}
-    for one in windows:
-        by_key.setdefault(one.key, []).append(one)
+    some_state, states = in_one_state(windows)
+    by_key: dict[Key, list[Window]] = {one.key: [] for one in windows}
+    for one in some_state:
+        by_key[one.key].append(one)
     for key, some in by_key.items():
+        state = states[switch_of(key)]
         try:
-            found.roles[key] = fit_role(some)
+            if not some and state is not None:
+                raise FitError(
+                    f"{key}: no window with the cores {state:.0f} ns apart, as in most windows of "
+                    f"{switch_of(key)}: measure it together with them"
+                )
+            found.roles[key] = fit_role(some, state)
         except FitError as error:
             found.failures[str(key)] = str(error)
     return found

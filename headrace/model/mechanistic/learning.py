@@ -53,7 +53,8 @@ def unknown(window: Window, ports: RoleModel | None) -> RoleModel:
         window: the first that was seen.
         ports: terms of a VNF with the same ports that does nothing else; None: not known.
     """
-    names = ("packets", "octets", *(name for name in POLLED if ports and ports.term(name)))
+    further = ("singles", *POLLED)
+    names = ("packets", "octets", *(name for name in further if ports and ports.term(name)))
     first = window.busy / max(1.0, window.terms["packets"])
     of = {name: ports.term(name) if ports else 0.0 for name in names}
     of["packets"] = max(of["packets"], first / 2)

@@ -7,9 +7,10 @@ p = 1 - exp(-r T). Its length is then
 
     T = idle round x (1 - p) + p x (busy round + wake x (1 - p) + bursts x per burst) + r T x c
 
-(c cycles of a packet besides), a fixed point that exists below saturation: T grows without bound as
-r c reaches the clock. A packet waits for the rest of the round in which it comes, T / 2 on average
-and T at most, and leaves at the end of the next, whose work is T less an idle round's.
+(c cycles of a packet besides, to which comes what a packet costs more the more of the time is
+idle), a fixed point that exists below saturation: T grows without bound as r c reaches the clock.
+A packet waits for the rest of the round in which it comes, T / 2 on average and T at most, and
+leaves at the end of the next, whose work is T less an idle round's.
 
 Rounds are limited by the burst size: beyond `BURST` packets of a queue a burst is full, and what is
 left waits a round more, which the fixed point has as a longer T.
@@ -18,12 +19,18 @@ left waits a round more, which the fixed point has as a longer T.
 import math
 from dataclasses import dataclass
 
+from headrace.model.mechanistic.windows import singles
+
 BURST = 32
 
 
 @dataclass(frozen=True)
 class Poller:
-    """A poller's own terms in cycles; `per_packet` includes bytes and visits."""
+    """A poller's own terms in cycles; `per_packet` includes bytes and visits.
+
+    `per_single` is of packets outside of whole batches of four, `per_packet_idle` what a packet
+    costs more where the poller has nothing else to do (windows.py).
+    """
 
     hz: float
     idle_round: float
@@ -33,6 +40,8 @@ class Poller:
     per_packet: float
     queues: float
     round_packets: float = BURST
+    per_single: float = 0.0
+    per_packet_idle: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +68,7 @@ class Polled:
 def full_cycles(poller: Poller) -> float:
     """Cycles of a packet when all bursts are full."""
     bursts = poller.queues * poller.per_burst / BURST
+    bursts += poller.per_single * singles(BURST, 1) / BURST
     return poller.per_packet + bursts + poller.busy_round / poller.round_packets
 
 
@@ -78,9 +88,10 @@ def at_load(poller: Poller, pps: float) -> Polled:
         bursts = max(queues, brought * poller.queues / BURST)
         # Each queue that a packet is taken from is a burst of its own, at least a full one each 32.
         work = busy * (poller.busy_round + poller.per_wake * (1 - busy)) + bursts * poller.per_burst
-        work += brought * poller.per_packet
+        work += brought * (poller.per_packet + (1 - share) * poller.per_packet_idle)
+        work += poller.per_single * singles(brought, bursts)
         wanted = (1 - busy) * poller.idle_round + work
-        share = work / max(wanted, 1e-12)
+        share = min(1.0, work / max(wanted, 1e-12))
         if abs(wanted - length) <= 1e-9 * length:
             break
         length = max(low, 0.5 * length + 0.5 * wanted)

@@ -19,7 +19,13 @@ from headrace.model.mechanistic import polling
 from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
 from headrace.model.mechanistic.polling import BURST, Poller
-from headrace.model.mechanistic.windows import FEW_FLOWS, Key, doublings, switch_queues
+from headrace.model.mechanistic.windows import (
+    FEW_FLOWS,
+    Key,
+    doublings,
+    singles,
+    switch_queues,
+)
 
 ROUND_PACKETS = {"headrace": 4 * BURST}
 """Packets that a round takes from one queue at most, by switch; a burst for others."""
@@ -201,7 +207,8 @@ def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
 
 def vnf_amounts(size: float) -> dict[str, float]:
     """Amounts of a VNF's terms for a packet that visits it, all bursts full."""
-    return {"packets": 1.0, "octets": size, "bursts": 1 / BURST, "busy_rounds": 1 / BURST}
+    full = {"bursts": 1 / BURST, "busy_rounds": 1 / BURST, "singles": singles(BURST, 1) / BURST}
+    return {"packets": 1.0, "octets": size, **full}
 
 
 def round_packets_of(subject: str) -> float:
@@ -400,6 +407,11 @@ def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float)
         per_wake=model.term("wakes"),
         per_burst=_per_burst(model, amounts),
         per_packet=per_packet,
+        per_single=model.term("singles"),
+        per_packet_idle=sum(
+            model.term(f"cold_{name}") * amounts.get(name, 0.0)
+            for name in ("visits", "visit_octets")
+        ),
         queues=amounts.get("bursts", 0.0) * BURST,
         round_packets=round_packets,
     )

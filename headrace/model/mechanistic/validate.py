@@ -117,7 +117,7 @@ def amounts_of(key: Key, vnfs: int, size: float) -> dict[str, float]:
 def held_out(windows: Iterable[Window]) -> list[Errors]:
     """The errors of every role."""
     by_key: dict[Key, list[Window]] = {}
-    for one in windows:
+    for one in in_one_state(list(windows))[0]:
         by_key.setdefault(one.key, []).append(one)
     found = [_role(key, some) for key, some in by_key.items()]
     models = {key: model for key, some in by_key.items() if (model := _fitted(some)) is not None}
@@ -272,12 +272,9 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
 
 
 def _tops(key: Key, windows: list[Window]) -> list[Window]:
-    """Of each graph and size under overload that this role limited, the window with the best rate.
-
-    Only those in the state of the machine that the fit is of.
-    """
+    """Of each graph and size under overload that this role limited, the best window."""
     wanted = {"kernel": "switch"}.get(key.role, key.role)
-    some = [one for one in in_one_state(windows) if one.load is None and one.limiter == wanted]
+    some = [one for one in windows if one.load is None and one.limiter == wanted]
     best: dict[str, Window] = {}
     calm = [one for one in some if not one.disturbed]
     for one in calm or some:

@@ -13,11 +13,21 @@ Terms of the switch, for each packet that came through a graph whose packets vis
                                             or n + 1 at most, x n / (n + 1): the VNFs' of these;
                                             lines of their rings come from another core, once a
                                             round, however many bursts follow
+    cold_visits, cold_visit_octets          visits and their bytes x share of the worker's cycles in
+                                            idle rounds: what they cost more while it polls empty
+                                            rings in between; 0 at saturation
     due                                     arrivals of the bench's own source, which has to look
                                             when each is due; no part of any prediction
 
-A VNF and the generator have packets, octets and the counted ones; the kernel, whose softirq time
-has neither rounds nor bursts, the terms of the graph only.
+A VNF and the generator have packets, octets, the counted ones and
+
+    singles                                 packets outside of whole batches of four, `SINGLES` of a
+                                            burst or all: DPDK's packed rings take and give four
+                                            descriptors (a cache line) at a time where these begin
+                                            at a line, and the others one by one: 1.5 on average at
+                                            each end of a burst
+
+The kernel, whose softirq time has neither rounds nor bursts, has the terms of the graph only.
 """
 
 import json
@@ -38,6 +48,9 @@ UNITS = {
     "wakes": "cycles per busy round after an idle one",
     "polls": "cycles per queue that a busy round polls",
     "visit_takes": "cycles per round that takes packets from a VNF's queue",
+    "cold_visits": "cycles per visit to a VNF x idle share",
+    "cold_visit_octets": "cycles per byte and visit x idle share",
+    "singles": "cycles per packet outside of whole batches of four",
     "due": "cycles per arrival that the bench's own source schedules",
     "bursts": "cycles per burst",
     "packets": "cycles per packet",
@@ -50,15 +63,19 @@ UNITS = {
 POLLED = ("busy_rounds", "wakes", "bursts")
 BY_QUEUES = ("polls", "visit_takes")
 """A switch's terms by its queues, of which it has some for the network and some for VNFs."""
+COLD = ("cold_visits", "cold_visit_octets")
+"""A switch's terms by the share of its time in which it polls and finds nothing."""
 TERMS = {
     "switch": (
         *("packets", "octets", "visits", "visit_octets", "lookups", "doublings"),
-        *(*POLLED, *BY_QUEUES, "due"),
+        *(*POLLED, *BY_QUEUES, *COLD, "due"),
     ),
-    "VNF": ("packets", "octets", *POLLED),
+    "VNF": ("packets", "octets", *POLLED, "singles"),
     "kernel": ("packets", "octets", "visits", "visit_octets"),
     "generator": ("packets", "octets", *POLLED),
 }
+SINGLES = 3.0
+"""Packets of a burst that are outside of whole batches of four, on average."""
 FEW_FLOWS = 100
 """Flows up to which caches hold them: packets of more cost `doublings` besides."""
 
@@ -117,10 +134,28 @@ class Window:
     transfer_ns: float | None = None
     function: str = ""
 
+    def __post_init__(self) -> None:
+        """Adds the amounts that follow from others, also to windows of an older file."""
+        object.__setattr__(self, "terms", {**self._derived(), **self.terms})
+
+    def _derived(self) -> dict[str, float]:
+        of = self.terms
+        if self.key.role == "VNF" and "bursts" in of:
+            return {"singles": singles(of["packets"], of["bursts"])}
+        spent = self.busy + self.idle
+        if self.key.role != "switch" or "visits" not in of or spent <= 0:
+            return {}
+        return {f"cold_{name}": self.idle / spent * of[name] for name in ("visits", "visit_octets")}
+
     @property
     def share(self) -> float:
         """Busy share of the role's time."""
         return self.busy / (self.hz * self.seconds)
+
+
+def singles(packets: float, bursts: float) -> float:
+    """Packets outside of whole batches of four, of so many bursts."""
+    return min(packets, SINGLES * bursts)
 
 
 def switch_queues(vnfs: int) -> int:
