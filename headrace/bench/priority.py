@@ -7,18 +7,26 @@ Generator, switches and VNFs get the same priority, so they share cores evenly.
 
 A nice value alone does not suffice: with autogroups (sched(7)) Linux schedules by session, and a
 nice value counts only within one. Every process that the node starts has a separate session, found
-by the variable that the node sets in its environment.
+by the variable that the node sets in its environment. VNFs that yield are in one control group of
+the CPU's (engines/confinement.py), which then counts instead of their sessions; it gets the weight
+of as many sessions of that nice value.
 """
 
 import atexit
 import contextlib
 import os
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.bench.owned import owned
 
 NICE = -20
+_SHARES_OF_NICE = {-20: 88761, 0: 1024}
+"""Weights of nice values (sched(7)), in the unit of cpu.shares."""
+_MOST_SHARES = 262144
+_CPU = Path("/sys/fs/cgroup/cpu")
 _PROC = Path("/proc")
 
 
@@ -66,4 +74,20 @@ def raise_owned(rundir: Path, nice: int = NICE) -> int:
 
     Returns how many. Does nothing without permission, which `raise_priority` reports.
     """
-    return sum(_raise_session(str(pid), nice) for pid in owned(rundir))
+    found = list(owned(rundir))
+    _raise_groups(found, nice)
+    return sum(_raise_session(str(pid), nice) for pid in found)
+
+
+def _raise_groups(pids: Sequence[int], nice: int) -> None:
+    """Gives the control groups that processes are scheduled in the weight of their sessions."""
+    together: Counter[str] = Counter()
+    for pid in pids:
+        with contextlib.suppress(OSError):
+            text = (_PROC / str(pid) / "cgroup").read_text()
+            found = re.search(r"^\d+:(?:[^:]*,)?cpu(?:,[^:]*)?:/(headrace-.+)$", text, re.MULTILINE)
+            together.update([found[1]] if found else [])
+    for name, count in together.items():
+        shares = min(_MOST_SHARES, count * _SHARES_OF_NICE[nice])
+        with contextlib.suppress(OSError):
+            (_CPU / name / "cpu.shares").write_text(str(shares))

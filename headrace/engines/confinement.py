@@ -27,7 +27,7 @@ from pathlib import Path
 
 from headrace.engines import namespaces
 from headrace.engines.base import EngineError, VnfSpec
-from headrace.machine.cgroups import CONTROLLERS, CgroupError, Group, Limits
+from headrace.machine.cgroups import CONTROLLERS, CgroupError, Group, Limits, find_hierarchies
 from headrace.machine.confined import Confined
 from headrace.machine.names import digest_of
 from headrace.machine.processes import write_atomically
@@ -43,7 +43,10 @@ node's own nearly ten times that (machine/priority.py)."""
 
 _YIELDING = "-yield"
 """The end of the name of the group of those VNFs that have no part in that weight."""
+_SHARE = 1024
+"""Weight of each of those VNFs: that of an ordinary process in a session of its own."""
 
+_AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _MOUNT, _UMOUNT = "/usr/bin/mount", "/usr/bin/umount"
 _PAGE_MB = 2
 
@@ -51,12 +54,16 @@ _PAGE_MB = 2
 class Confinement:
     """The private places and limits of the VNFs of one node directory.
 
-    `weight`: of all VNFs together, beside what else runs on their cores; None: they are scheduled
-    as any other process. sched_yield(2) gives way to processes of its own group only, so VNFs that
-    yield, and are to alternate with a generator on their core, must not be in one of their own:
-    with a weight, those whose template says so are in groups beside the others, without the
-    controller of the CPU. Version 2 of control groups has groups of processes without it only where
-    no other process has enabled it at the root.
+    `weight`: of all VNFs together, beside what else runs on their cores; None: all of them yield.
+
+    sched_yield(2) gives way to processes of its own group only, and where the kernel has autogroups
+    (sched(7)) a session is a group: of two pollers in sessions of their own, less than 1 % of the
+    yields let the other one run. There, the VNFs that yield are in one group of the CPU's
+    controller, with the weight of as many ordinary processes, if that controller has a hierarchy of
+    its own (version 1). Without autogroups they need none: then they alternate with all others that
+    yield, as a generator. In version 2 a process is in one group for all controllers, so they are
+    scheduled as any other process, and version 2 has groups of processes without a weight only
+    where no other process has enabled it at the root.
     """
 
     def __init__(self, rundir: Path, weight: int | None = WEIGHT) -> None:
@@ -207,11 +214,20 @@ class Confinement:
         group = Group(self.group(vnf), controllers=self._controllers(vnf))
         try:
             group.make(self.limits(vnf))
+            together = self._together(vnf)
         except CgroupError as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         groups = tuple(g for g in (vnf.group, vnf.node_group, *further_groups) if g is not None)
-        files = tuple(str(file) for file in group.process_files())
+        files = tuple(str(file) for file in (*group.process_files(), *together))
         return Confined(vnf.user, groups, files, waits_at, namespaces.locked_mb(vnf), joins)
+
+    def _together(self, vnf: VnfSpec) -> list[Path]:
+        """The file by which a VNF that yields joins the group of all these; none in version 2."""
+        if not _yields(vnf) or not autogroups() or not _has_own_hierarchy():
+            return []
+        group = Group(self.parent + _YIELDING, controllers=("cpu",))
+        group.make(Limits(weight=_SHARE * (1 + group.count())))
+        return group.process_files()
 
     def environment(self, vnf: VnfSpec) -> dict[str, str]:
         """The whole environment of the VNF's process: nothing of the node's own."""
@@ -236,6 +252,24 @@ class Confinement:
                     Path(port.switch_port.options["path"]).unlink(missing_ok=True)
         except (CgroupError, OSError, subprocess.SubprocessError) as error:
             raise EngineError(f"VNF {vnf.vnf}: {error}") from error
+
+
+def autogroups() -> bool:
+    """Whether the kernel schedules sessions as groups (sched(7))."""
+    try:
+        return _AUTOGROUPS.read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+def give_way() -> bool:
+    """Whether VNFs that yield let others run that do so on their core."""
+    return not autogroups() or _has_own_hierarchy()
+
+
+def _has_own_hierarchy() -> bool:
+    """Whether the CPU's controller is one of version 1 of control groups."""
+    return "cpu" in find_hierarchies().version1
 
 
 def _yields(vnf: VnfSpec) -> bool:

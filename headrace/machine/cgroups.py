@@ -127,6 +127,10 @@ class Group:
         """The files to which a process writes 0 to join the group."""
         return [place / "cgroup.procs" for place in self.places()]
 
+    def count(self) -> int:
+        """How many processes are in the group itself; 0 if it is not there."""
+        return max((len(_processes(place)) for place in self.places()), default=0)
+
     def kill(self) -> None:
         """Kills all processes that are in the group, if it is there."""
         for place in self.places():

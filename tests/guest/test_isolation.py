@@ -16,10 +16,12 @@ from pathlib import Path
 
 import pytest
 
+from headrace.engines.confinement import autogroups
 from headrace.engines.runc import RUNC
-from headrace.machine.cgroups import Group
+from headrace.machine.cgroups import Group, find_hierarchies
 from headrace.machine.confined import Confined
 from headrace.machine.programs import ProgramMissing, find_program
+from headrace.node.config import usable_cores
 from headrace.node.node import Node
 from tests.node import graphs
 from tests.node.conftest import StartNode
@@ -30,6 +32,7 @@ pytestmark = [
     pytest.mark.skipif(shutil.which(RUNC) is None, reason=f"{RUNC} is not installed (make setup)"),
 ]
 
+CORES = usable_cores()
 SETTINGS = {
     "hugepages": "off",
     "ports": [{"name": name, "kind": "memif"} for name in ("p0", "p1")],
@@ -188,10 +191,13 @@ async def test_a_process_has_a_user_and_limits_of_its_own(start_node: StartNode)
 
 
 @pytest.mark.parametrize("of", ["node", "template"])
-async def test_vnfs_that_yield_are_scheduled_as_all_others(
+async def test_vnfs_that_yield_are_scheduled_together(
     start_node: StartNode, rundir: Path, of: str
 ) -> None:
-    """In a group of their own they would give way to each other only, never to a generator."""
+    """In groups of their own, as sessions are, they would give way to nobody.
+
+    Without autogroups they are as all other processes, so that they give way to a generator, too.
+    """
     file = rundir / "yields.yaml"
     file.write_text(
         "{id: yields, name: yields, functional-capability: yields, engine: process, "
@@ -210,7 +216,40 @@ async def test_vnfs_that_yield_are_scheduled_as_all_others(
         pytest.skip("cgroups of version 2: the group is there, its cpu controller is not enabled")
     own = Path(f"/proc/{os.getpid()}/cgroup").read_text().splitlines()  # noqa: ASYNC240
     mine = [line.split(":", 2)[2] for line in own if "cpu" in line.split(":")[1].split(",")]
-    assert of_cpu == mine
+    confinement = node.engines["process"]._confinement  # type: ignore[attr-defined]
+    assert of_cpu == ([f"/{confinement.parent}-yield"] if autogroups() else mine)
+    await node.graphs.delete("mine")
+
+
+async def test_vnfs_on_one_core_give_it_to_each_other(start_node: StartNode) -> None:
+    """Of two that have nothing to do, most empty rounds are followed by one of the other's."""
+    first, last = CORES[0], CORES[-1]
+    cores = {"control": [first], "switch": [last], "vnf": [first]}
+    node = await start_node(**SETTINGS, idle="yield", cores=cores)
+    if autogroups() and "cpu" not in find_hierarchies().version1:
+        pytest.skip("autogroups, and cgroups of version 2: each session is a group of its own")
+    await node.graphs.create("mine", graphs.chain("pass", 2))
+    vnfs = node.graphs.record("mine").plan.vnfs()
+    assert [vnf.cores for vnf in vnfs] == [(first,)] * 2
+
+    async def seen() -> tuple[int, int]:
+        """Rounds and switches to another process of both."""
+        rounds = switches = 0
+        for vnf in vnfs:
+            rounds += (await node.engines["process"].cycles(vnf))["polls"]
+            process = node.supervisor.find(f"vnf-{vnf.name}")
+            assert process is not None
+            for task in Path(f"/proc/{process.pid}/task").iterdir():  # noqa: ASYNC240
+                if (task / "comm").read_text().strip() == "vnf-worker":
+                    lines = (task / "status").read_text().splitlines()
+                    switches += sum(int(one.split()[1]) for one in lines if "ctxt_switches" in one)
+        return rounds, switches
+
+    before = await seen()
+    await asyncio.sleep(0.5)
+    after = await seen()
+    assert after[0] - before[0] > 1000
+    assert after[1] - before[1] > 0.5 * (after[0] - before[0])
 
 
 async def test_folders_and_files_are_the_nodes_alone(start_node: StartNode) -> None:
