@@ -23,6 +23,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from headrace.engines.base import VnfSpec
+from headrace.engines.confinement import give_way
 from headrace.machine.core_distance import CoreDistances
 from headrace.machine.waiting import processor
 from headrace.model.mechanistic import nffg, stored
@@ -228,7 +229,9 @@ class NodeModel:
         cores: dict[str, object] = {"switch": switch[0] if len(switch) == 1 else "switch"}
         for vnf, spec in specs.items():
             cores[vnf] = spec.cores[0] if spec.cores else vnf
-        graph = Graph(subject, tuple(paths), tuple(names), cores, max(1, len(switch)))
+        yields = give_way() and all(spec.idle == "yield" for spec in specs.values())
+        workers = max(1, len(switch))
+        graph = Graph(subject, tuple(paths), tuple(names), cores, workers, yields=yields)
         return graph, notes
 
     def _cost_name(self, subject: str, spec: VnfSpec | None) -> str:

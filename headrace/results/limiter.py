@@ -17,8 +17,9 @@ The path is looked at from its end: a queue that is full in front of a saturated
 the limit, even if the switch before it is saturated too (it spends what is left on packets that are
 refused). Where two of those that could be the limit share a core, or the kernel took the core away,
 the counters can't tell and the limit is unknown; VNFs that share a core are the limit together if
-the queues in front of them are full. A rate whose limit is the generator or unknown is a lower
-bound of what the switch forwards.
+the queues in front of them are full, and are not if each of them now and then finds nothing to do
+while a switch that always has more to take has no time left. A rate whose limit is the generator or
+unknown is a lower bound of what the switch forwards.
 """
 
 from collections.abc import Sequence
@@ -152,6 +153,12 @@ def decide(path: Sequence[Activity], *, sent_all: bool) -> Verdict:
         return verdict(
             "VNF", f"{shared}, and the queues in front of them are full: {switch.told()}"
         )
+    if shared and roles == {"VNF"} and generator.inexhaustible and switch.saturated:
+        spare = [vnf.idle_share is not None and vnf.idle_share > IDLE for vnf in vnfs]
+        if all(spare):
+            return _limits(switch, "switch", evidence)
+        if _is_refused(switch) and switch.refused_by in ("VNF", ""):
+            return verdict("VNF", f"{shared}, not all of them with time left: {switch.told()}")
     # What a switch without time left is always offered, and sends on without a loss, it limits.
     endless = generator.inexhaustible and not _is_refused(switch)
     if shared and not (switch.saturated and (_is_refused(generator) or endless)):

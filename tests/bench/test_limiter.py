@@ -65,6 +65,11 @@ def test_vnfs_on_one_core_are_the_limit_together_if_their_queues_are_full() -> N
     seldom = replace(full, refused_share=0.01)
     assert decide([source, seldom, *vnfs], sent_all=False).limiter == "unknown"
     assert decide([source, BUSY, *vnfs], sent_all=False).limiter == "switch"
+    # The switch has no time left, and its source never ends: it is the limit if all of them have.
+    spent = replace(BUSY, refused_share=0.05, refused_by="VNF")
+    assert decide([source, spent, *vnfs], sent_all=False).limiter == "switch"
+    working = [replace(one, idle_share=0.01) for one in vnfs]
+    assert decide([source, spent, *working], sent_all=False).limiter == "VNF"
     beside = [replace(FAST, core=0), full, *vnfs]
     assert decide(beside, sent_all=False).limiter == "unknown"
 

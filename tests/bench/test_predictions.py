@@ -73,6 +73,21 @@ def test_what_is_refused_under_overload_has_cost_its_entry() -> None:
     assert row.value is not None and row.value < 1e-6
 
 
+def test_of_a_shared_core_refusals_count_where_the_switch_is_predicted_to_be_the_limit() -> None:
+    evidence = [{"role": "switch", "refused_share": 0.5}]
+    detail = {"limiter": {"limiter": "VNF", "evidence": evidence}}
+    measured = replace(trial(1e6 * 200 / 260), detail=detail)
+    prediction = told(1e6)
+    prediction["predicted"]["roles"] += [
+        {"role": name, "core": "0", "cycles": {"value": 1.0}} for name in ("v0", "v1")
+    ]
+    row = judge(case(), prediction, [measured])
+    assert row.value is not None and row.value < 1e-6
+    prediction["predicted"]["limiter"] = ["v0", "v1"]
+    row = judge(case(), prediction, [measured])
+    assert row.value == pytest.approx(30)
+
+
 class CountingDevice:
     """A device whose trials are numbered by their rate."""
 
@@ -119,7 +134,8 @@ def test_graphs_of_another_state_of_the_machine_are_not_judged() -> None:
 
 def test_graphs_with_a_shared_core_are_told_apart() -> None:
     prediction = told(1.5e6)
-    prediction["predicted"]["upper_bound"] = "pollers share a core"
+    vnfs = [{"role": name, "core": "0", "cycles": {"value": 1.0}} for name in ("v0", "v1")]
+    prediction["predicted"]["roles"] += vnfs
     shared, own = judge(case(), prediction, [trial(1e6)]), judge(case(), told(1.1e6), [trial(1e6)])
     rows = {one.name: one.value for one in summary([shared, own])}
     assert rows["all graphs: median error"] == pytest.approx(30)

@@ -186,6 +186,29 @@ def test_pollers_on_one_core_have_an_upper_bound_and_no_certain_demand() -> None
     assert far.met is False
 
 
+def test_vnfs_that_yield_their_core_to_each_other_are_predicted() -> None:
+    """A change of the poller is some cycles of the packets of a turn; with a switch it is none."""
+    paths, cores = (PathOf(("pass",) * 3),), {"vnf0": 0, "vnf1": 0, "vnf2": 0}
+    measured = Fitted({**model().roles}, {}, {"context_switch_cycles": 10240.0})
+    graph = Graph(SUBJECT, paths, cores=cores, yields=True)
+    told = predict(measured, graph, 64, 1e4)
+    assert told.upper_bound == "" and told.met is True and told.latency_us is None
+    vnfs = [one for one in told.roles if one.role != "switch"]
+    assert [one.parts["switches"] for one in vnfs] == [pytest.approx(10)] * 3
+    alone = predict(model(), Graph(SUBJECT, paths), 64).roles[1].cycles.value
+    assert vnfs[0].cycles.value == pytest.approx(alone + 10)
+    slow = Fitted({**model().roles}, {}, {"context_switch_cycles": 1e7})
+    limited = predict(slow, graph, 64)
+    assert limited.limiter == ["vnf0", "vnf1", "vnf2"]
+    assert limited.saturation_pps.value == pytest.approx(HZ / (3 * (alone + 1e7 / 1024)), rel=1e-6)
+    for other in (
+        predict(measured, dataclasses.replace(graph, yields=False), 64, 1e4),
+        predict(model(), graph, 64, 1e4),  # what it costs was not measured
+        predict(measured, dataclasses.replace(graph, cores={"switch": 0, "vnf0": 0}), 64, 1e4),
+    ):
+        assert "share a core" in other.upper_bound and other.met is None
+
+
 def test_a_demand_beyond_saturation_is_lost_in_part_and_can_not_be_met() -> None:
     graph = Graph(SUBJECT, (PathOf(("pass",)),))
     top = predict(model(), graph, 64).saturation_pps.value

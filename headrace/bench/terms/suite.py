@@ -18,9 +18,11 @@ from headrace.bench.peers.switches import Headrace, OvsDpdk
 from headrace.bench.peers.systems import PeerError, Place
 from headrace.bench.priority import raise_priority
 from headrace.bench.vnfs.mixes import Mix
+from headrace.machine.context_switch import context_switch_ns
 from headrace.machine.core_distance import Transfer
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.machine.tsc import tsc_hz
+from headrace.model.mechanistic.predict import SWITCH_CYCLES
 
 Say = Callable[[str], None]
 
@@ -144,6 +146,7 @@ async def run(plan: Plan, say: Say) -> tuple[Taken, dict[str, Any]]:
             for number, setup in enumerate(plan.setups):
                 made = _switch(plan.switch, number, _folder(where, number), switch)
                 beds[setup] = await _started(made, setup, vnf, transfer)
+            change_ns = context_switch_ns(CONTROL_CORE)
             begun = time.monotonic()
             for turn in range(plan.repeats):
                 spent = time.monotonic() - begun
@@ -156,7 +159,10 @@ async def run(plan: Plan, say: Say) -> tuple[Taken, dict[str, Any]]:
             for bed in beds.values():
                 await bed.stop()
             transfer.close()
-    return taken, _manifest(plan, where, priority)
+    manifest = _manifest(plan, where, priority)
+    if change_ns is not None:
+        manifest[SWITCH_CYCLES] = change_ns * hz / 1e9
+    return taken, manifest
 
 
 def _folder(where: Place, number: int) -> Place:
@@ -235,6 +241,8 @@ def _manifest(plan: Plan, where: Place, priority: str) -> dict[str, Any]:
             "cycles": "TSC cycles of the poller, of all packets of a window",
             "window": "the source is opened and closed within it; counters are read outside",
             "on the core": "cycles of a switch are those of the time that its thread had the core",
+            SWITCH_CYCLES: "of a yield that lets another process of the same session run, on the "
+            "VNFs' core; not there if it could not be measured",
             "transfer_ns": "a cache line from the VNFs' core to the switch's and back, by two "
             "interpreters, their polls included",
             "load": "share of the best rate of the same setup and size with the source unpaced",

@@ -9,6 +9,12 @@ intervals of a measurement: the terms' covariance and the scatter of the windows
 Nothing is predicted without grounds: a role that has no fit makes the answer partial (`lacking`), a
 demand outside of what was measured is named (`outside`), pollers that share a core have no
 predicted latency, since the terms have no scheduler.
+
+VNFs that share a core and yield it to each other (`Graph.yields`) take turns: each works until it
+finds nothing, and then yields. While their core is saturated a turn has as many packets as a queue
+holds (`TURN`), so that a change of the poller costs little of each. Pollers that do not give way
+have the core for a slice of the scheduler's each, in which the others' queues overflow: there the
+saturation is no more than a bound.
 """
 
 import math
@@ -27,6 +33,10 @@ from headrace.model.mechanistic.windows import (
     switch_queues,
 )
 
+TURN = 1024.0
+"""Packets of a turn on a shared core that is saturated: those that a VNF's queue holds."""
+SWITCH_CYCLES = "context_switch_cycles"
+"""Where a model's manifest has the cycles of a change of the poller on a core."""
 ROUND_PACKETS = {"headrace": 4 * BURST}
 """Packets that a round takes from one queue at most, by switch; a burst for others."""
 
@@ -62,6 +72,7 @@ class Graph:
         workers: of the switch.
         flows: that packets belong to.
         queues: that the switch polls; None: two ports outside and two of each VNF.
+        yields: VNFs that share a core give it to each other when they find nothing to do.
     """
 
     subject: str
@@ -71,6 +82,7 @@ class Graph:
     workers: int = 1
     flows: float = FEW_FLOWS
     queues: float | None = None
+    yields: bool = False
 
     def polled(self) -> float:
         """Queues that the switch polls."""
@@ -123,7 +135,7 @@ class Prediction:
         transfer_ns: how far the cores of switch and VNFs were apart when the roles were measured,
             which the prediction holds for; None: no VNFs, or not known.
         upper_bound: why the saturation is no more than a bound, empty if it is an estimate: pollers
-            share a core, and how the scheduler divides it between them is not in the terms.
+            share a core and do not give way to each other, or what that costs was not measured.
     """
 
     subject: str
@@ -263,19 +275,26 @@ def predict(
     roles: list[RolePart] = []
     per_core: dict[object, list[tuple[str, RoleModel, dict[str, float]]]] = {}
     for role, (of, needs) in amounts.items():
-        core = graph.cores.get(role, role)
-        per_core.setdefault(core, []).append((role, of, needs))
+        per_core.setdefault(graph.cores.get(role, role), []).append((role, of, needs))
+    changes = _changes(fitted, graph, per_core)
+    for role, (of, needs) in amounts.items():
+        core, more = graph.cores.get(role, role), changes.get(role, 0.0)
+        parts = {name: of.term(name) * needs.get(name, 0.0) for name in of.names}
         roles.append(
             RolePart(
                 role,
                 core,
-                _estimate(of, needs),
-                {name: of.term(name) * needs.get(name, 0.0) for name in of.names},
+                _more(_estimate(of, needs), more),
+                {**parts, **({"switches": more} if more else {})},
                 None,
             )
         )
     saturations = {
-        core: _saturation(some, graph.workers if any(r == "switch" for r, _, _ in some) else 1)
+        core: _saturation(
+            some,
+            graph.workers if any(r == "switch" for r, _, _ in some) else 1,
+            sum(changes.get(role, 0.0) for role, _, _ in some),
+        )
         for core, some in per_core.items()
     }
     first = min(saturations, key=lambda core: saturations[core].value)
@@ -306,7 +325,7 @@ def predict(
         lacking=lacking,
         outside=[*_outside(model, graph, size, demand_pps), *mixed],
         transfer_ns=measured,
-        upper_bound=_upper_bound(per_core),
+        upper_bound=_upper_bound(per_core, changes),
     )
 
 
@@ -356,14 +375,36 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
     return {"switch": (model, switch), **found}, lacking
 
 
-def _upper_bound(
-    per_core: Mapping[object, Sequence[tuple[str, RoleModel, dict[str, float]]]],
-) -> str:
-    """Which pollers share a core, empty if none do."""
+PerCore = Mapping[object, Sequence[tuple[str, RoleModel, dict[str, float]]]]
+
+
+def _pollers(some: Sequence[tuple[str, RoleModel, dict[str, float]]]) -> list[str]:
+    return [role for role, of, _ in some if of.idle_round]
+
+
+def _changes(fitted: Fitted, graph: Graph, per_core: PerCore) -> dict[str, float]:
+    """By VNF that shares a core and yields it: cycles of changing to it, of a packet."""
+    cycles = fitted.manifest.get(SWITCH_CYCLES)
+    if not graph.yields or not isinstance(cycles, int | float) or not 0 < cycles < math.inf:
+        return {}
+    return {
+        role: cycles / TURN * needs.get("packets", 0.0)
+        for some in per_core.values()
+        if len(pollers := _pollers(some)) > 1 and "switch" not in pollers
+        for role, _, needs in some
+    }
+
+
+def _more(one: Estimate, cycles: float) -> Estimate:
+    return Estimate(one.value + cycles, one.low + cycles, one.high + cycles)
+
+
+def _upper_bound(per_core: PerCore, changes: Mapping[str, float]) -> str:
+    """Which pollers share a core without giving way to each other, empty if none do."""
     shared = {
         core: pollers
         for core, some in per_core.items()
-        if len(pollers := [role for role, of, _ in some if of.idle_round]) > 1
+        if len(pollers := _pollers(some)) > 1 and not all(role in changes for role in pollers)
     }
     told = "; ".join(f"{', '.join(roles)} on {core}" for core, roles in shared.items())
     return (
@@ -373,9 +414,11 @@ def _upper_bound(
     )
 
 
-def _saturation(some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers: int) -> Estimate:
+def _saturation(
+    some: Sequence[tuple[str, RoleModel, dict[str, float]]], workers: int, changes: float
+) -> Estimate:
     hz = some[0][1].hz * workers
-    cycles = sum(of.cycles(needs) for _, of, needs in some)
+    cycles = sum(of.cycles(needs) for _, of, needs in some) + changes
     reach = math.sqrt(sum((of.student * of.deviation(needs)) ** 2 for _, of, needs in some))
     low = max(cycles - reach, 0.05 * cycles)
     return Estimate(hz / cycles, hz / (cycles + reach), hz / low)

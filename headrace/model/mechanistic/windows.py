@@ -27,6 +27,9 @@ A VNF and the generator have packets, octets, the counted ones and
                                             at a line, and the others one by one: 1.5 on average at
                                             each end of a burst
 
+A change of the poller on a core that several share (`switches`) is measured by itself
+(machine/context_switch.py), not fitted.
+
 The kernel, whose softirq time has neither rounds nor bursts, has the terms of the graph only.
 """
 
@@ -51,6 +54,7 @@ UNITS = {
     "cold_visits": "cycles per visit to a VNF x idle share",
     "cold_visit_octets": "cycles per byte and visit x idle share",
     "singles": "cycles per packet outside of whole batches of four",
+    "switches": "cycles per change of the poller on a shared core",
     "due": "cycles per arrival that the bench's own source schedules",
     "bursts": "cycles per burst",
     "packets": "cycles per packet",
