@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`headrace bench predictions`: a node's predictions of random graphs beside measurement."""
+"""`headrace bench predictions | side-by-side`: a node's predictions beside measurement."""
 
 from pathlib import Path
 from typing import Annotated
@@ -65,6 +65,53 @@ def register(app: typer.Typer) -> None:
                 minutes=minutes,
             )
         except (DeviceError, ModelFileError, ValueError, OSError) as error:
+            console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
+            raise typer.Exit(1) from error
+        emit(rows, manifest, as_json=as_json)
+
+    @group.command("side-by-side")
+    def side_by_side_command(
+        model: Annotated[Path, typer.Option(help="Written by `headrace model fit`.")] = Path(
+            "results/model.json"
+        ),
+        switch: Annotated[str, typer.Option(help="headrace or ovs-dpdk.")] = "headrace",
+        most: Annotated[int, typer.Option(help="VNFs at most.", min=1, max=16)] = 8,
+        pps: Annotated[float, typer.Option(help="Demand of each, per second.", min=1.0)] = 2e6,
+        size: Annotated[int, typer.Option(help="Frames' bytes, FCS included.", min=64)] = 64,
+        repeats: Annotated[int, typer.Option(help="Trials of each number.", min=1)] = 3,
+        seconds: Annotated[float, typer.Option(help="Of a trial.", min=0.05)] = 0.3,
+        as_json: Annotated[
+            bool, typer.Option("--json", help="One JSON object instead of a table.")
+        ] = False,
+    ) -> None:
+        """How many VNFs side by side fit before the rate of each falls, and what was predicted."""
+        from headrace.bench.errors import DeviceError
+        from headrace.bench.rows import emit
+        from headrace.bench.side_by_side import run
+        from headrace.bench.subject import IN_PROCESS, Subject
+
+        console = Console(stderr=True)
+
+        def say(line: str) -> None:
+            console.print(line, highlight=False, markup=False)
+
+        try:
+            if not model.exists():
+                raise ValueError(f"{model} does not exist; `headrace model fit` writes it")
+            subject = Subject.model_validate(
+                {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
+            )
+            rows, manifest = run(
+                model,
+                subject,
+                say,
+                most=most,
+                demand=pps,
+                size=size,
+                repeats=repeats,
+                seconds=seconds,
+            )
+        except (DeviceError, ValueError, OSError) as error:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error
         emit(rows, manifest, as_json=as_json)
