@@ -3,15 +3,15 @@
 
 Each batch of flow-mods ends with a barrier. OpenFlow answers an invalid message with an error of
 the same transaction id and does not acknowledge a valid one, so after the barrier's reply (1.3.5,
-section 6.2) every error is known and is reported with the rule that caused it. Message classes and
-the wire codec are os-ken's; the session is ours, because os-ken's requires its application
-framework.
+section 6.2) every error is known and is reported with the rule that caused it. Messages that change
+rules are packed by `flow_mods.py`, since there are many; all others by os-ken. The session is ours,
+because os-ken's requires its application framework.
 """
 
 import asyncio
 import itertools
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,20 +20,9 @@ from os_ken.ofproto import ofproto_v1_3 as of
 from os_ken.ofproto import ofproto_v1_3_parser as parser
 
 from headrace.machine.patience import patient
-from headrace.protocols.tunnel_actions import EXPERIMENTER, Remember
+from headrace.switches import flow_mods
 from headrace.switches.base import RuleStatistics, SwitchError
-from headrace.switches.fields import FIELDS, VLAN_PRESENT, Notation
-from headrace.switches.rules import (
-    CONTROLLER,
-    Normal,
-    Output,
-    PopVlan,
-    PushVlan,
-    Rule,
-    Select,
-    SetField,
-    SetQueue,
-)
+from headrace.switches.rules import Rule
 
 _HEADER_BYTES = 8
 _MULTIPART = struct.Struct("!HH4x")
@@ -45,91 +34,10 @@ _ALL_PORTS = struct.pack("!I4x", of.OFPP_ANY)
 _FLOW_STATS = struct.Struct("!H22xQQQ")  # length; table to flags and padding; cookie, counts
 _PORT_STATS = struct.Struct("!I4x6Q56x")  # number; packets, bytes, dropped; errors and duration
 _ANSWER_S = 30.0
-_EXACT_COOKIE = 0xFFFF_FFFF_FFFF_FFFF
-_VLAN_ETHERTYPE = 0x8100
-_GROUPS = 0xFFFF_FF00  # OFPG_MAX
-_ADD_OR_MODIFY = 0x8000  # Open vSwitch's own command of group-mod, which headrace-switch has, too
-_KEPT_IDLE_S = 300
-
-
-def _plain(name: str, value: int) -> int | str:
-    field = FIELDS[name]
-    return value if field.notation is Notation.NUMBER else field.text(value)
-
-
-def encode_match(rule: Rule, ofports: dict[str, int]) -> Any:
-    """The OFPMatch of a rule; `ofports` maps port names to numbers."""
-    fields: dict[str, Any] = {"in_port": ofports[rule.in_port]}
-    for name, wanted in rule.match.items():
-        if wanted.mask == FIELDS[name].ones:
-            fields[name] = _plain(name, wanted.value)
-        else:
-            fields[name] = (_plain(name, wanted.value), _plain(name, wanted.mask))
-    return parser.OFPMatch(**fields)
-
-
-def encode_actions(rule: Rule, ofports: dict[str, int]) -> list[Any]:
-    """The OpenFlow action list of a rule.
-
-    Output to the input port requires the reserved port IN_PORT (1.3.5, section 4.5).
-    """
-    return _encode(rule.actions, rule, ofports)
-
-
-def group_of(rule: Rule) -> int:
-    """The number, on its LSI, of the group of a rule with `Select`."""
-    return rule.cookie % _GROUPS
-
-
-def encode_buckets(rule: Rule, ofports: dict[str, int], keeps_flows: bool) -> list[Any]:
-    """The buckets of a rule's group.
-
-    `keeps_flows`: the switch can be told to leave each flow at its bucket when others come and go.
-    """
-    buckets = []
-    for bucket in rule.select.buckets if rule.select else ():
-        steps = _encode(bucket.actions, rule, ofports)
-        if keeps_flows:
-            memory = Remember(_KEPT_IDLE_S, rule.select.pair if rule.select else 0).payload()
-            steps.insert(0, parser.OFPActionExperimenterUnknown(EXPERIMENTER, data=memory))
-        buckets.append(
-            parser.OFPBucket(
-                weight=bucket.weight,
-                watch_port=of.OFPP_ANY,
-                watch_group=of.OFPG_ANY,
-                actions=steps,
-            )
-        )
-    return buckets
-
-
-def _encode(actions: Iterable[Any], rule: Rule, ofports: dict[str, int]) -> list[Any]:
-    encoded: list[Any] = []
-    for action in actions:
-        match action:
-            case Select():
-                encoded.append(parser.OFPActionGroup(group_of(rule)))
-            case Output(port=port) if port == CONTROLLER:
-                # Whole packets: a graph's controller may be far, and no buffer outlives a burst.
-                encoded.append(parser.OFPActionOutput(of.OFPP_CONTROLLER, of.OFPCML_NO_BUFFER))
-            case SetQueue():
-                encoded.append(parser.OFPActionSetQueue(action.queue))
-            case Output():
-                back = action.port == rule.in_port
-                number = of.OFPP_IN_PORT if back else ofports[action.port]
-                encoded.append(parser.OFPActionOutput(number))
-            case Normal():
-                encoded.append(parser.OFPActionOutput(of.OFPP_NORMAL))
-            case PushVlan():
-                encoded.append(parser.OFPActionPushVlan(_VLAN_ETHERTYPE))
-                tag = action.vlan_id | VLAN_PRESENT
-                encoded.append(parser.OFPActionSetField(vlan_vid=tag))
-            case PopVlan():
-                encoded.append(parser.OFPActionPopVlan())
-            case SetField():
-                value = _plain(action.field, action.value)
-                encoded.append(parser.OFPActionSetField(**{action.field: value}))
-    return encoded
+_AT_ONCE = 256
+"""Messages that are written together."""
+_Message = tuple[int, bytes]
+"""A transaction id and the octets of its message."""
 
 
 def decode_flow_counts(body: bytes) -> Iterator[RuleStatistics]:
@@ -237,8 +145,11 @@ class OpenFlowSession:
         """Closes the connection."""
         self._writer.close()
 
+    def _xid(self) -> int:
+        return next(self._xids) & 0xFFFF_FFFF
+
     def _send(self, message: Any) -> int:
-        xid = next(self._xids) & 0xFFFF_FFFF
+        xid = self._xid()
         message.set_xid(xid)
         message.serialize()
         self._writer.write(bytes(message.buf))
@@ -268,72 +179,49 @@ class OpenFlowSession:
     ) -> None:
         """Adds or replaces rules; returns when all of them are in effect.
 
-        For `keeps_flows` see `encode_buckets`.
+        For `keeps_flows` see `flow_mods.group_addition`.
 
         Raises:
             SwitchError: the switch rejected a rule; all others are in effect.
         """
-        mods: list[tuple[Rule, Any]] = []
-        for rule in rules:
-            if rule.select is not None:
-                group = parser.OFPGroupMod(
-                    self._datapath,
-                    command=_ADD_OR_MODIFY,
-                    type_=of.OFPGT_SELECT,
-                    group_id=group_of(rule),
-                    buckets=encode_buckets(rule, ofports, keeps_flows),
-                )
-                mods.append((rule, group))
-            steps = encode_actions(rule, ofports)
-            instructions = (
-                [parser.OFPInstructionActions(of.OFPIT_APPLY_ACTIONS, steps)] if steps else []
-            )
-            flow = parser.OFPFlowMod(
-                self._datapath,
-                cookie=rule.cookie,
-                command=of.OFPFC_ADD,
-                priority=rule.priority,
-                idle_timeout=rule.idle_timeout,
-                hard_timeout=rule.hard_timeout,
-                match=encode_match(rule, ofports),
-                instructions=instructions,
-            )
-            mods.append((rule, flow))
-        await self._modify(mods)
+        await self._modify(
+            (rule, message)
+            for rule in rules
+            for message in self._additions(rule, ofports, keeps_flows)
+        )
+
+    def _additions(
+        self, rule: Rule, ofports: Mapping[str, int], keeps_flows: bool
+    ) -> Iterator[_Message]:
+        if rule.select is not None:
+            xid = self._xid()
+            yield xid, flow_mods.group_addition(rule, ofports, keeps_flows, xid)
+        xid = self._xid()
+        yield xid, flow_mods.addition(rule, ofports, xid)
 
     async def remove(self, rules: Sequence[Rule]) -> None:
         """Removes rules by their cookie, so that a rule can be removed after its ports."""
-        mods: list[tuple[Rule, Any]] = [(rule, self._deletion(rule)) for rule in rules]
-        for rule in rules:
-            if rule.select is not None:
-                group = parser.OFPGroupMod(
-                    self._datapath,
-                    command=of.OFPGC_DELETE,
-                    type_=of.OFPGT_SELECT,
-                    group_id=group_of(rule),
-                    buckets=[],
-                )
-                mods.append((rule, group))
-        await self._modify(mods)
+        await self._modify((rule, message) for rule in rules for message in self._deletions(rule))
 
-    def _deletion(self, rule: Rule) -> Any:
-        return parser.OFPFlowMod(
-            self._datapath,
-            cookie=rule.cookie,
-            cookie_mask=_EXACT_COOKIE,
-            table_id=of.OFPTT_ALL,
-            command=of.OFPFC_DELETE,
-            out_port=of.OFPP_ANY,
-            out_group=of.OFPG_ANY,
-            match=parser.OFPMatch(),
-        )
+    def _deletions(self, rule: Rule) -> Iterator[_Message]:
+        xid = self._xid()
+        yield xid, flow_mods.deletion(rule, xid)
+        if rule.select is not None:
+            xid = self._xid()
+            yield xid, flow_mods.group_deletion(rule, xid)
 
-    async def _modify(self, mods: list[tuple[Rule, Any]]) -> None:
+    async def _modify(self, mods: Iterator[tuple[Rule, _Message]]) -> None:
+        """Sends messages, many at once, and waits until the switch has acted on all."""
         async with self._lock:
-            sent = {}
-            for rule, mod in mods:
-                sent[self._send(mod)] = rule
-                await self._writer.drain()
+            sent: dict[int, Rule] = {}
+            while batch := list(itertools.islice(mods, _AT_ONCE)):
+                sent.update((xid, rule) for rule, (xid, _) in batch)
+                try:
+                    self._writer.write(b"".join([octets for _, (_, octets) in batch]))
+                    await self._writer.drain()
+                except OSError as gone:
+                    raise SwitchError(f"OpenFlow: the switch has ended: {gone}") from gone
+                await asyncio.sleep(0)  # the node has more to do than this
             barrier = self._send(parser.OFPBarrierRequest(self._datapath))
             refused: list[tuple[Rule, Any]] = []
             while True:
@@ -372,7 +260,7 @@ class OpenFlowSession:
     async def _bodies(self, kind: int, body: bytes) -> list[bytes]:
         """The bodies of a multipart reply as they came, for what is read in large numbers."""
         async with self._lock:
-            xid = next(self._xids) & 0xFFFF_FFFF
+            xid = self._xid()
             length = _REQUEST.size + len(body)
             head = (of.OFP_VERSION, of.OFPT_MULTIPART_REQUEST, length, xid, kind, 0)
             self._writer.write(_REQUEST.pack(*head) + body)

@@ -7,12 +7,13 @@ from headrace.node.errors import GraphRefused
 from headrace.node.planning.nffg import parse
 from headrace.node.planning.plan import make_plan
 from headrace.node.planning.resources import Plan
-from headrace.switches.openflow import encode_actions, encode_buckets, group_of
+from headrace.switches.flow_mods import group_of
 from headrace.switches.rules import Bucket, Output, PushVlan, Rule, Select
 from tests.node import graphs
 from tests.node.api import Api
 from tests.node.graphs import out, rule
 from tests.node.surroundings import surroundings
+from tests.switches.os_ken_encoding import encode_actions, encode_buckets
 
 POINTS = [graphs.interface("in", "p0"), graphs.vlan("a", "p1", 5), graphs.internal("b", "g")]
 

@@ -11,8 +11,8 @@ from headrace.node.errors import GraphRefused
 from headrace.node.planning.matching import header_actions, match_fields
 from headrace.node.planning.nffg import MATCH_KEYS, FlowRuleModel
 from headrace.switches.fields import FIELDS
-from headrace.switches.openflow import encode_actions, encode_match
 from headrace.switches.rules import FieldMatch, Rule, covers, overlap
+from tests.switches.os_ken_encoding import encode_actions, encode_match
 
 PLACE = "big-switch.flow-rules[0]"
 IPV4 = {"ether_type": "0x800"}
