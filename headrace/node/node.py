@@ -122,7 +122,7 @@ class Node:
             prefix=self.prefix,
             templates=self.datastore.templates(),
             engine_kinds={name: engine.port_kinds for name, engine in self.engines.items()},
-            ports=self.ports,
+            ports=dict(self.ports),
             others=others,
             policy=self.policy,
             reserved=self.reservations.reserved(),

@@ -14,8 +14,8 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
-from headrace.node.planning.lowering import base_of, is_balanced, on_lsi0, outputs_of
-from headrace.node.planning.nffg import FlowRuleModel, parse
+from headrace.node.planning.lowering import on_lsi0
+from headrace.node.planning.nffg import FlowRuleModel, base_of, parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
 from headrace.switches.rules import Rule
 
@@ -150,10 +150,10 @@ def _sent(
     ]
     direct = [
         # Which of several ports a packet went to is not counted by the rule.
-        None if is_balanced(model) else own[model.id]
+        None if model.is_balanced else own[model.id]
         for model in models
         if (model.match["port_in"] in outer) == (reference in outer)
-        and any(target == reference for _, target in outputs_of(model))
+        and any(target == reference for _, target in model.outputs)
     ]
     return _sum([*links, *direct])
 

@@ -13,7 +13,6 @@ from typing import Any
 from headrace.engines.base import VnfPort, VnfSpec, engine_of
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.node import Node
-from headrace.node.planning.lowering import is_balanced, outputs_of
 from headrace.node.planning.nffg import EndPointModel, ForwardingGraph, parse
 from headrace.node.readings import VnfReading, read_vnfs
 from headrace.node.statistics import Counted, graph_statistics
@@ -173,12 +172,12 @@ def _paths(graph: ForwardingGraph, counted: dict[str, Any] | None) -> list[dict[
     shown = {rule["id"]: rule for rule in (counted or {}).get("rules", ())}
     paths: dict[tuple[str, str | None], dict[str, Any]] = {}
     for model in graph.big_switch.flow_rules:
-        targets: list[str | None] = [target for _, target in outputs_of(model)]
+        targets: list[str | None] = [target for _, target in model.outputs]
         for target in targets or [None]:
             key = (model.match["port_in"], target)
             path = paths.setdefault(key, {"rules": 0, "packets": 0, "bytes": 0, "balanced": False})
             path["rules"] += 1
-            path["balanced"] = path["balanced"] or is_balanced(model)
+            path["balanced"] = path["balanced"] or model.is_balanced
             for name in ("packets", "bytes"):
                 value = shown.get(model.id, {}).get(name)
                 # Of rules that distribute flows over ports nothing counts what each port got.

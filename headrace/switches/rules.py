@@ -6,8 +6,8 @@ stays valid when a switch is restarted and renumbers its ports.
 """
 
 import hashlib
-from functools import cached_property
-from typing import Annotated, Literal
+from functools import cached_property, lru_cache
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -98,6 +98,24 @@ Action = Annotated[
 ]
 
 
+class Needs(NamedTuple):
+    """What a rule asks of a switch, and many rules in the same way.
+
+    `masks` are the fields that it matches, by name, `actions` their kinds and the fields that they
+    set, in order.
+    """
+
+    masks: tuple[tuple[str, int], ...]
+    actions: tuple[str, ...]
+    is_timed: bool
+
+
+@lru_cache(maxsize=4096)
+def _shared(needs: Needs) -> Needs:
+    """The same object for equal needs, of which a node has few."""
+    return needs
+
+
 class Rule(_Frozen):
     """Actions of `lsi` on packets that are received on `in_port` and match; no action means drop.
 
@@ -118,7 +136,7 @@ class Rule(_Frozen):
     def __copy__(self) -> "Rule":
         """A copy that is to be changed has another identity."""
         copied = super().__copy__()
-        for name in ("identity", "cookie"):
+        for name in ("identity", "cookie", "needs"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -133,6 +151,12 @@ class Rule(_Frozen):
         """64 bits that identify this rule in the switch, derived from its identity."""
         digest = hashlib.blake2b(self.identity.encode(), digest_size=8).digest()
         return int.from_bytes(digest, "big") >> 1  # all ones is reserved by OpenFlow
+
+    @cached_property
+    def needs(self) -> Needs:
+        """What the rule asks of a switch."""
+        masks = tuple(sorted((name, wanted.mask) for name, wanted in self.match.items()))
+        return _shared(Needs(masks, tuple(map(_asks, self.actions)), self.is_timed))
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -193,6 +217,18 @@ class Rule(_Frozen):
             if getattr(self, name):
                 fields.append(f"{name}={getattr(self, name)}")
         return f"priority={self.priority},{','.join(fields)} -> {','.join(actions) or 'drop'}"
+
+
+def _asks(action: Action) -> str:
+    """What an action asks of a switch: all that `lacks` (carrying.py) looks at."""
+    if isinstance(action, SetField):
+        return f"set {action.field}"
+    if isinstance(action, Output):
+        return "controller" if action.port == CONTROLLER else "output"
+    if isinstance(action, Select):
+        inside = (",".join(map(_asks, bucket.actions)) for bucket in action.buckets)
+        return f"select {' '.join(sorted(set(inside)))}"
+    return action.kind
 
 
 def overlap(one: Rule, other: Rule) -> bool:

@@ -30,6 +30,14 @@ CREATE TABLE step (
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 INSERT INTO meta VALUES ('schema', '1');
 """
+QUERIES = {
+    "graph": "SELECT id, number, state, new.document, new.plan, old.document, old.plan, message, "
+    "changed_at FROM graph JOIN version AS new ON new.seq = version "
+    "LEFT JOIN version AS old ON old.seq = previous",
+    "step": "SELECT seq, graph, key, content, state FROM step",
+    "meta": "SELECT key, value FROM meta",
+}
+"""What that version's tables had, as this one has it."""
 NEW_FIELDS = ("sleep_us", "burst")
 """Of VnfSpec: that version did not know them."""
 
@@ -38,10 +46,10 @@ def as_of_0_1_0(source: Path, target: Path) -> None:
     """Writes to `target` what version 0.1.0 would have written where this one wrote `source`."""
     with closing(sqlite3.connect(source)) as now, closing(sqlite3.connect(target)) as then:
         then.executescript(SCHEMA)
-        for table, columns in (("graph", 9), ("step", 5), ("meta", 2)):
-            marks = ",".join("?" * columns)
-            for row in now.execute(f"SELECT * FROM {table}").fetchall():
-                values = [_without_new_fields(value) for value in row[:columns]]
+        for table, query in QUERIES.items():
+            for row in now.execute(query).fetchall():
+                marks = ",".join("?" * len(row))
+                values = [_without_new_fields(value) for value in row]
                 if values[0] != "rundir":
                     then.execute(f"INSERT INTO {table} VALUES ({marks})", values)
         then.commit()

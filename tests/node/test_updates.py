@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An update brings every field of what runs to what is wanted; status tells what was found."""
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,10 @@ from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.process import ProcessEngine
 from headrace.machine.processes import Supervisor
 from headrace.node.config import from_dict
+from headrace.node.deployment import lifecycle
+from headrace.node.errors import GraphRefused
 from headrace.node.node import Node
+from headrace.node.planning.plan import make_plan
 from headrace.switches.base import PortKind, PortSpec
 from tests.node import graphs
 from tests.node.crashing import SETTINGS
@@ -82,6 +86,32 @@ async def test_a_graph_whose_physical_port_has_gone_is_an_error(rundir: Path) ->
     node = await node_of(rundir, world, ports=SETTINGS["ports"][:1])  # type: ignore[index]
     status = node.status(node.graphs.record("g"))
     assert status["status"] == "error" and "p1" in status["message"]
+    node.store.close()
+
+
+async def test_a_change_is_planned_once(rundir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the check to the deployment, unless something has happened in between."""
+    made: list[str] = []
+
+    def noting(graph: Any, graph_id: str, *rest: Any) -> Any:
+        made.append(graph_id)
+        return make_plan(graph, graph_id, *rest)
+
+    monkeypatch.setattr(lifecycle, "make_plan", noting)
+    node = await node_of(rundir, World(rundir / "world.json"))
+    first, second = graphs.shared(graphs.port_to_port()), graphs.shared(graphs.chain("pass", 1))
+    await node.check("g", first)
+    await node.graphs.create("g", first, node.graphs.draft("g", first))
+    assert made == ["g"]
+    await node.check("g", second)
+    await node.check("g", second)
+    assert made == ["g"] * 2
+    await node.graphs.delete("g")
+    await node.check("g", second)
+    assert made == ["g"] * 3  # it would be a new graph
+    await node.graphs.create("h", copy.deepcopy(second))
+    with pytest.raises(GraphRefused, match="is in use"):
+        await node.check("g", second)
     node.store.close()
 
 

@@ -12,7 +12,7 @@ import json
 import re
 import secrets
 import string
-from collections.abc import AsyncIterable, Callable
+from collections.abc import AsyncIterable, Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,7 +35,7 @@ from headrace.node.datastore.wire import (
 )
 from headrace.node.deployment.store import Store
 from headrace.node.errors import AccessError, Busy, GraphRefused, NotFound, describe
-from headrace.node.planning.nffg import VnfModel, parse
+from headrace.node.planning.nffg import VnfModel
 from headrace.node.planning.resources import Plan
 from headrace.node.templates import Template, TemplateStore
 
@@ -337,15 +337,14 @@ class Datastore:
 
     # The other datastore.
 
-    async def provide(self, document: Any, user: User) -> None:
-        """Fetches what a graph asks for and only another place has.
+    async def provide(self, vnfs: Iterable[VnfModel], user: User) -> None:
+        """Fetches what the VNFs of a graph ask for and only another place has.
 
         Raises:
-            GraphRefused: it cannot be had from there, or the graph cannot be read.
+            GraphRefused: it cannot be had from there.
         """
-        graph, _ = parse(document)
         async with self._fetching:
-            for vnf in graph.vnfs:
+            for vnf in vnfs:
                 await self._provide(vnf, user)
 
     async def _provide(self, vnf: VnfModel, user: User) -> None:

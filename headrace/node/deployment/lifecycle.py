@@ -19,8 +19,9 @@ from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
 from headrace.node.events import EventKind, Events
 from headrace.node.planning.holdings import Holdings, Others
+from headrace.node.planning.known_rules import KnownRules
 from headrace.node.planning.memory import Memory
-from headrace.node.planning.nffg import parse
+from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.plan import make_plan
 from headrace.node.planning.replicas import Replicas
 from headrace.node.planning.resources import EMPTY_PLAN, Plan
@@ -45,6 +46,31 @@ def _held_by(record: GraphRecord) -> Plan:
     resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
     claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
     return Plan(resources=tuple(resources.values()), claims=claims)
+
+
+@dataclass(frozen=True)
+class _Draft:
+    """A plan, and all that it was made from but the machine's free memory."""
+
+    graph_id: str
+    number: int
+    document: dict[str, Any]
+    previous: Plan
+    replicas: Mapping[str, Replicas] | None
+    node: Surroundings
+    holdings: int
+    plan: Plan = EMPTY_PLAN
+
+    def holds_for(self, other: "_Draft") -> bool:
+        """Whether the other one's plan would be the same."""
+        return (
+            (self.graph_id, self.number, self.holdings)
+            == (other.graph_id, other.number, other.holdings)
+            and self.document is other.document
+            and self.previous is other.previous
+            and self.replicas == other.replicas
+            and self.node.same_but_for_graphs(other.node)
+        )
 
 
 @dataclass
@@ -86,6 +112,8 @@ class GraphManager:
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
         self._doubted: set[str] = set()
+        self._known = KnownRules()
+        self._drafted: _Draft | None = None
         self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
 
     # Reading.
@@ -128,12 +156,21 @@ class GraphManager:
         return self._holdings.users(lsi, port)
 
     def _put(self, record: GraphRecord) -> None:
+        self._drafted = None
         self._store.put_graph(record)
         self._holdings.put(record.id, _held_by(record))
 
     def _forget(self, graph_id: str) -> None:
         self._store.delete_graph(graph_id)
         self._holdings.drop(graph_id)
+
+    def read(self, document: dict[str, Any]) -> ForwardingGraph:
+        """The graph of a document.
+
+        Raises:
+            GraphRefused: it is none; names the place.
+        """
+        return self._known.read(document)[0]
 
     # Changing.
 
@@ -250,12 +287,20 @@ class GraphManager:
         previous: Plan,
         replicas: Mapping[str, Replicas] | None = None,
     ) -> Plan:
-        graph, warnings = parse(document)
         node = self._surroundings(self.others(graph_id))
-        plan = make_plan(graph, graph_id, number, node, previous, replicas)
+        changes = self._holdings.changes
+        draft = _Draft(graph_id, number, document, previous, replicas, node, changes)
+        # A request is checked before the VNFs' configurations are, and again when it is acted on:
+        # most often nothing has happened in between.
+        if self._drafted is not None and self._drafted.holds_for(draft):
+            return self._drafted.plan
+        graph, warnings = self._known.read(document)
+        plan = make_plan(graph, graph_id, number, node, previous, replicas, self._known)
         warnings += self._memory.check(plan.vnfs(), previous.vnfs())
         plan = plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
-        return self.predicted(document, plan)
+        plan = self.predicted(document, plan)
+        self._drafted = replace(draft, plan=plan)
+        return plan
 
     def is_worked_on(self, graph_id: str) -> bool:
         """Whether a change of the graph is under way."""
@@ -350,6 +395,7 @@ class GraphManager:
             record, state=state, message=message, previous_document=None, previous_plan=None
         )
         if settled == current:
+            self._store.write_notes()
             return
         if record.id in self._returning and state is GraphState.RUNNING:
             # A crash would have it made again, so many are written at once.
@@ -412,6 +458,7 @@ class GraphManager:
                 # Most often a VNF has ended and nothing else; then nothing else is looked at.
                 if not ended or not await self._transition.restart(graph_id, ended):
                     await self._run(graph_id, record.plan, held=held)
+                    self._store.write_notes()
                 for vnf in ended:
                     self._events.publish(EventKind.VNF_RESTARTED, graph_id, vnf=vnf.vnf)
 

@@ -48,6 +48,7 @@ class RecoveringGraphs(GraphManager):
             for record in self._store.graphs() if ports else ():
                 await self._transition.detach(record.id, ports)
         await self._run(NODE_STEPS, node_plan, distrust=not adopted)
+        self._store.write_notes()
 
     async def recover(self, adopted: bool) -> None:
         """Finishes or undoes what the last run of the node left, many graphs at once.
@@ -122,6 +123,7 @@ class RecoveringGraphs(GraphManager):
         elif record.state is GraphState.FAILED:
             async with self._locks[graph_id]:
                 await self._run(graph_id, EMPTY_PLAN)
+                self._store.write_notes()
         else:
             # What was being made when the node ended may have been begun on an empty switch; what
             # this process itself doubts is there if the switch was adopted.

@@ -6,8 +6,14 @@ touched and turned to `done` afterwards; before a removal it becomes `removing` 
 afterwards. So whatever may exist in the switch has a row, at every moment, and a crash loses
 nothing: the next start compares the rows with the plan and goes on (see `lifecycle`).
 
+A graph's document and plan, which are large, are a row of `version`, written once; its row of
+`graph`, which changes with its state, says which version is its present one, and which was before
+while an update is under way. Both change in one transaction.
+
 Writes are synchronous (WAL, `synchronous=FULL`): a step may not begin before its intent is on disk.
-They take about a millisecond; the control plane of one node can afford it.
+They take one to ten milliseconds, so what has been done is a note that goes with the next
+transaction, whosever it is: `done` and `forget`. After a crash before it, the step is taken once
+more, which changes nothing. `write_notes` writes them if nothing else is to come.
 
 Reads are of memory: the file is this process's alone (the node's directory is locked), so what was
 read or written once is what it says. What could not be written (a full disk, a lock of another
@@ -28,7 +34,7 @@ from typing import Any
 
 from headrace.node.deployment.schema import migrate
 from headrace.node.errors import StoreFault
-from headrace.node.planning.resources import EMPTY_PLAN, Plan, Resource, from_json
+from headrace.node.planning.resources import EMPTY_PLAN, Plan, Resource, from_json, to_json
 
 _LOCK_PATIENCE_S = 1.0
 """How long another program may hold the database; the node does nothing else meanwhile."""
@@ -70,6 +76,19 @@ class StepRow:
     state: str
 
 
+@dataclass(frozen=True)
+class _Version:
+    """A document and its plan as they are on disk, by the number of their row."""
+
+    seq: int
+    document: dict[str, Any]
+    plan: Plan
+
+    def is_of(self, document: dict[str, Any] | None, plan: Plan | None) -> bool:
+        """Whether it has this document and plan. Neither is changed once it is here."""
+        return self.document is document and self.plan is plan
+
+
 class Store:
     """One SQLite file; not thread-safe, belongs to the node's event loop."""
 
@@ -91,15 +110,32 @@ class Store:
         self._graphs: dict[str, GraphRecord] = {}
         self._steps: dict[str, dict[str, StepRow]] = {}
         self._holders: defaultdict[str, set[str]] = defaultdict(set)
+        self._versions: dict[str, tuple[_Version, ...]] = {}
         self._late: set[str] = set()
+        self._notes: list[tuple[str, Sequence[tuple[Any, ...]]]] = []
         self._read()
 
     def _read(self) -> None:
+        versions = {
+            seq: _Version(seq, json.loads(document), _plan_of(plan))
+            for seq, document, plan in self._db.execute("SELECT seq, document, plan FROM version")
+        }
         rows = self._db.execute(
-            "SELECT id, number, state, document, plan, previous_document, previous_plan, message "
-            "FROM graph ORDER BY number"
+            "SELECT id, number, state, version, previous, message FROM graph ORDER BY number"
         )
-        self._graphs = {row[0]: _record(row) for row in rows}
+        for graph_id, number, state, present, before, message in rows:
+            new, old = versions[present], versions.get(before)
+            self._versions[graph_id] = (new,) if old is None else (new, old)
+            self._graphs[graph_id] = GraphRecord(
+                id=graph_id,
+                number=number,
+                state=GraphState(state),
+                document=new.document,
+                plan=new.plan,
+                previous_document=old.document if old else None,
+                previous_plan=old.plan if old else None,
+                message=message,
+            )
         for graph_id, key in self._db.execute("SELECT graph, key FROM step"):
             self._holders[key].add(graph_id)
 
@@ -107,6 +143,7 @@ class Store:
         """Closes the file."""
         with contextlib.suppress(StoreFault):
             self.flush()
+            self.write_notes()
         self._db.close()
 
     def meta(self, key: str) -> str | None:
@@ -156,8 +193,38 @@ class Store:
 
     def put_graph(self, record: GraphRecord) -> None:
         """Writes a graph, new or changed."""
-        self.write(_PUT_GRAPH, *_row(record))
+        with self._told(), self._transaction():
+            versions = self._put(record)
         self._graphs[record.id] = record
+        self._versions[record.id] = versions
+
+    def _put(self, record: GraphRecord) -> tuple[_Version, ...]:
+        """Writes a graph's row and such versions of it as are new, and removes those before."""
+        have = self._versions.get(record.id, ())
+        wanted = [(record.document, record.plan)]
+        if record.previous_document is not None and record.previous_plan is not None:
+            wanted.append((record.previous_document, record.previous_plan))
+        found = tuple(
+            next((each for each in have if each.is_of(*content)), None)
+            or self._put_version(*content)
+            for content in wanted
+        )
+        before = found[1].seq if len(found) > 1 else None
+        row = (record.id, record.number, record.state.value, found[0].seq, before)
+        self._db.execute(_PUT_GRAPH, (*row, record.message, time.time()))
+        kept = {each.seq for each in found}
+        gone = [(each.seq,) for each in have if each.seq not in kept]
+        self._db.executemany("DELETE FROM version WHERE seq=?", gone)
+        return found
+
+    def _put_version(self, document: dict[str, Any], plan: Plan) -> _Version:
+        row = self._db.execute(
+            "INSERT INTO version (document, plan) VALUES (?,?)",
+            (json.dumps(document), plan.to_json()),
+        )
+        if row.lastrowid is None:
+            raise AssertionError("SQLite gives each row of this table a number")
+        return _Version(row.lastrowid, document, plan)
 
     def put_late(self, records: Iterable[GraphRecord]) -> None:
         """Notes graphs that are written by the next `flush`; a crash before it may lose that."""
@@ -167,16 +234,22 @@ class Store:
 
     def flush(self) -> None:
         """Writes, in one transaction, the graphs of `put_late` as they are now."""
-        rows = [_row(self._graphs[graph]) for graph in self._late if graph in self._graphs]
-        self._write(_PUT_GRAPH, rows)
+        records = [self._graphs[graph] for graph in self._late if graph in self._graphs]
+        if records:
+            with self._told(), self._transaction():
+                versions = {record.id: self._put(record) for record in records}
+            self._versions.update(versions)
         self._late.clear()
 
     def delete_graph(self, graph_id: str) -> None:
         """Forgets a graph; its steps must be gone."""
         with self._told(), self._transaction():
             self._db.execute("DELETE FROM graph WHERE id=?", (graph_id,))
+            gone = [(each.seq,) for each in self._versions.get(graph_id, ())]
+            self._db.executemany("DELETE FROM version WHERE seq=?", gone)
             self._db.execute("DELETE FROM owner WHERE graph=?", (graph_id,))
         self._graphs.pop(graph_id, None)
+        self._versions.pop(graph_id, None)
 
     # Steps.
 
@@ -199,31 +272,41 @@ class Store:
         others = self._holders.get(key, set()) - {graph_id}
         return any(self._of(other)[key].state != "removing" for other in others)
 
-    def intend(self, graph_id: str, resources: Sequence[Resource]) -> None:
-        """Notes that these resources are about to be made."""
-        self._write(
-            "INSERT INTO step (graph, key, content, state) VALUES (?,?,?,'intent') "
-            "ON CONFLICT (graph, key) DO UPDATE SET content=excluded.content, state='intent'",
-            [(graph_id, r.key, r.model_dump_json()) for r in resources],
-        )
+    def intend(
+        self, graph_id: str, resources: Sequence[Resource], removing: Sequence[Resource] = ()
+    ) -> None:
+        """Notes that these resources are about to be made, and others about to be removed."""
+        if not resources and not removing:
+            return
+        with self._told(), self._transaction():
+            self._db.executemany(
+                "INSERT INTO step (graph, key, content, state) VALUES (?,?,?,'intent') "
+                "ON CONFLICT (graph, key) DO UPDATE SET content=excluded.content, state='intent'",
+                [(graph_id, r.key, to_json(r)) for r in resources],
+            )
+            self._db.executemany(_TURN, [("removing", graph_id, r.key) for r in removing])
         held = self._of(graph_id)
         for resource in resources:
             held[resource.key] = StepRow(resource.key, resource, "intent")
             self._holders[resource.key].add(graph_id)
+        self._turned(graph_id, removing, "removing")
 
     def done(self, graph_id: str, resources: Sequence[Resource]) -> None:
-        """Notes that these resources exist."""
-        self._turn(graph_id, resources, "done")
+        """Notes that these resources exist: with the next transaction."""
+        if resources:
+            self._notes.append((_TURN, [("done", graph_id, r.key) for r in resources]))
+            self._turned(graph_id, resources, "done")
 
     def removing(self, graph_id: str, resources: Sequence[Resource]) -> None:
         """Notes that these resources are about to be removed."""
         self._turn(graph_id, resources, "removing")
 
     def forget(self, graph_id: str, resources: Sequence[Resource]) -> None:
-        """Notes that these resources are gone."""
-        self._write(
-            "DELETE FROM step WHERE graph=? AND key=?", [(graph_id, r.key) for r in resources]
-        )
+        """Notes that these resources are gone: with the next transaction."""
+        if not resources:
+            return
+        rows = [(graph_id, r.key) for r in resources]
+        self._notes.append(("DELETE FROM step WHERE graph=? AND key=?", rows))
         held = self._of(graph_id)
         for resource in resources:
             held.pop(resource.key, None)
@@ -240,60 +323,47 @@ class Store:
         self._turn(graph_id, done, "expired")
 
     def _turn(self, graph_id: str, resources: Sequence[Resource], state: str) -> None:
-        self._write(
-            "UPDATE step SET state=? WHERE graph=? AND key=?",
-            [(state, graph_id, r.key) for r in resources],
-        )
+        if resources:
+            with self._told(), self._transaction():
+                self._db.executemany(_TURN, [(state, graph_id, r.key) for r in resources])
+            self._turned(graph_id, resources, state)
+
+    def _turned(self, graph_id: str, resources: Sequence[Resource], state: str) -> None:
         held = self._of(graph_id)
         for resource in resources:
             row = held.get(resource.key)
             if row is not None:
                 held[resource.key] = replace(row, state=state)
 
-    def _write(self, statement: str, rows: Sequence[tuple[Any, ...]]) -> None:
-        if not rows:
-            return
-        with self._told(), self._transaction():
-            self._db.executemany(statement, rows)
+    def write_notes(self) -> None:
+        """Writes what is done and what is gone, if a transaction has not done so already.
+
+        Raises:
+            StoreFault: it could not be written; the next transaction tries it again.
+        """
+        if self._notes:
+            with self._told(), self._transaction():
+                pass
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
+        """A transaction, with the notes before it."""
         self._db.execute("BEGIN IMMEDIATE")
         try:
+            for statement, rows in self._notes:
+                self._db.executemany(statement, rows)
             yield
             self._db.execute("COMMIT")
+            self._notes.clear()
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):  # SQLite may have done so by itself
                 self._db.execute("ROLLBACK")
             raise
 
 
-_PUT_GRAPH = "INSERT OR REPLACE INTO graph VALUES (?,?,?,?,?,?,?,?,?)"
+_TURN = "UPDATE step SET state=? WHERE graph=? AND key=?"
+_PUT_GRAPH = "INSERT OR REPLACE INTO graph VALUES (?,?,?,?,?,?,?)"
 
 
-def _row(record: GraphRecord) -> tuple[Any, ...]:
-    previous = record.previous_document
-    return (
-        record.id,
-        record.number,
-        record.state.value,
-        json.dumps(record.document),
-        record.plan.model_dump_json(),
-        None if previous is None else json.dumps(previous),
-        record.previous_plan.model_dump_json() if record.previous_plan else None,
-        record.message,
-        time.time(),
-    )
-
-
-def _record(row: tuple[Any, ...]) -> GraphRecord:
-    return GraphRecord(
-        id=row[0],
-        number=row[1],
-        state=GraphState(row[2]),
-        document=json.loads(row[3]),
-        plan=Plan.model_validate_json(row[4]) if row[4] else EMPTY_PLAN,
-        previous_document=json.loads(row[5]) if row[5] else None,
-        previous_plan=Plan.model_validate_json(row[6]) if row[6] else None,
-        message=row[7],
-    )
+def _plan_of(text: str) -> Plan:
+    return Plan.model_validate_json(text) if text else EMPTY_PLAN

@@ -82,6 +82,8 @@ class Transition:
     ) -> None:
         """Brings graph `graph_id` to `target`; `distrust` makes even what is noted as done again.
 
+        That it is done is on disk with the store's next transaction.
+
         VNFs that are `held` (their ids) stay ended.
 
         Raises:
@@ -95,7 +97,7 @@ class Transition:
         expired = {
             key
             for key, row in rows.items()
-            if row.state == "expired" and wanted.get(key) == row.resource and key not in gone
+            if row.state == "expired" and _same(wanted.get(key), row.resource) and key not in gone
         }
         missing = [
             resource
@@ -104,7 +106,7 @@ class Transition:
             or resource.key not in rows
             or resource.key in gone
             or (rows[resource.key].state != "done" and resource.key not in expired)
-            or rows[resource.key].resource != resource
+            or not _same(rows[resource.key].resource, resource)
             or not self._still_there(resource, held)
         ]
         surplus = _last_first(row.resource for row in rows.values() if row.key not in wanted)
@@ -117,14 +119,17 @@ class Transition:
         # Whatever may come to be there is on disk before the first of it is made.
         kept = {key: row for key, row in rows.items() if key not in gone}
         new = [r for r in missing if not (r.key in kept and _is_noted(kept[r.key], r))]
-        self._store.intend(graph_id, new)
+        # Of rules alone both are noted at once. Others may be asked for by other graphs meanwhile.
+        early = surplus if all(isinstance(r, RuleResource) for r in surplus) else []
+        self._store.intend(graph_id, new, early)
         noted = {resource.key for resource in new}
         for batch in _batches(missing):
             await self._make(batch)
             self._store.done(graph_id, [resource for resource in batch if resource.key in noted])
             done += len(batch)
             progress(done, total)
-        self._store.removing(graph_id, surplus)
+        if surplus and not early:
+            self._store.removing(graph_id, surplus)
         for batch in _batches(surplus):
             await self._remove(graph_id, batch)
             done += len(batch)
@@ -148,6 +153,7 @@ class Transition:
         self._store.intend(graph_id, resources)
         await self._make(resources)
         self._store.done(graph_id, resources)
+        self._store.write_notes()
         return True
 
     async def changing_ports(self, graph_id: str, target: Plan) -> set[str]:
@@ -157,7 +163,7 @@ class Transition:
         changed = {
             name
             for row in rows
-            if wanted.get(row.key) != row.resource
+            if not _same(wanted.get(row.key), row.resource)
             for name in _ports_of(row.resource)
         }
         return changed | await self._lost(rows)
@@ -244,6 +250,7 @@ class Transition:
         ]
         for batch in _batches(_last_first(rules)):
             await self._remove_noted(graph_id, batch)
+        self._store.write_notes()
 
     async def _remove_noted(self, graph_id: str, batch: list[Resource]) -> None:
         self._store.removing(graph_id, batch)
@@ -323,7 +330,12 @@ class Transition:
 
 def _is_noted(row: StepRow, resource: Resource) -> bool:
     """Whether a resource is on disk as one that may be there, as it is wanted."""
-    return row.state == "done" and row.resource == resource
+    return row.state == "done" and _same(row.resource, resource)
+
+
+def _same(one: Resource | None, other: Resource) -> bool:
+    """Whether two resources are equal; of a large graph's rules most are the same object."""
+    return one is other or one == other
 
 
 def _last_first(resources: Iterable[Resource]) -> list[Resource]:
@@ -359,7 +371,7 @@ def _replaced(
             if old.rule.select and not (isinstance(new, RuleResource) and new.rule.select):
                 found.append(old)
             continue
-        if old == new and not its_ports & lost:
+        if _same(old, new) and not its_ports & lost:
             continue
         ports |= its_ports
         if _same_maker(old, new):
@@ -367,7 +379,7 @@ def _replaced(
         found.append(old)
     found += [
         old
-        for old in held
+        for old in (held if ports else ())
         if isinstance(old, RuleResource) and _uses(old.rule, ports) and old not in found
     ]
     return _last_first(found)

@@ -25,7 +25,6 @@ from typing import Any
 from headrace.model.mechanistic import nffg
 from headrace.model.mechanistic.fitting import Fitted
 from headrace.model.mechanistic.visits import Visit, reference, visits_of
-from headrace.node.planning.lowering import outputs_of
 from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph
 from headrace.node.planning.policy import (
     Candidate,
@@ -219,12 +218,12 @@ def direct_pairs(graph: ForwardingGraph) -> list[tuple[str, str]]:
     into: Counter[str] = Counter()
     for rule in graph.big_switch.flow_rules:
         leaving[rule.match["port_in"]].append(rule)
-        into.update(target for _, target in outputs_of(rule))
+        into.update(target for _, target in rule.outputs)
     found = []
     for port, rules in leaving.items():
         if len(rules) != 1 or set(rules[0].match) != {"port_in"} or len(rules[0].actions) != 1:
             continue
-        targets = outputs_of(rules[0])
+        targets = rules[0].outputs
         if len(targets) != 1 or into[targets[0][1]] != 1:
             continue
         target = targets[0][1]

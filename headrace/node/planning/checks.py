@@ -14,7 +14,7 @@ from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
 from headrace.node.planning.tunnels import underlay_rules
 from headrace.switches.carrying import lacks, undecided
-from headrace.switches.rules import Rule, covers, overlap
+from headrace.switches.rules import Needs, Rule, covers, overlap
 
 
 def check_ids(graph: ForwardingGraph) -> None:
@@ -40,15 +40,20 @@ def check_ids(graph: ForwardingGraph) -> None:
 
 def check_carried(graph: ForwardingGraph, rules: list[Rule], node: Surroundings) -> None:
     """Refuses rules that the switch cannot carry as they are written, with what it lacks."""
-    places = {rule.id: place_of_rule(n) for n, rule in enumerate(graph.big_switch.flow_rules)}
 
     def place(rule: Rule) -> str:
         name = rule.label.rsplit("/", 1)[-1]
-        return f"{places[name]} ({name})" if name in places else rule.label
+        numbers = {model.id: n for n, model in enumerate(graph.big_switch.flow_rules)}
+        return f"{place_of_rule(numbers[name])} ({name})" if name in numbers else rule.label
 
+    carried: set[tuple[str, Needs]] = set()
     for rule in rules:
+        if (rule.lsi, rule.needs) in carried:
+            continue
         why = lacks(node.carrier(rule.lsi), rule)
-        if why is not None:
+        if why is None:
+            carried.add((rule.lsi, rule.needs))
+        else:
             raise GraphRefused("flow-rules", f"{place(rule)}: switch {node.switch} {why}")
     pair = undecided(node.capabilities, rules)
     if pair is not None:
@@ -105,7 +110,7 @@ def check_conflicts(rules: list[Rule], node: Surroundings) -> list[str]:
     named = {spec.name: name for name, spec in node.ports.items()}
     warnings = []
     underlay = underlay_rules(node.config.ports or [], node.ports, node.lsi0)
-    for rule in mine:
+    for rule in mine if underlay else ():
         for theirs in underlay:
             if rule.priority == theirs.priority and overlap(rule, theirs):
                 raise GraphRefused(
@@ -151,8 +156,7 @@ def ambiguous(rules: list[Rule]) -> list[tuple[Rule, Rule]]:
     by_place: dict[tuple[str, str, int], dict[tuple[tuple[str, int], ...], list[int]]] = {}
     for number, rule in enumerate(rules):
         place = (rule.lsi, rule.in_port, rule.priority)
-        masks = tuple(sorted((name, match.mask) for name, match in rule.match.items()))
-        by_place.setdefault(place, {}).setdefault(masks, []).append(number)
+        by_place.setdefault(place, {}).setdefault(rule.needs.masks, []).append(number)
     found: list[tuple[int, int]] = []
     for by_masks in by_place.values():
         if len(by_masks) > _MASKS_COMPARED:

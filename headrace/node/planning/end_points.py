@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from headrace.node.errors import GraphRefused
 from headrace.node.planning.host_interfaces import check_networks, host_interface
-from headrace.node.planning.lowering import PhysicalPort, outputs_of, place_of_rule
+from headrace.node.planning.lowering import PhysicalPort, place_of_rule
 from headrace.node.planning.matching import vlan_id
 from headrace.node.planning.nffg import EndPointModel, ForwardingGraph
 from headrace.node.planning.ports import PortNames
@@ -107,11 +107,15 @@ def end_points_of(
 
 
 def _check_carried(graph: ForwardingGraph, found: EndPoints, names: PortNames) -> None:
-    for number, rule in enumerate(graph.big_switch.flow_rules):
-        for reference in (rule.match["port_in"], *(target for _, target in outputs_of(rule))):
-            point_id = reference.removeprefix("endpoint:")
-            carried = point_id in found.physical or reference in names.references
-            if reference.startswith("endpoint:") and not carried:
+    silent = {
+        f"endpoint:{point.id}"
+        for point in graph.end_points
+        if point.id not in found.physical and f"endpoint:{point.id}" not in names.references
+    }
+    for number, rule in enumerate(graph.big_switch.flow_rules if silent else ()):
+        for reference in (rule.match["port_in"], *(target for _, target in rule.outputs)):
+            if reference in silent:
+                point_id = reference.removeprefix("endpoint:")
                 text = f"{place_of_rule(number)}: end-point {point_id!r} carries no traffic"
                 raise GraphRefused("flow-rules", text)
 

@@ -42,6 +42,8 @@ class Holdings:
     """The plans of all graphs; belongs to the node's event loop."""
 
     def __init__(self) -> None:
+        self.changes = 0
+        """How often what is held has changed: two plans with the same number saw the same."""
         self._held: dict[str, _Held] = {}
         self._with_vnfs: dict[str, list[VnfSpec]] = {}
         self._with_hosts: dict[str, list[HostInterfaceResource]] = {}
@@ -66,6 +68,7 @@ class Holdings:
             if self._held[graph_id].plan is plan:
                 return
             self.drop(graph_id)
+        self.changes += 1
         held = _Held(plan, plan.vnfs(), plan.host_interfaces(), plan.groups())
         self._held[graph_id] = held
         for rule in plan.rules():
@@ -89,6 +92,7 @@ class Holdings:
         held = self._held.pop(graph_id, None)
         if held is None:
             return
+        self.changes += 1
         for table in (self._with_vnfs, self._with_hosts, self._with_groups):
             table.pop(graph_id, None)
         for claim in held.plan.claims:

@@ -20,13 +20,21 @@ way out by LSI-0. All functions are pure.
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.known_rules import KnownRules
 from headrace.node.planning.matching import header_actions, match_fields, timeouts
-from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph, WeightedPort
-from headrace.node.planning.resources import LinkUse
+from headrace.node.planning.nffg import (
+    TO_CONTROLLER,
+    FlowRuleModel,
+    ForwardingGraph,
+    WeightedPort,
+    base_of,
+    queue_of,
+)
+from headrace.node.planning.resources import LinkUse, RuleResource
 from headrace.switches.base import LinkSpec
 from headrace.switches.rules import (
     CONTROLLER,
@@ -104,57 +112,6 @@ def on_lsi0(graph: ForwardingGraph) -> frozenset[str]:
     return frozenset(f"endpoint:{point.id}" for point in graph.end_points if point.is_physical)
 
 
-def outputs_of(rule: FlowRuleModel) -> list[tuple[int, str]]:
-    """Where the actions of a rule lead: position and reference, those of one_of included."""
-    found = []
-    for position, action in enumerate(rule.actions):
-        ((key, value),) = action.items()
-        if key == "output_to_port":
-            found.append((position, str(value)))
-        found += [(position, member.port) for member in _members(action)]
-    return found
-
-
-TO_CONTROLLER = "controller"
-"""The graph's controller as a target of rules: it is the graph's LSI that is connected to it."""
-
-_QUEUE = " queue "
-
-
-def targets_of(rule: FlowRuleModel) -> list[str]:
-    """Where a rule leads: references, with the queue that it asks for, and the controller.
-
-    Each is a destination of its own, for which there is a link between the LSIs if need be.
-    """
-    queue = next((str(a["output_to_queue"]) for a in rule.actions if "output_to_queue" in a), None)
-    found = [
-        target if queue is None else f"{target}{_QUEUE}{queue}" for _, target in outputs_of(rule)
-    ]
-    if any(action.get("output_to_controller") in (True, "true") for action in rule.actions):
-        found.append(TO_CONTROLLER)
-    return found
-
-
-def base_of(target: str) -> str:
-    """The reference of a target, without its queue."""
-    return target.partition(_QUEUE)[0]
-
-
-def queue_of(target: str) -> str | None:
-    """The queue of a target."""
-    return target.partition(_QUEUE)[2] or None
-
-
-def is_balanced(rule: FlowRuleModel) -> bool:
-    """Whether a rule distributes its flows over several ports."""
-    return any("output_to_one_of" in action for action in rule.actions)
-
-
-def _members(action: Mapping[str, object]) -> list[WeightedPort]:
-    value = action.get("output_to_one_of")
-    return value if isinstance(value, list) else []
-
-
 def place_of_rule(number: int) -> str:
     """The place of a rule in the client's document."""
     return f"big-switch.flow-rules[{number}]"
@@ -168,6 +125,7 @@ def check_references(graph: ForwardingGraph) -> None:
     """
     end_points = {point.id for point in graph.end_points}
     ports = {vnf.id: {port.id for port in vnf.ports} for vnf in graph.vnfs}
+    there: set[str] = set()
 
     def check(reference: str, place: str) -> None:
         found = _REFERENCE.fullmatch(reference)
@@ -189,40 +147,26 @@ def check_references(graph: ForwardingGraph) -> None:
             known = ", ".join(sorted(ports[found["vnf"]])) or "none"
             text = f"{place}: VNF {found['vnf']} has no port {found['port']!r}; it has: {known}"
             raise GraphRefused("flow-rules", text)
+        there.add(reference)
 
     for number, rule in enumerate(graph.big_switch.flow_rules):
-        place = place_of_rule(number)
-        check(rule.match["port_in"], f"{place}.match.port_in")
-        outputs = outputs_of(rule)
-        for position, reference in outputs:
-            key = next(iter(rule.actions[position]))
-            check(reference, f"{place}.actions[{position}].{key}")
-        if is_balanced(rule) and len({position for position, _ in outputs}) > 1:
-            text = f"{place}: output_to_one_of is the only output of a rule; write one"
-            raise GraphRefused("flow-rules", text)
-        drops = [action["drop"] in (True, "true") for action in rule.actions if "drop" in action]
-        if any(drops) and outputs:
-            raise GraphRefused("flow-rules", f"{place}: drop and output_to_port exclude each other")
-        if any(drops) and TO_CONTROLLER in targets_of(rule):
-            text = f"{place}: drop and output_to_controller exclude each other"
-            raise GraphRefused("flow-rules", text)
-        if is_balanced(rule) and (
-            TO_CONTROLLER in targets_of(rule) or any(queue_of(t) for t in targets_of(rule))
-        ):
-            text = f"{place}: output_to_one_of goes with no controller and no queue"
-            raise GraphRefused("flow-rules", text)
-        if not targets_of(rule) and not any(drops):
-            text = f'{place}: the rule goes nowhere; add output_to_port, or "drop": true'
-            raise GraphRefused("flow-rules", text)
+        if rule.match["port_in"] not in there:
+            check(rule.match["port_in"], f"{place_of_rule(number)}.match.port_in")
+        for position, reference in rule.outputs:
+            if reference not in there:
+                key = next(iter(rule.actions[position]))
+                check(reference, f"{place_of_rule(number)}.actions[{position}].{key}")
+        if rule.flaw is not None:
+            raise GraphRefused("flow-rules", f"{place_of_rule(number)}: {rule.flaw}")
 
 
 def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple[LinkUse, ...]:
     """The virtual links that a graph needs; those of its previous version keep their use."""
     up, down = [], []
     outer = on_lsi0(graph)
-    for rule in graph.big_switch.flow_rules:
-        source = rule.match["port_in"]
-        for target in targets_of(rule):
+    ways = dict.fromkeys((r.match["port_in"], r.targets) for r in graph.big_switch.flow_rules)
+    for source, targets in ways:
+        for target in targets:
             inside = base_of(target) not in outer
             if source in outer and inside:
                 up.append(target)
@@ -249,66 +193,90 @@ def assign_links(graph: ForwardingGraph, previous: tuple[LinkUse, ...]) -> tuple
     return tuple(LinkUse(number=n, up=up_of.get(n), down=down_of.get(n)) for n in numbers)
 
 
-def lower(graph: ForwardingGraph, wiring: Wiring, name: str) -> list[Rule]:
+def lower(
+    graph: ForwardingGraph, wiring: Wiring, name: str, known: KnownRules | None = None
+) -> list[RuleResource]:
     """All rules of a graph on its own LSI and on LSI-0, the graph's LSI first.
 
-    On each LSI those that distribute flows are last: a port that joins is served before it is used.
+    On each LSI those of the links are first and those that distribute flows last: a port that joins
+    is served before it is used.
 
-    `name` begins the label of each rule. References must have been checked.
+    `name` begins the label of each rule. References must have been checked. What is `known` has
+    been lowered before; the result is the same without.
 
     Raises:
         GraphRefused: a match or an action is wrong, or two rules have the same match and priority.
     """
-    rules: list[Rule] = []
-    seen: dict[str, str] = {}
+    rules = [RuleResource(rule=rule) for rule in _link_rules(wiring, name)]
+    seen: dict[str, int] = {}
+    ways: dict[tuple[str, tuple[str, ...]], str] = {}
     for number, model in enumerate(graph.big_switch.flow_rules):
-        place = place_of_rule(number)
-        rule = _entry_rule(model, place, wiring, f"{name}/{model.id}")
-        if rule.identity in seen:
+        ends = model.match["port_in"], model.targets
+        way = ways.get(ends)
+        if way is None:
+            way = ways[ends] = _way(*ends, wiring)
+        label = f"{name}/{model.id}"
+        resource = None if known is None else known.lowered(model, label, way)
+        if resource is None:
+            rule = _entry_rule(model, place_of_rule(number), wiring, label)
+            resource = RuleResource(rule=rule)
+            if known is not None:
+                known.note_lowered(model, label, way, resource)
+        identity = resource.rule.identity
+        if identity in seen:
             raise GraphRefused(
                 "flow-rules",
-                f"{place}: same match and priority as {seen[rule.identity]}; merge the two into "
-                f"one rule with several actions, or give one another priority",
+                f"{place_of_rule(number)}: same match and priority as "
+                f"{place_of_rule(seen[identity])}; merge the two into one rule with several "
+                f"actions, or give one another priority",
             )
-        seen[rule.identity] = place
-        rules.append(rule)
-    rules += _link_rules(wiring, name)
-    return sorted(rules, key=lambda rule: (rule.lsi == wiring.lsi0, rule.select is not None))
+        seen[identity] = number
+        rules.append(resource)
+    lsi0 = wiring.lsi0
+    return sorted(rules, key=lambda r: (r.rule.lsi == lsi0, r.rule.select is not None))
+
+
+def _way(source: str, targets: tuple[str, ...], wiring: Wiring) -> str:
+    """All of the wiring that rules from a port to these targets depend on, as text."""
+    outputs = [_outputs(source, (target,), wiring) for target in targets]
+    return repr((wiring.lsi0, wiring.lsi, _entrance(source, wiring), outputs))
+
+
+def _entrance(source: str, wiring: Wiring) -> tuple[str, str, int | None, int | None]:
+    """Where the packets of a source come in: LSI, port, tag, and the address that it is held to."""
+    if wiring.is_outer(source):
+        physical = wiring.end_points[source.removeprefix("endpoint:")]
+        return wiring.lsi0, physical.port, physical.tag, None
+    return wiring.lsi, wiring.own_ports[source], None, wiring.trusted.get(source)
 
 
 def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) -> Rule:
     source = model.match["port_in"]
-    tag = None
+    lsi, in_port, tag, trusted = _entrance(source, wiring)
     headers: list[Action] = []
-    if wiring.is_outer(source):
-        physical = wiring.end_points[source.removeprefix("endpoint:")]
-        lsi, in_port, tag = wiring.lsi0, physical.port, physical.tag
-        if tag is not None:
-            headers.append(PopVlan())
-    else:
-        lsi, in_port = wiring.lsi, wiring.own_ports[source]
-        if source in wiring.trusted:
-            headers.append(SetField(field="eth_src", value=wiring.trusted[source]))
+    if tag is not None:
+        headers.append(PopVlan())
+    if trusted is not None:
+        headers.append(SetField(field="eth_src", value=trusted))
     match = match_fields(model, place, tag)
     headers += header_actions(model, place, match, tag)
-    targets = targets_of(model)
+    targets = model.targets
     if len(set(targets)) != len(targets):
         raise GraphRefused("flow-rules", f"{place}: two outputs to the same port")
     actions: list[Action] = [*_outputs(source, targets, wiring)]
-    if is_balanced(model):
-        members = [member for action in model.actions for member in _members(action)]
+    if model.is_balanced:
         buckets = [
             Bucket(
                 weight=member.weight,
                 actions=tuple(
                     step
-                    for step in _outputs(source, [member.port], wiring)
+                    for step in _outputs(source, (member.port,), wiring)
                     if not isinstance(step, SetQueue)
                 ),
             )
-            for member in members
+            for member in model.members
         ]
-        actions = [Select(buckets=tuple(buckets), pair=_pair(members, wiring))]
+        actions = [Select(buckets=tuple(buckets), pair=_pair(model.members, wiring))]
     return Rule(
         lsi=lsi,
         label=label,
@@ -320,7 +288,7 @@ def _entry_rule(model: FlowRuleModel, place: str, wiring: Wiring, label: str) ->
     )
 
 
-def _pair(members: list[WeightedPort], wiring: Wiring) -> int:
+def _pair(members: Sequence[WeightedPort], wiring: Wiring) -> int:
     """The number by which a VNF's replicas get a flow and its answers; 0: no replicas of one."""
     pools = {member.pool for member in members}
     if len(pools) != 1 or pools == {""}:
@@ -332,7 +300,7 @@ def _pair(members: list[WeightedPort], wiring: Wiring) -> int:
 _Step = Output | PushVlan | PopVlan | SetQueue
 
 
-def _outputs(source: str, targets: list[str], wiring: Wiring) -> list[_Step]:
+def _outputs(source: str, targets: Sequence[str], wiring: Wiring) -> list[_Step]:
     """The outputs of a rule. Untagged ones come first: the tag of another must not reach them."""
     plain: list[_Step] = []
     tagged: list[_Step] = []

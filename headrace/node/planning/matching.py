@@ -88,6 +88,15 @@ _IMPLIED: tuple[tuple[str, str, int], ...] = (
     ("arp_", "eth_type", ETH_ARP),
     ("mpls_", "eth_type", ETH_MPLS),
 )
+_IMPLICATIONS = tuple(
+    (
+        prefix,
+        frozenset(name for name in FIELDS if name.startswith(prefix)),
+        field,
+        FieldMatch(value=value, mask=FIELDS[field].ones),
+    )
+    for prefix, field, value in _IMPLIED
+)
 
 
 def refuse(place: str, text: str) -> GraphRefused:
@@ -228,18 +237,17 @@ def _narrow(match: Match, field: str, text: str, where: str) -> None:
 
 
 def _imply(match: Match, place: str) -> None:
-    for prefix, field, value in _IMPLIED:
-        used = [name for name in match if name.startswith(prefix)]
-        if not used:
+    for prefix, names, field, exact in _IMPLICATIONS:
+        if names.isdisjoint(match):
             continue
-        exact = FieldMatch(value=value, mask=FIELDS[field].ones)
         if prefix == "mpls_" and field in match:
             continue  # unicast or multicast, as written; checked with the prerequisites
         if match.setdefault(field, exact) != exact:
+            used = [name for name in match if name in names]
             key = "ether_type" if field == "eth_type" else "protocol"
             raise refuse(
                 f"{place}.match",
-                f"{used[0]} needs {key} {value:#x}, not {match[field].value:#x}",
+                f"{used[0]} needs {key} {exact.value:#x}, not {match[field].value:#x}",
             )
 
 

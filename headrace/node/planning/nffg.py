@@ -10,6 +10,7 @@ such keys, but never inside a match or an action: there it would change where pa
 """
 
 from collections.abc import Iterator
+from functools import cached_property, lru_cache
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -376,9 +377,28 @@ ActionValue = Annotated[
 
 Action = Annotated[dict[str, ActionValue], WithJsonSchema(_action_schema())]
 
+TO_CONTROLLER = "controller"
+"""The graph's controller as a target of rules: it is the graph's LSI that is connected to it."""
+
+_QUEUE = " queue "
+_TRUE = (True, "true")
+
+
+def base_of(target: str) -> str:
+    """The reference of a target, without its queue."""
+    return target.partition(_QUEUE)[0]
+
+
+def queue_of(target: str) -> str | None:
+    """The queue of a target."""
+    return target.partition(_QUEUE)[2] or None
+
 
 class FlowRuleModel(BaseModel):
-    """A rule: `match` and each action are kept as written; `lowering` gives them their meaning."""
+    """A rule: `match` and each action are kept as written; `lowering` gives them their meaning.
+
+    What is worked out of it is kept with it, so it must not be changed; a copy has none of that.
+    """
 
     model_config = ConfigDict(extra="allow")
 
@@ -408,6 +428,71 @@ class FlowRuleModel(BaseModel):
                     f"actions[{number}]: unknown action {next(iter(action))}; known are {known}"
                 )
         return self
+
+    def __copy__(self) -> "FlowRuleModel":
+        """A copy, which is to be changed."""
+        copied = super().__copy__()
+        for name in ("members", "outputs", "targets", "flaw"):
+            copied.__dict__.pop(name, None)
+        return copied
+
+    @property
+    def is_balanced(self) -> bool:
+        """Whether the rule distributes its flows over several ports."""
+        return any("output_to_one_of" in action for action in self.actions)
+
+    @cached_property
+    def members(self) -> tuple[WeightedPort, ...]:
+        """The ports that it distributes its flows over."""
+        values = (action.get("output_to_one_of") for action in self.actions)
+        return tuple(port for value in values if isinstance(value, list) for port in value)
+
+    @cached_property
+    def outputs(self) -> tuple[tuple[int, str], ...]:
+        """Where the actions lead: position and reference, those of one_of included."""
+        found: list[tuple[int, str]] = []
+        for position, action in enumerate(self.actions):
+            ((key, value),) = action.items()
+            if key == "output_to_port":
+                found.append((position, str(value)))
+            elif isinstance(value, list):
+                found += [(position, member.port) for member in value]
+        return tuple(found)
+
+    @cached_property
+    def targets(self) -> tuple[str, ...]:
+        """Where it leads: references, with the queue that it asks for, and the controller.
+
+        Each is a destination of its own, for which there is a link between the LSIs if need be.
+        """
+        queues = (
+            action["output_to_queue"] for action in self.actions if "output_to_queue" in action
+        )
+        queue = next((str(name) for name in queues), None)
+        found = [
+            target if queue is None else f"{target}{_QUEUE}{queue}" for _, target in self.outputs
+        ]
+        if any(action.get("output_to_controller") in _TRUE for action in self.actions):
+            found.append(TO_CONTROLLER)
+        return tuple(found)
+
+    @cached_property
+    def flaw(self) -> str | None:
+        """What is wrong with its actions together, whatever the graph is."""
+        if self.is_balanced and len({position for position, _ in self.outputs}) > 1:
+            return "output_to_one_of is the only output of a rule; write one"
+        drops = any(action["drop"] in _TRUE for action in self.actions if "drop" in action)
+        if drops and self.outputs:
+            return "drop and output_to_port exclude each other"
+        if drops and TO_CONTROLLER in self.targets:
+            return "drop and output_to_controller exclude each other"
+        if self.is_balanced and (
+            TO_CONTROLLER in self.targets or any(queue_of(target) for target in self.targets)
+        ):
+            return "output_to_one_of goes with no controller and no queue"
+        if not self.targets and not drops:
+            return 'the rule goes nowhere; add output_to_port, or "drop": true'
+        return None
 
 
 class QueueModel(BaseModel):
@@ -480,15 +565,23 @@ def parse(document: Any) -> tuple[ForwardingGraph, list[str]]:
 def _unknown(model: BaseModel, place: str) -> Iterator[str]:
     for key in model.model_extra or {}:
         yield f"{place}{key}"
-    for name, field in type(model).model_fields.items():
+    for name, key in _fields_of(type(model)):
         value = getattr(model, name)
-        key = field.alias or name
         if isinstance(value, BaseModel):
             yield from _unknown(value, f"{place}{key}.")
         elif isinstance(value, list):
             for number, item in enumerate(value):
-                if isinstance(item, BaseModel):
+                if isinstance(item, FlowRuleModel):  # many, and no models below
+                    for extra in item.model_extra or ():
+                        yield f"{place}{key}[{number}].{extra}"
+                elif isinstance(item, BaseModel):
                     yield from _unknown(item, f"{place}{key}[{number}].")
+
+
+@lru_cache
+def _fields_of(model: type[BaseModel]) -> tuple[tuple[str, str], ...]:
+    """The fields of a model, with their names in documents."""
+    return tuple((name, field.alias or name) for name, field in model.model_fields.items())
 
 
 def _unused(graph: ForwardingGraph) -> Iterator[str]:

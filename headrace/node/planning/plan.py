@@ -16,6 +16,7 @@ from headrace.node.planning.checks import (
     claims_of,
 )
 from headrace.node.planning.end_points import end_points_of
+from headrace.node.planning.known_rules import KnownRules
 from headrace.node.planning.lowering import Wiring, assign_links, check_references, lower
 from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.placement import place_vnfs
@@ -29,7 +30,6 @@ from headrace.node.planning.resources import (
     Plan,
     PortResource,
     Resource,
-    RuleResource,
     VnfResource,
 )
 from headrace.node.planning.scaling import expand, scaled_vnfs, within
@@ -44,10 +44,12 @@ def make_plan(
     node: Surroundings,
     previous: Plan = EMPTY_PLAN,
     replicas: Mapping[str, Replicas] | None = None,
+    known: KnownRules | None = None,
 ) -> Plan:
     """The plan of graph `graph_id`, the node's graph number `number` (from 1).
 
     `replicas` are those that its VNFs which scale are to have, by default those of `previous`.
+    `known` are rules that were lowered before (known_rules.py): they save time and change nothing.
 
     Raises:
         GraphRefused: the graph cannot be deployed; names the place and the remedy.
@@ -94,7 +96,8 @@ def make_plan(
             if port.trusted and port.mac
         },
     )
-    rules = lower(graph, wiring, graph_id)
+    lowered = lower(graph, wiring, graph_id, known)
+    rules = [resource.rule for resource in lowered]
     check_carried(graph, rules, node)
     warnings += check_conflicts(rules, node)
     resources: list[Resource] = [LsiResource(lsi=lsi)]
@@ -104,7 +107,7 @@ def make_plan(
     resources += queues_of(graph, wiring)
     resources += controller_of(graph, lsi, node)
     resources += [VnfResource(vnf=vnf) for vnf in vnfs]
-    resources += [RuleResource(rule=rule) for rule in rules]
+    resources += lowered
     resources += end_points.hosts
     return Plan(
         resources=tuple(resources),

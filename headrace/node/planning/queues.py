@@ -9,14 +9,8 @@ whose rules it may change; what enters and leaves the graph is LSI-0's.
 import ipaddress
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.lowering import (
-    TO_CONTROLLER,
-    Wiring,
-    place_of_rule,
-    queue_of,
-    targets_of,
-)
-from headrace.node.planning.nffg import MAX_QUEUES, ForwardingGraph
+from headrace.node.planning.lowering import Wiring, place_of_rule
+from headrace.node.planning.nffg import MAX_QUEUES, TO_CONTROLLER, ForwardingGraph, queue_of
 from headrace.node.planning.resources import ControllerResource, QueueResource
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import QueueSpec
@@ -50,9 +44,11 @@ def queue_numbers(graph: ForwardingGraph, number: int) -> dict[str, int]:
 def queues_of(graph: ForwardingGraph, wiring: Wiring) -> list[QueueResource]:
     """The queues of all ports to which rules send by one."""
     models = {queue.id: queue for queue in graph.big_switch.queues}
+    if not models:
+        return []
     found: dict[str, QueueResource] = {}
     for rule in graph.big_switch.flow_rules:
-        for target in targets_of(rule):
+        for target in rule.targets:
             name = queue_of(target)
             if name is None:
                 continue
@@ -79,7 +75,7 @@ def controller_of(graph: ForwardingGraph, lsi: str, node: Surroundings) -> list[
     address = graph.big_switch.controller
     if address is None:
         for number, rule in enumerate(graph.big_switch.flow_rules):
-            if TO_CONTROLLER in targets_of(rule):
+            if TO_CONTROLLER in rule.targets:
                 raise GraphRefused(
                     "flow-rules",
                     f"{place_of_rule(number)}: output_to_controller, and the graph has none; add "

@@ -6,6 +6,7 @@ opposite order. An update compares two plans by key and content. Content that ca
 place is part of the key, so that a change of it is a removal and a creation.
 """
 
+from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
@@ -122,10 +123,15 @@ class RuleResource(_Frozen):
     kind: Literal["rule"] = "rule"
     rule: Rule
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Names this resource in its graph."""
         return f"rule {self.rule.identity}"
+
+    @cached_property
+    def text(self) -> str:
+        """Its stored form: a large graph's rules are many, and most of them stay."""
+        return self.model_dump_json()
 
 
 Resource = Annotated[
@@ -140,6 +146,11 @@ Resource = Annotated[
     Field(discriminator="kind"),
 ]
 _ADAPTER: TypeAdapter[Resource] = TypeAdapter(Resource)
+
+
+def to_json(resource: Resource) -> str:
+    """The stored form of a resource."""
+    return resource.text if isinstance(resource, RuleResource) else resource.model_dump_json()
 
 
 def from_json(text: str) -> Resource:
@@ -184,6 +195,11 @@ class Plan(_Frozen):
     placement: dict[str, Any] = {}
     prediction: dict[str, Any] | None = None
     replicas: dict[str, Replicas] = {}
+
+    def to_json(self) -> str:
+        """Its stored form, which `model_validate_json` reads."""
+        others = self.model_dump_json(exclude={"resources"}).removeprefix("{")
+        return f'{{"resources":[{",".join(map(to_json, self.resources))}],{others}'
 
     def vnfs(self) -> list[VnfSpec]:
         """The graph's VNFs."""

@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.lowering import outputs_of, place_of_rule
+from headrace.node.planning.lowering import place_of_rule
 from headrace.node.planning.nffg import (
     MAX_VNFS,
     FlowRuleModel,
@@ -97,7 +97,7 @@ def _rules(
     rule: FlowRuleModel, place: str, replicas: Mapping[str, Replicas]
 ) -> list[FlowRuleModel]:
     """A rule for each replica whose packets it matches, each to all replicas it sends to."""
-    targets = [target for _, target in outputs_of(rule)]
+    targets = [target for _, target in rule.outputs]
     if any(_vnf_of(target) in replicas for target in targets):
         if len([a for a in rule.actions if a.keys() & {"output_to_port", "output_to_one_of"}]) > 1:
             text = f"{place}: an output to a VNF that scales is the only output of a rule"

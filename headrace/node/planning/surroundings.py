@@ -74,6 +74,18 @@ class Surroundings:
             first=self.capabilities,
         )
 
+    def same_but_for_graphs(self, other: "Surroundings") -> bool:
+        """Whether two snapshots differ in nothing but what other graphs hold, if in that."""
+        return (
+            self.config is other.config
+            and self.capabilities is other.capabilities
+            and self.templates is other.templates
+            and self.policy is other.policy
+            and self.ports == other.ports
+            and self.further == other.further
+            and self.reserved == other.reserved
+        )
+
     def carrier(self, lsi: str) -> Capabilities:
         """What the switch of an LSI can carry."""
         on_first = lsi == self.lsi0 or lsi.startswith(f"{self.prefix}-i")

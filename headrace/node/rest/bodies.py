@@ -24,8 +24,9 @@ def parse(body: bytes) -> Any:
         GraphRefused: it is none, or exceeds a bound; says where.
     """
     try:
+        text = body.decode(json.detect_encoding(body), "surrogatepass")
         value = json.loads(
-            body,
+            text,
             object_pairs_hook=_object,
             parse_int=_integer,
             parse_float=_real,
@@ -38,7 +39,8 @@ def parse(body: bytes) -> Any:
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise GraphRefused("json", f"the body is no JSON: {error.msg} at {place}") from error
-    _check(value)
+    # Only an escape can be what ASCII cannot have, and no text has a NUL without one.
+    _check(value, texts="\\u" in text or not text.isascii())
     return value
 
 
@@ -70,20 +72,25 @@ def _constant(text: str) -> float:
     raise GraphRefused("json", f"the body is no JSON: {text} is no number there")
 
 
-def _check(value: Any) -> None:
-    waiting = [(value, 0)]
-    while waiting:
-        item, depth = waiting.pop()
-        if depth > MAX_DEPTH:
-            raise GraphRefused("json", "the body is nested too deeply for a graph")
-        if isinstance(item, str):
-            _check_text(item)
-        elif isinstance(item, list):
-            waiting += [(member, depth + 1) for member in item]
-        elif isinstance(item, dict):
-            for key, member in item.items():
-                _check_text(key)
-                waiting.append((member, depth + 1))
+def _check(value: Any, texts: bool) -> None:
+    """Checks the depth of a value and, if it may have wrong ones, its `texts`."""
+    level = [value]
+    for _ in range(MAX_DEPTH + 1):
+        deeper: list[Any] = []
+        for item in level:
+            if isinstance(item, dict):
+                if texts:
+                    for key in item:
+                        _check_text(key)
+                deeper += item.values()
+            elif isinstance(item, list):
+                deeper += item
+            elif texts and isinstance(item, str):
+                _check_text(item)
+        if not deeper:
+            return
+        level = deeper
+    raise GraphRefused("json", "the body is nested too deeply for a graph")
 
 
 def _check_text(text: str) -> None:

@@ -100,7 +100,7 @@ async def post_graph(
 ) -> dict[str, str]:
     """Deploys a graph under a new id."""
     graph_id = str(uuid.uuid4())
-    await node.datastore.provide(document, user)
+    await node.datastore.provide(node.graphs.read(document).vnfs, user)
     await node.check(graph_id, document)
     await _create(node, user, graph_id, document, wait)
     response.headers["Location"] = f"{request.base_url}NF-FG/{quote(graph_id)}"
@@ -135,7 +135,7 @@ async def put_graph(
     with suppress(NotFound):
         node.graphs.record(graph_id)
         demand(node.users, user, "update", graph_id)  # before anything is fetched or checked for it
-    await node.datastore.provide(document, user)
+    await node.datastore.provide(node.graphs.read(document).vnfs, user)
     await node.check(graph_id, document)
     try:
         node.graphs.record(graph_id)
