@@ -156,7 +156,8 @@ def _success(answer: httpx.Response) -> httpx.Response:
         text = answer.json()["message"]
     except (ValueError, KeyError, TypeError):
         text = f"{answer.status_code} {answer.text}".strip()
-    fail(text)
+    again = answer.headers.get("Retry-After")
+    fail(f"{text}; try again in {again} s" if again else text)
 
 
 def remote(url: str, cacert: Path | None) -> httpx.Client:

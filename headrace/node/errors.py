@@ -25,6 +25,10 @@ class StoreFault(NodeError):
     """The database could not be written (a full disk, a lock); nothing was changed."""
 
 
+class SwitchDown(NodeError):
+    """The switch has ended and is started again: answered with 503 and `Retry-After`."""
+
+
 class Busy(NodeError):
     """The graph is being changed by another request: answered with 409."""
 

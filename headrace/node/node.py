@@ -108,6 +108,8 @@ class Node:
         self.graphs.predicted = self.model.with_prediction
         self.policy = policy or policy_of(config.placement, self.model)
         self.graphs.held = self.supervision.held
+        self.graphs.switch_down = self._switch_down
+        self._filling = False
         self.paused = False
         self._adopted = False
         self.version = ""
@@ -200,7 +202,19 @@ class Node:
         Raises:
             SwitchError: it cannot be had; then it does not run.
         """
-        await self.graphs.recover(await self._open_switch())
+        self._filling = True
+        try:
+            adopted = await self._open_switch()
+        finally:
+            self._filling = False
+        await self.graphs.recover(adopted)
+
+    def _switch_down(self) -> str | None:
+        """Why nothing can be changed in the switch now: it has ended, and is not there again."""
+        for name in self.driver.watched():
+            if self.supervisor.find(name) is None:
+                return f"the {name} has ended; the node starts it again"
+        return "the switch is being started again" if self._filling else None
 
     async def _open_switch(self) -> bool:
         """Starts or adopts the switch and makes it hold LSI-0; whether it was adopted.

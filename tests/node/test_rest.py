@@ -3,7 +3,7 @@
 
 import asyncio
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from tests.node import graphs
 from tests.node.api import Api, api_of
 from tests.node.crashing import FIRST, SECOND
 from tests.node.fake_sysfs import FakeSysfs
+from tests.node.fakes import FakeDriver
 
 
 async def test_life_of_a_graph(api: Api) -> None:
@@ -193,6 +194,74 @@ async def test_a_switch_that_fails_is_500_and_everything_undone(
     answer = await api("POST", "/NF-FG", FIRST)
     assert answer.status_code == 500
     assert answer.json() == {"module": "lifecycle", "message": "table full"}
+    assert (await api("GET", "/NF-FG")).json() == {"NF-FG": []}
+    assert set(api.world.read()["ports"]) == {"p0", "p1"}
+
+
+@pytest.fixture
+def ended(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
+    """Says whether the switch has ended."""
+
+    def say(is_so: bool) -> None:
+        watched = ("switch",) if is_so else ()  # no such process runs here
+        monkeypatch.setattr(FakeDriver, "watched", lambda _: watched)
+
+    return say
+
+
+async def test_a_switch_that_has_ended_is_503(api: Api, ended: Callable[[bool], None]) -> None:
+    await api("PUT", "/NF-FG/g", FIRST)
+    made = list(api.world.changes)
+    ended(True)
+    for method, path, body in (
+        ("POST", "/NF-FG", graphs.port_to_port()),
+        ("PUT", "/NF-FG/h", graphs.port_to_port()),
+        ("PUT", "/NF-FG/g", SECOND),
+        ("DELETE", "/NF-FG/g", None),
+    ):
+        answer = await api(method, path, body)
+        assert answer.status_code in (400, 503), answer.text  # the ports are in use by g
+        if answer.status_code == 503:
+            assert answer.headers["Retry-After"] == "1"
+            assert "the switch has ended; the node starts it again" in answer.json()["message"]
+    assert answer.status_code == 503
+    assert api.world.changes == made
+    ended(False)
+    assert (await api("PUT", "/NF-FG/g", SECOND)).status_code == 202
+
+
+async def test_a_change_under_which_the_switch_ends_is_503_and_finished_later(
+    api: Api, ended: Callable[[bool], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def end(*_: object) -> None:
+        ended(True)
+        raise SwitchError("the connection is closed")
+
+    async def until_ended(method: str, body: Any = None) -> None:
+        with monkeypatch.context() as patch:
+            patch.setattr(api.node.driver, "install_rules", end)
+            patch.setattr(api.node.driver, "remove_rules", end)
+            answer = await api(method, "/NF-FG/g", body)
+        assert answer.status_code == 503 and answer.headers["Retry-After"] == "1"
+        assert "finished when it is there again" in answer.json()["message"]
+        status = (await api("GET", "/NF-FG/status/g")).json()
+        assert "the switch has ended" in status["message"]
+
+    async def come_again() -> None:
+        ended(False)
+        api.world.change("the switch is empty", lambda held: held["rules"].clear())
+        monkeypatch.setattr(api.node.driver, "_adopts", False)
+        await api.node.fill_switch()
+
+    await until_ended("PUT", FIRST)
+    await come_again()
+    assert (await api("GET", "/NF-FG/status/g")).json()["status"] == "complete"
+    await until_ended("PUT", SECOND)
+    await come_again()
+    assert (await api("GET", "/NF-FG/status/g")).json()["status"] == "complete"
+    assert (await api("GET", "/NF-FG/g")).json() == SECOND
+    await until_ended("DELETE")
+    await come_again()
     assert (await api("GET", "/NF-FG")).json() == {"NF-FG": []}
     assert set(api.world.read()["ports"]) == {"p0", "p1"}
 

@@ -16,7 +16,7 @@ from typing import Any
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
-from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound
+from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound, SwitchDown
 from headrace.node.events import EventKind, Events
 from headrace.node.planning.holdings import Holdings, Others
 from headrace.node.planning.known_rules import KnownRules
@@ -109,6 +109,10 @@ class GraphManager:
         """Gives a plan with what the model predicts of the graph."""
         self.held: Callable[[Iterable[VnfSpec]], frozenset[str]] = lambda vnfs: frozenset()
         """The ids of those VNFs that stay ended."""
+        self.switch_down: Callable[[], str | None] = lambda: None
+        """Why the switch cannot be changed now, if it has ended and is not there again."""
+        self._switch_ends = 0
+        """How often the switch has been found ended."""
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
         self._doubted: set[str] = set()
@@ -207,7 +211,9 @@ class GraphManager:
 
         Raises:
             GraphRefused: the document is wrong or the node cannot carry it; nothing has happened.
+            SwitchDown: the switch is being started again; nothing has happened.
         """
+        self._demand_switch()
         number = self._store.free_number()
         if plan is None:
             plan = self._plan(graph_id, number, document, EMPTY_PLAN)
@@ -223,7 +229,9 @@ class GraphManager:
             GraphRefused: as `create`.
             Busy: another change of this graph is under way.
             NotFound: there is no such graph.
+            SwitchDown: as `create`.
         """
+        self._demand_switch()
         old = self.record(graph_id)
         old = replace(old, plan=self._held(old))
         if plan is None:
@@ -248,7 +256,9 @@ class GraphManager:
             GraphRefused: as `create`.
             Busy: a change of this graph is under way, or it does not run.
             NotFound: there is no such graph.
+            SwitchDown: as `create`.
         """
+        self._demand_switch()
         old = self.record(graph_id)
         if old.state is not GraphState.RUNNING or self._working[graph_id]:
             raise Busy("graphs", f"graph {graph_id} is {old.state}; it is scaled when that is done")
@@ -269,9 +279,17 @@ class GraphManager:
 
         Raises:
             NotFound: there is no such graph.
+            SwitchDown: as `create`.
         """
-        self._put(replace(self.record(graph_id), state=GraphState.DELETING))
+        record = self.record(graph_id)
+        self._demand_switch()
+        self._put(replace(record, state=GraphState.DELETING))
         return self._spawn(graph_id, self._delete(graph_id))
+
+    def _demand_switch(self) -> None:
+        why = self.switch_down()
+        if why is not None:
+            raise SwitchDown("switch", f"{why}; nothing was changed")
 
     def forget_failed(self, graph_id: str) -> None:
         """Forgets a graph whose deployment failed, if nothing of it is left to be removed."""
@@ -358,9 +376,11 @@ class GraphManager:
             record = self._store.graph(graph_id)
             if record is None or record.state is GraphState.DELETING:
                 return
+            ends = self._switch_ends
             try:
                 await self._run(graph_id, record.plan, distrust, held)
             except Exception as error:  # whatever it is, the graph must not stay `deploying`
+                self._leave_to_recovery(record, ends, error)
                 await self._undo(record, text_of(error), distrust)
                 raise DeployFailed("lifecycle", text_of(error)) from error
             self._settle_record(record, GraphState.RUNNING, "")
@@ -368,6 +388,23 @@ class GraphManager:
                 self._events.publish(EventKind.GRAPH_UPDATED, graph_id)
             elif record.state is GraphState.DEPLOYING:
                 self._events.publish(EventKind.GRAPH_DEPLOYED, graph_id)
+
+    def _leave_to_recovery(self, record: GraphRecord, ends: int, error: Exception) -> None:
+        """Leaves a change on record if the switch has ended under it, after `ends` ends before.
+
+        Nothing can be undone then, and nothing has to be: `recover` finishes it when the switch is
+        there again, or undoes it.
+
+        Raises:
+            SwitchDown: it is so.
+        """
+        if self._switch_ends == ends and self.switch_down() is None:
+            return
+        text = f"the switch has ended; this is finished when it is there again ({text_of(error)})"
+        current = self._store.graph(record.id)
+        if current is not None:
+            self._put(replace(current, message=text))
+        raise SwitchDown("lifecycle", f"graph {record.id}: {text}") from error
 
     async def _undo(self, record: GraphRecord, message: str, distrust: bool) -> None:
         log.error("graph %s: %s; undoing", record.id, message)
@@ -408,9 +445,11 @@ class GraphManager:
         async with self._locks[graph_id]:
             if self._store.graph(graph_id) is None:
                 return
+            ends = self._switch_ends
             try:
                 await self._run(graph_id, EMPTY_PLAN)
             except Exception as error:  # as above
+                self._leave_to_recovery(self.record(graph_id), ends, error)
                 record, text = self.record(graph_id), text_of(error)
                 self._put(replace(record, message=f"deletion failed: {text}"))
                 message = f"deletion failed: {text}"

@@ -28,6 +28,7 @@ class RecoveringGraphs(GraphManager):
 
     def doubt(self) -> None:
         """Notes that no graph runs, because the switch does not; recover() makes them run again."""
+        self._switch_ends += 1
         running = [r for r in self._store.graphs() if r.state is GraphState.RUNNING]
         self._doubted = {record.id for record in running}
         self._returning |= self._doubted

@@ -20,7 +20,15 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from headrace.engines.base import EngineError
 from headrace.machine.places import log_directory
 from headrace.node.access.audit import Audit
-from headrace.node.errors import AccessError, Busy, GraphRefused, NodeError, NotFound, StoreFault
+from headrace.node.errors import (
+    AccessError,
+    Busy,
+    GraphRefused,
+    NodeError,
+    NotFound,
+    StoreFault,
+    SwitchDown,
+)
 from headrace.node.node import Node
 from headrace.node.rest import api_page as api_page_routes
 from headrace.node.rest import datastore as datastore_routes
@@ -43,6 +51,9 @@ from headrace.node.rest.contract import EVERYWHERE, describe_api
 from headrace.node.rest.login import Login
 from headrace.node.tls import Tls
 from headrace.switches.base import SwitchError
+
+_RETRY_S = "1"
+"""After how many seconds a switch that has ended is likely to be there again."""
 
 
 class TidyPath:
@@ -130,8 +141,12 @@ def make_app(
             NotFound: 404,
             Busy: 409,
             StoreFault: 503,
+            SwitchDown: 503,
         }
-        return answer(codes.get(type(error), 500), error)
+        refusal = answer(codes.get(type(error), 500), error)
+        if isinstance(error, SwitchDown):
+            refusal.headers["Retry-After"] = _RETRY_S
+        return refusal
 
     @app.exception_handler(RequestValidationError)
     async def wrong_request(_: Request, error: RequestValidationError) -> JSONResponse:
@@ -146,7 +161,9 @@ def make_app(
 
     @app.exception_handler(SwitchError)
     async def switch_error(_: Request, error: SwitchError) -> JSONResponse:
-        return answer(503, NodeError("switch", str(error)))
+        refusal = answer(503, NodeError("switch", str(error)))
+        refusal.headers["Retry-After"] = _RETRY_S
+        return refusal
 
     @app.exception_handler(EngineError)
     async def engine_error(_: Request, error: EngineError) -> JSONResponse:

@@ -49,7 +49,8 @@ _MEANING = {
     429: "Too many failed logins; Retry-After says how many seconds to wait",
     500: "The switch or an engine failed; everything was undone",
     501: "Login is off on this node",
-    503: "The switch or a VNF does not answer, or too many connections are open",
+    503: "The switch or a VNF does not answer, or too many connections are open; if the switch is "
+    "being started again, Retry-After says how many seconds to wait",
 }
 
 Responses = dict[int | str, dict[str, Any]]
