@@ -224,7 +224,9 @@ class Capabilities(_Frozen):
     it carries. `matches`, `masks` (those of which single bits may be matched) and `sets` are fields
     of `fields.FIELDS`. Without `priorities` no packet may match two rules of a port. `counters`
     says what is counted. `keeps_flows`: a flow that is given one of several ports keeps it when
-    others come and go. The defaults are those of a switch that is programmed by OpenFlow 1.3.
+    others come and go. `links`: links between LSIs are ports of the switch, with counters; else the
+    node alone knows of them (flat.py). The defaults are those of a switch that is programmed by
+    OpenFlow 1.3.
     """
 
     port_kinds: tuple[PortKind, ...]
@@ -240,6 +242,7 @@ class Capabilities(_Frozen):
     polls: bool = True
     control_socket: bool = False
     keeps_flows: bool = False
+    links: bool = True
 
     @property
     def offered(self) -> set[PortKind]:

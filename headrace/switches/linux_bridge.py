@@ -73,6 +73,7 @@ class LinuxBridgeDriver(FlatDriver):
 
     name = "linux-bridge"
     capabilities = Capabilities(
+        links=False,
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
         vnf_kinds=(PortKind.VETH, PortKind.TAP),
         end_points=("interface", "host-stack", "management"),

@@ -69,6 +69,7 @@ class OpenFlowDriver(FlatDriver):
 
     name = "openflow"
     capabilities = Capabilities(
+        links=False,
         port_kinds=(PortKind.OPENFLOW,),
         vnf_kinds=(PortKind.VETH,),
         actions=("output", "copy", "select", "push_vlan", "pop_vlan", "set_field"),

@@ -53,6 +53,7 @@ class SriovDriver(FlatDriver):
 
     name = "sr-iov"
     capabilities = Capabilities(
+        links=False,
         port_kinds=(PortKind.SYSTEM,),
         vnf_kinds=(PortKind.VETH,),
         matches=flower.MATCHES,

@@ -128,6 +128,7 @@ class VppDriver(FlatDriver):
 
     name = "vpp"
     capabilities = Capabilities(
+        links=False,
         port_kinds=(PortKind.VETH, PortKind.SYSTEM, PortKind.MEMIF, PortKind.VHOST_USER),
         vnf_kinds=(PortKind.MEMIF, PortKind.VHOST_USER, PortKind.VETH),
         matches=("vlan_vid",),
