@@ -227,6 +227,7 @@ class AttachedDevice:
         pid = traffic.pid if isinstance(traffic, TrafficProcess) else None
         generator = [] if pid is None else threads_of(pid)
         self._watched = Cores(by_core([*stand.workers, *stand.vnfs, *generator]))
+        self._watched.level()
 
     def _verdict(
         self,
@@ -286,7 +287,8 @@ class AttachedDevice:
             readings = None
         verdict = self._verdict(result, readings, waited, request.load_pps is not None)
         trial = trial_of(request, result, started, readings, verdict, waited)
-        return replace(trial, detail={**trial.detail, "others": others})
+        told = {"others": others, **self._watched.sessions()}
+        return replace(trial, detail={**trial.detail, **told})
 
     def _load(self, pps: float | None) -> Load | float | None:
         burst = self._sent.burst if self._sent.burst > 1 else None

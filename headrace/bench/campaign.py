@@ -12,9 +12,9 @@ in the store.
 """
 
 import random
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from headrace.bench.device import Device
@@ -283,10 +283,13 @@ class Campaign:
 
     async def _turns(self, block: Block, clock: Clock, number: int, ready: set[str]) -> None:
         order = random.Random(f"{self._seed} {number} {block.shape} {block.vnfs}")  # noqa: S311
+        taken: Counter[tuple[Case, StepKind]] = Counter()
         for turn in block.turns(number, order):
             case = turn.job.case
             if case.deployment not in ready:
                 continue
+            at = taken[case, turn.step.kind]
+            taken[case, turn.step.kind] += 1
             if not clock.has_time_for(0.5 * clock.step_s(turn.step)):
                 continue
             self._progress.working(f"round {number + 1}: {turn.step.kind} {case.name}", clock)
@@ -302,12 +305,13 @@ class Campaign:
             try:
                 device = await self._bed.device(case)
                 state = self._states.setdefault(case, CaseState())
-                samples = await runner.run(turn.step, device, state, number)
+                drawn = await runner.run(turn.step, device, state, number)
             except (DeviceError, StepSkipped) as error:
                 self._reasons[(case, turn.step.kind)] = str(error)
                 self._progress.failed(f"{case.scenario} {case.name} {turn.step.kind}", str(error))
                 self.precision.record(case, turn.step.kind, number, ())
                 continue
+            samples = [replace(sample, turn=at) for sample in drawn]
             self.precision.record(case, turn.step.kind, number, samples)
             clock.learn(turn.step, clock.now() - begun)
             self._done.add((case, turn.step.kind))

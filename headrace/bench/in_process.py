@@ -162,6 +162,7 @@ class InProcessDevice:
     ) -> None:
         self.case = case
         self._watched = Cores(stand.pollers)
+        self._watched.level()
         self._stand = stand
         self._source = source
         self._sent = sent
@@ -206,7 +207,8 @@ class InProcessDevice:
             assert end is not None
             window = counted = (begin, end)
         trial = trial_of(self.case, request, started, window, counted, self._cores)
-        return replace(trial, detail={**trial.detail, "others": others})
+        told = {"others": others, **self._watched.sessions()}
+        return replace(trial, detail={**trial.detail, **told})
 
 
 def trial_of(

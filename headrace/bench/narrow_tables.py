@@ -5,12 +5,10 @@ The wide form (tables.py) has a column for each subject, which four subjects wit
 make 120 columns wide.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rich import box
 from rich.table import Table
-
-from headrace.results.summary import Row
 
 Key = tuple[str, str, str]
 
@@ -18,9 +16,8 @@ Key = tuple[str, str, str]
 def narrow_table(
     title: str,
     order: Sequence[Key],
-    cells: Mapping[Key, Mapping[str, Row]],
-    metric: Callable[[Row], str],
-    cell: Callable[[Row | None], str],
+    cells: Mapping[Key, Mapping[str, str]],
+    metrics: Mapping[Key, str],
     ratios: Mapping[Key, tuple[str, str]],
 ) -> Table:
     """One scenario's table.
@@ -28,9 +25,8 @@ def narrow_table(
     Args:
         title: the scenario.
         order: the keys (case, metric, point) in the order of printing.
-        cells: for each key the rows by subject.
-        metric: how a metric is written, with its unit.
-        cell: how a value is written, with its interval.
+        cells: for each key the values by subject, each with its interval.
+        metrics: for each key its metric with its unit.
         ratios: for each key the subject that is compared and its ratio.
     """
     table = Table(title=title, title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
@@ -45,8 +41,8 @@ def narrow_table(
             case = key[0]
             table.add_row(f"[bold]{case}", "", "")
         rows = cells[key]
-        table.add_row(f" {metric(next(iter(rows.values())))}", "", "")
+        table.add_row(f" {metrics[key]}", "", "")
         compared, ratio = ratios.get(key, ("", ""))
-        for subject, row in rows.items():
-            table.add_row(f"   {subject}", cell(row), ratio if subject == compared else "")
+        for subject, value in rows.items():
+            table.add_row(f"   {subject}", value, ratio if subject == compared else "")
     return table

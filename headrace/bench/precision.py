@@ -19,7 +19,7 @@ that of the ratio to the same case of the other switch where there is one, else 
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
@@ -30,7 +30,9 @@ from headrace.results import Case, Sample
 from headrace.results.contrasts import OURS, PEER, Contrast, contrasts_of
 from headrace.results.statistics import (
     PAIRS_FROM,
+    Rounds,
     geometric_mean,
+    in_turn,
     ratio_of_rounds,
     student_interval,
 )
@@ -119,8 +121,8 @@ class Precision:
         self._contrasts = contrasts_of(headline)
         compared = {case for pair in self._contrasts for case in (pair.over, pair.under)}
         self._alone = [case for case in headline if case not in compared]
-        self._values: dict[Case, dict[Key, dict[int, list[float]]]] = defaultdict(
-            lambda: defaultdict(lambda: defaultdict(list))
+        self._values: dict[Case, dict[Key, dict[int, dict[int, float]]]] = defaultdict(
+            lambda: defaultdict(dict)
         )
         self._drawn_by: dict[Key, StepKind] = {}
         self._whole: dict[tuple[Case, StepKind], set[int]] = defaultdict(set)
@@ -136,7 +138,7 @@ class Precision:
             if sample.value > 0:
                 self._drawn_by[(sample.metric, sample.point)] = kind
                 values = self._values[case][(sample.metric, sample.point)]
-                values[sample.round].append(sample.value)
+                in_turn(values, sample.round, sample.turn, sample.value)
 
     def _is_answer(self, case: Case, kind: StepKind, drawn: Sequence[Sample]) -> bool:
         """Whether only the answer was measured: the highest of several fixed loads."""
@@ -173,7 +175,7 @@ class Precision:
         found = [self._compared(contrast) for contrast in self._contrasts]
         return found + [self._measured(case) for case in self._alone]
 
-    def _values_of(self, case: Case) -> dict[int, list[float]]:
+    def _values_of(self, case: Case) -> Rounds:
         answer = self._jobs[case].answer
         assert answer is not None
         return self._values[case].get(_key_of(answer), {})
@@ -218,7 +220,7 @@ class Precision:
         return other if other in self._values else None
 
     @staticmethod
-    def _width(ours: dict[int, list[float]], theirs: dict[int, list[float]] | None) -> float | None:
+    def _width(ours: Rounds, theirs: Rounds | None) -> float | None:
         if not theirs:
             return _width_of_mean(ours)
         ratio = ratio_of_rounds(ours, theirs)
@@ -257,8 +259,8 @@ class Precision:
         )
 
 
-def _width_of_mean(rounds: Mapping[int, Sequence[float]]) -> float | None:
-    values = [geometric_mean(drawn) for drawn in rounds.values()]
+def _width_of_mean(rounds: Rounds) -> float | None:
+    values = [geometric_mean(list(drawn.values())) for drawn in rounds.values()]
     if len(values) < PAIRS_FROM:
         return None
     low, high = student_interval([math.log(value) for value in values])

@@ -108,7 +108,8 @@ async def trials_in_state(
         seconds: of a trial.
 
     Returns:
-        The trials, and if they are too few, in what the machine's state was another one.
+        The trials, and if they are too few, in what the machine's state was another one, or that
+        pollers did not share their core evenly.
     """
     trials: list[Trial] = []
     missed = ""
@@ -117,7 +118,7 @@ async def trials_in_state(
         if other:
             return trials, other  # the machine stays in it
         trial = await device.trial(TrialRequest(number, "overload", seconds, None))
-        other = another_state(wanted, [await distance()])
+        other = trial.unequal_sessions or another_state(wanted, [await distance()])
         if other:
             missed = other
             continue

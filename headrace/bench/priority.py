@@ -5,11 +5,11 @@ A poller that is preempted in the middle of a burst counts the other program's t
 cycles, and two pollers that exchange packets both stall whenever one of them waits for its core.
 Generator, switches and VNFs get the same priority, so they share cores evenly.
 
-A nice value alone does not suffice: with autogroups (sched(7)) Linux schedules by session, and a
-nice value counts only within one. Every process that the node starts has a separate session, found
-by the variable that the node sets in its environment. VNFs that yield are in one control group of
-the CPU's (engines/confinement.py), which then counts instead of their sessions; it gets the weight
-of as many sessions of that nice value.
+A nice value alone does not suffice: with autogroups Linux schedules by session, and a nice value
+counts only within one (headrace/machine/autogroup.py). Every process that the node starts has a
+separate session, found by the variable that the node sets in its environment. VNFs that yield are
+in one control group of the CPU's (engines/confinement.py), which then counts instead of their
+sessions; it gets the weight of as many sessions of that nice value.
 """
 
 import atexit
@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from headrace.bench.owned import owned
+from headrace.machine.autogroup import own_nice, set_nice
 
 NICE = -20
 _SHARES_OF_NICE = {-20: 88761, 0: 1024}
@@ -28,25 +29,6 @@ _SHARES_OF_NICE = {-20: 88761, 0: 1024}
 _MOST_SHARES = 262144
 _CPU = Path("/sys/fs/cgroup/cpu")
 _PROC = Path("/proc")
-
-
-def _raise_session(pid: str, nice: int) -> bool:
-    """Sets the nice value of a process's session, if the kernel has autogroups."""
-    file = _PROC / pid / "autogroup"
-    try:
-        if file.exists():
-            file.write_text(str(nice))
-    except OSError:
-        return False
-    return True
-
-
-def _nice_of_session() -> int | None:
-    """The nice value of this process's session, if the kernel has autogroups."""
-    with contextlib.suppress(OSError):
-        found = re.search(r"nice (-?\d+)", (_PROC / "self" / "autogroup").read_text())
-        return int(found[1]) if found else None
-    return None
 
 
 def raise_priority(nice: int = NICE) -> str:
@@ -60,10 +42,10 @@ def raise_priority(nice: int = NICE) -> str:
     except PermissionError:
         now = os.getpriority(os.PRIO_PROCESS, 0)
         return f"nice {now}: not allowed to raise it, other programs disturb more"
-    before = _nice_of_session()
-    sessions = _raise_session("self", nice)
+    before = own_nice()
+    sessions = set_nice("self", nice)
     if sessions and before is not None and before != nice:
-        atexit.register(_raise_session, "self", before)
+        atexit.register(set_nice, "self", before)
     return f"nice {nice} for generator, switches and VNFs alike" + (
         ", and for their sessions" if sessions else ""
     )
@@ -76,7 +58,7 @@ def raise_owned(rundir: Path, nice: int = NICE) -> int:
     """
     found = list(owned(rundir))
     _raise_groups(found, nice)
-    return sum(_raise_session(str(pid), nice) for pid in found)
+    return sum(set_nice(pid, nice) for pid in found)
 
 
 def _raise_groups(pids: Sequence[int], nice: int) -> None:

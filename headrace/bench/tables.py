@@ -17,6 +17,7 @@ from headrace.results import Case
 from headrace.results.bounds import NOT_DETERMINED, bounded
 from headrace.results.contrasts import OURS, PEER
 from headrace.results.direction import MARKS, judged
+from headrace.results.statistics import Side
 from headrace.results.store import Store
 from headrace.results.summary import RATE_METRICS, RatioRow, Row, ratios_of, rows_of
 from headrace.results.units import digits
@@ -87,17 +88,16 @@ def _metric(row: Row) -> str:
     return f"{name.upper()}, {unit}"
 
 
-def _cell(row: Row | None) -> str:
-    if row is None:
-        return "–"
+def _cell(row: Row, side: Side | None = None) -> str:
+    """A row's median; where it is a side of a ratio, the value of the pairs that this is of."""
     factor = _SCALE.get(row.unit, (1.0, ""))[0]
-    summary = row.summary
-    text = bounded(digits(factor * summary.median), row.bound)
-    if summary.low is not None and summary.high is not None:
-        return f"{text} [{digits(factor * summary.low)}..{digits(factor * summary.high)}]"
-    if summary.count > 1:
-        low, high = digits(factor * summary.minimum), digits(factor * summary.maximum)
-        return f"{text} ({low}..{high})"
+    of = side or row.summary
+    value, count = (of.value, of.rounds) if isinstance(of, Side) else (of.median, of.count)
+    text = bounded(digits(factor * value), row.bound)
+    if of.low is not None and of.high is not None:
+        return f"{text} [{digits(factor * of.low)}..{digits(factor * of.high)}]"
+    if count > 1:
+        return f"{text} ({digits(factor * of.minimum)}..{digits(factor * of.maximum)})"
     return text
 
 
@@ -162,30 +162,38 @@ def _scenario_table(
     subjects = list(dict.fromkeys(column.values()))
     compared = any(key[0].scenario == name for key in ratios)
     many_flows = len({row.case.flows for row in rows}) > 1
-    cells: dict[Key, dict[str, Row]] = {}
+    sides: dict[tuple[Case, str, str], Side] = {}
+    for ratio in ratios.values():
+        sides[(ratio.ours, ratio.metric, ratio.point)] = ratio.pairs.over
+        sides[(ratio.theirs, ratio.metric, ratio.point)] = ratio.pairs.under
+    cells: dict[Key, dict[str, str]] = {}
     best: dict[Key, RatioRow] = {}
+    metrics: dict[Key, str] = {}
     for row in sorted(_kept(rows), key=lambda one: _order(one.case)):
         key = (_what(row.case, many_flows), row.metric, row.point)
-        cells.setdefault(key, {})[column[row.case]] = row
-        ratio = ratios.get((row.case, row.metric, row.point))
-        if ratio is not None:
-            best[key] = ratio
+        where = (row.case, row.metric, row.point)
+        cells.setdefault(key, {})[column[row.case]] = _cell(row, sides.get(where))
+        metrics[key] = _metric(row)
+        found = ratios.get(where)
+        if found is not None:
+            best[key] = found
     whats = list(dict.fromkeys(key[0] for key in cells))
     order = sorted(cells, key=lambda k: (whats.index(k[0]), _SHOWN.index(k[1]), _point_order(k[2])))
     if width >= WIDE:
-        wide = _wide_table(name, subjects, order, cells, best if compared else None)
+        wide = _wide_table(name, subjects, order, cells, metrics, best if compared else None)
         plain = Console(width=10 * width)
         if Measurement.get(plain, plain.options, wide).maximum <= width:
             return wide
     beside = {key: (column[entry.ours], _ratio(entry)) for key, entry in best.items()}
-    return narrow_table(name, order, cells, _metric, _cell, beside)
+    return narrow_table(name, order, cells, metrics, beside)
 
 
 def _wide_table(
     name: str,
     subjects: Sequence[str],
     order: Sequence[Key],
-    cells: Mapping[Key, Mapping[str, Row]],
+    cells: Mapping[Key, Mapping[str, str]],
+    metrics: Mapping[Key, str],
     best: Mapping[Key, RatioRow] | None,
 ) -> Table:
     """A column for each subject, and one for `best`, the ratios, where something is compared."""
@@ -201,8 +209,8 @@ def _wide_table(
         if previous and key[0] != previous:
             table.add_section()
         found = cells[key]
-        line = [key[0] if key[0] != previous else "", _metric(next(iter(found.values())))]
-        line += [_cell(found.get(subject)) for subject in subjects]
+        line = [key[0] if key[0] != previous else "", metrics[key]]
+        line += [found.get(subject, "–") for subject in subjects]
         table.add_row(*line, *([] if best is None else [_ratio(best.get(key))]))
         previous = key[0]
     return table
@@ -246,8 +254,9 @@ def _command_table(name: str, rows: Sequence[Mapping[str, Any]]) -> Table:
 
 
 LEGEND = (
-    "median [95 % interval], (range) of fewer than 6 rounds; ≥ the generator limited the rate, or "
-    "may have: the switch may be faster; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
+    "beside a ratio: the geometric means of the pairs that it is of; else the median [95 % "
+    "interval], (range) of too few; ≥ the generator limited the rate, or may have: the switch may "
+    "be faster; ▲ better, ▼ worse, ≈ same within 5 %, ? not determined"
 )
 
 

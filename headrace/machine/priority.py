@@ -3,7 +3,7 @@
 
 Both run `RAISED_BY` nice levels before what the node was started with, which is what switch and
 VNFs run with. nice(2) weighs the processes of one group against each other; where Linux has
-autogroups (sched(7)) each session is such a group, with a nice value of its own.
+autogroups each session is such a group, with a nice value of its own (autogroup.py).
 
 Thread safety: `raise_own` is called once, before anything is started.
 """
@@ -11,12 +11,12 @@ Thread safety: `raise_own` is called once, before anything is started.
 import contextlib
 import os
 from collections.abc import Sequence
-from pathlib import Path
+
+from headrace.machine.autogroup import set_nice
 
 RAISED_BY = 10
 """Nice levels: 9.5 times the weight of an ordinary process (sched(7))."""
 
-_AUTOGROUP = Path("/proc/self/autogroup")
 _LOWEST = -20
 
 _raised = 0
@@ -30,8 +30,7 @@ def raise_own() -> None:
         os.setpriority(os.PRIO_PROCESS, 0, max(before - RAISED_BY, _LOWEST))
     now = os.getpriority(os.PRIO_PROCESS, 0)
     _raised = before - now
-    with contextlib.suppress(OSError):  # a kernel without autogroups
-        _AUTOGROUP.write_text(str(now))
+    set_nice("self", now)
 
 
 def ordinary(argv: Sequence[str]) -> list[str]:

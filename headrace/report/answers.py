@@ -5,7 +5,6 @@ Which switch is faster, what does a chain cost, what do flows cost: each with it
 who was the limit. What has no result says so with the reason, and what was not asked is left out.
 """
 
-import statistics
 from collections.abc import Iterable, Sequence
 
 from headrace.report.headline import Compared, compared
@@ -59,15 +58,16 @@ def _limits(view: View, rows: Iterable[Row]) -> str:
 
 def _faster_at(view: View, one: Compared) -> str:
     """One case of both switches."""
-    if one.over is None or one.under is None or one.ratio is None:
+    if one.over is None or one.under is None or one.pairs is None:
         return one.missing or "the two switches were not measured in the same rounds"
-    ours, theirs = one.over, one.under
+    ours, theirs, pairs = one.over, one.under, one.pairs
     bound = ratio_bound(ours.bound, theirs.bound)
-    times = bounded(digits(one.ratio.value), bound)
-    rates = [bounded(rate(row.summary.median), row.bound) for row in (ours, theirs)]
+    times = bounded(digits(pairs.ratio.value), bound)
+    sides = ((pairs.over, ours.bound), (pairs.under, theirs.bound))
+    rates = [bounded(rate(side.value), sign) for side, sign in sides]
     return (
         f"{_where(ours.case)} Headrace carries {times} times what OVS-DPDK does "
-        f"({_interval(one.ratio, one.width)}; {' and '.join(rates)}, "
+        f"({_interval(pairs.ratio, one.width)}; {' and '.join(rates)}, "
         f"{_limits(view, (ours, theirs))})"
     )
 
@@ -112,12 +112,10 @@ def faster(view: View, asked: Sequence[Compared]) -> str | None:
 def _longer(one: Compared) -> str:
     """What each VNF more costs one switch."""
     long, short = one.over, one.under
-    if long is None or short is None or one.ratio is None:
+    if long is None or short is None or one.pairs is None:
         return one.missing or "the two lengths were not measured in the same rounds"
     more = long.case.vnfs - short.case.vnfs
-    both = [at for at in long.by_round if at in short.by_round]
-    middle = [[statistics.median(one.by_round[at]) for one in (long, short)] for at in both]
-    grown = [(ours - theirs) / more for ours, theirs in middle]
+    grown = [(ours - theirs) / more for ours, theirs in one.pairs.rounds]
     mean = sum(grown) / len(grown)
     between = ""
     if len(grown) >= PAIRS_FROM:
@@ -126,8 +124,8 @@ def _longer(one: Compared) -> str:
     name = NAMES.get(long.case.switch, long.case.switch)
     return (
         f"{name} {digits(mean)} cycles of a packet{between} "
-        f"({_where(long.case)} it costs {digits(one.ratio.value)} times what it does "
-        f"{_where(short.case)}; {_interval(one.ratio, one.width)})"
+        f"({_where(long.case)} it costs {digits(one.pairs.ratio.value)} times what it does "
+        f"{_where(short.case)}; {_interval(one.pairs.ratio, one.width)})"
     )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from headrace.report.view import View
 from headrace.results import Case
 from headrace.results.contrasts import Contrast, contrasts_of
-from headrace.results.statistics import Ratio, ratio_of_rounds
+from headrace.results.statistics import Paired, Ratio, paired
 from headrace.results.summary import Row
 
 WIDTH = 0.1
@@ -27,7 +27,7 @@ class Compared:
         metric: what of them is compared.
         over, under: their rows; None if there is no result.
         missing: why not, "" if there are both.
-        ratio: of `over` to `under`, paired by round; None if no round has both.
+        pairs: the values of both and their ratio, of the same pairs; None if no round has both.
         width: the half width that was wanted, as a share.
     """
 
@@ -36,8 +36,13 @@ class Compared:
     over: Row | None
     under: Row | None
     missing: str
-    ratio: Ratio | None
+    pairs: Paired | None
     width: float
+
+    @property
+    def ratio(self) -> Ratio | None:
+        """Of `over` to `under`."""
+        return None if self.pairs is None else self.pairs.ratio
 
 
 @dataclass(frozen=True)
@@ -57,9 +62,9 @@ def compared(view: View) -> list[Compared]:
         over, under = (rows.get((case, asked.metric, asked.point)) for case in cases)
         lost = [case for case, row in zip(cases, (over, under), strict=True) if row is None]
         missing = "; ".join(f"{case.name} has no result: {_reason(view, case)}" for case in lost)
-        ratio = ratio_of_rounds(over.by_round, under.by_round) if over and under else None
+        pairs = paired(over.by_round, under.by_round) if over and under else None
         metric, width = asked.metric, asked.width
-        found.append(Compared(asked.contrast, metric, over, under, missing, ratio, width))
+        found.append(Compared(asked.contrast, metric, over, under, missing, pairs, width))
     return found
 
 

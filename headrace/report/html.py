@@ -15,7 +15,7 @@ from headrace.report import cost_figures, figures
 from headrace.report.findings import findings
 from headrace.report.papers import comparisons
 from headrace.report.view import View, read
-from headrace.results import published
+from headrace.results import UNITS, published
 from headrace.results.bounds import bounded
 from headrace.results.store import Store
 from headrace.results.summary import Row
@@ -149,10 +149,17 @@ def _disturbed(view: View) -> str:
     counted = [t for trials in view.trials.values() for t in trials if t.tsc_hz]
     if not counted:
         return ""
-    share = sum(trial.disturbed for trial in counted) / len(counted)
+    uneven = [found for trial in counted if (found := trial.unequal_sessions)]
+    said = ""
+    if uneven:
+        said = (
+            f"In {len(uneven)} of {len(counted)} trials {uneven[0]}: a poller that yields then "
+            "hardly ever gives the core to the others. "
+        )
+    share = sum(t.disturbed and not t.unequal_sessions for t in counted) / len(counted)
     if share < 0.05:
-        return ""
-    return (
+        return said.rstrip()
+    return said + (
         f"In {100 * share:.0f} % of the trials whose cycles were read, other programs kept the "
         "switch's worker from its core for more than a tenth of the time. Rates are too low then "
         "and costs too high; repeat the campaign on a machine that does nothing else."
@@ -249,6 +256,8 @@ def render(view: View) -> str:
         ruler=_ruler(manifest),
         findings=findings(view),
         bounded=bounded,
+        quantity=quantity,
+        units=UNITS,
         sections=sections(view),
         reading=READING,
         fits=view.model.fits,

@@ -14,13 +14,15 @@ from pathlib import Path
 import pyarrow
 from pyarrow import parquet
 
+from headrace.results.bounds import bounded
 from headrace.results.direction import judged
-from headrace.results.flat import COLUMNS, FlatError, flat_rows
+from headrace.results.flat import COLUMNS, WHOLE, FlatError, flat_rows
+from headrace.results.records import UNITS
 from headrace.results.store import Store
 from headrace.results.summary import RatioRow, Row, ratios_of, rows_of
 from headrace.results.units import digits, quantity
 
-VERSION = 1
+VERSION = 2
 """Of the JSON document and the flat table."""
 MANIFEST_KEY = b"headrace.manifest"
 
@@ -30,7 +32,7 @@ ARROW = pyarrow.schema(
         (
             name,
             {"value": _REAL, "generator_limited": pyarrow.bool_()}.get(
-                name, _WHOLE if name in ("vnfs", "flows", "prefixes", "round") else _TEXT
+                name, _WHOLE if name in WHOLE else _TEXT
             ),
         )
         for name in COLUMNS
@@ -86,6 +88,13 @@ def _graph(entry: RatioRow) -> str:
     return f"{case.graph}, {case.frames}, {case.flows:,}{at}"
 
 
+def _sides(entry: RatioRow) -> str:
+    """The values of both that the ratio is of; two cells."""
+    unit = UNITS.get(entry.metric, "")
+    sides = ((entry.pairs.over, entry.our_bound), (entry.pairs.under, entry.their_bound))
+    return " | ".join(bounded(quantity(side.value, unit), sign) for side, sign in sides)
+
+
 def _ratio(entry: RatioRow) -> str:
     """The ratio with its interval, and what that says; two cells."""
     ratio = entry.ratio
@@ -101,9 +110,12 @@ def _markdown(store: Store, campaign: int, path: Path) -> None:
     ratios = [entry for entry in ratios_of(store, campaign) if entry.metric in RATIOS]
     if ratios:
         lines += [
-            "| graph, frames, flows | metric | headrace / ovs-dpdk [95 % interval] | |",
-            "|---|---|---|---|",
-            *(f"| {_graph(entry)} | {entry.metric} | {_ratio(entry)} |" for entry in ratios),
+            "| graph, frames, flows | metric | headrace | ovs-dpdk | ratio [95 % interval] | |",
+            "|---|---|---|---|---|---|",
+            *(
+                f"| {_graph(entry)} | {entry.metric} | {_sides(entry)} | {_ratio(entry)} |"
+                for entry in ratios
+            ),
             "",
         ]
     lines += [

@@ -14,16 +14,18 @@ from headrace.results.records import UNITS, Case, Sample
 from headrace.results.store import Store
 
 CASE_COLUMNS = tuple(field.name for field in fields(Case))
-SAMPLE_COLUMNS = ("metric", "point", "round", "value", "unit", "relation", "generator_limited")
+SAMPLE_COLUMNS = (
+    "metric", "point", "round", "value", "unit", "relation", "generator_limited", "turn",
+)  # fmt: skip
 COLUMNS = (*CASE_COLUMNS, *SAMPLE_COLUMNS)
 NEEDED = ("scenario", "switch", "metric", "value")
 DEFAULTS: dict[str, Any] = {
     "shape": "p2p", "vnfs": 0, "placement": "none", "ports": "", "vnf_ports": "", "function": "",
     "engine": "", "size": "64", "flows": 1, "prefixes": 0, "variant": "",
     "point": "", "round": 0, "unit": "",
-    "relation": "=", "generator_limited": False,
+    "relation": "=", "generator_limited": False, "turn": 0,
 }  # fmt: skip
-WHOLE = ("vnfs", "flows", "prefixes", "round")
+WHOLE = ("vnfs", "flows", "prefixes", "round", "turn")
 FACTORS: dict[str, float] = {
     "pps": 1.0, "kpps": 1e3, "Mpps": 1e6, "Gpps": 1e9,
     "ns": 1.0, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9,
@@ -50,6 +52,7 @@ def flat_rows(store: Store, campaign: int) -> Iterator[dict[str, Any]]:
                 "unit": UNITS.get(sample.metric, ""),
                 "relation": sample.relation,
                 "generator_limited": sample.generator_limited,
+                "turn": sample.turn,
             }
 
 
@@ -83,7 +86,8 @@ def parse_row(row: Mapping[str, Any], number: int) -> tuple[Case, Sample]:
         raise FlatError(f"row {number}: {error}") from error
     case = Case(**{name: whole.get(name, _text(full[name])) for name in CASE_COLUMNS})
     limited = str(full["generator_limited"]).lower() in ("true", "1")
-    sample = Sample(metric, str(full["point"]), whole["round"], value, limited, full["relation"])
+    where = (str(full["point"]), whole["round"])
+    sample = Sample(metric, *where, value, limited, full["relation"], whole["turn"])
     return case, sample
 
 

@@ -158,7 +158,9 @@ class Trial:
         latency_ns: min, p50, p90, p99, p99_9, max, count.
         detail: the generator's whole answer; `limiter` the verdict with its evidence (limiter.py),
             `counters` what the switch and the VNFs counted meanwhile, `others` the shares of the
-            measured cores that other programs had, and of their siblings.
+            measured cores that other programs had, and of their siblings, `sessions` the nice value
+            of the session of each process that polls a core, by core, and `unequal_sessions` why
+            pollers of one core did not share it evenly.
     """
 
     round: int
@@ -227,8 +229,11 @@ class Trial:
         A cost is the busy share: a tenth of a trial spent waiting spoils a busy share of 8 %
         wholly, and one of 100 % by a tenth. A rate, a loss or a latency is of the whole time; for
         them the generator's time off its core counts, too, and what others ran on any measured
-        core. A busy sibling of a core slows it while it is busy.
+        core. A busy sibling of a core slows it while it is busy. Pollers that don't share their
+        core evenly disturb all of it.
         """
+        if self.unequal_sessions:
+            return 1.0
         waited, siblings = self.waited_share + self.stolen_share, self._taken("siblings")
         if self.purpose == "cost":
             busy = (self.cpu_percent or 100.0) / 100.0
@@ -237,6 +242,11 @@ class Trial:
         on_core = health.get("on_core_share")
         away = 0.0 if on_core is None else 1.0 - on_core
         return max(waited, away, self._taken("others"), siblings)
+
+    @property
+    def unequal_sessions(self) -> str:
+        """Why pollers that share a core did not share it evenly; empty if they did."""
+        return str(self.detail.get("unequal_sessions") or "")
 
     @property
     def disturbed(self) -> bool:
@@ -250,6 +260,8 @@ class Sample:
 
     `point` says where on the load axis it was taken ("" for a search): "50% pdr", "200000 pps".
     `relation` is `>=` or `<` where a search ended at a bound: the value is that bound.
+    `turn` is its number among those of its round: those of two cases with one number were taken
+    next to each other, and are a pair.
     """
 
     metric: str
@@ -258,6 +270,7 @@ class Sample:
     value: float
     generator_limited: bool = False
     relation: Relation = "="
+    turn: int = 0
 
 
 @dataclass(frozen=True)

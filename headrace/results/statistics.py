@@ -6,16 +6,20 @@ nothing about the noise, which on a shared machine is anything but normal. It ne
 95 %; with fewer, no interval is given (None), and only the range min..max may be printed.
 * A ratio is the geometric mean of ratios of samples taken side by side, with the interval of that
 mean: both come from Student's t on logarithms, since a slow phase scales both sides by a factor.
-* Samples of one round share its deployment, so they are one value of that: the median of the ratios
-of those that were taken next to each other. It follows neither a slow phase, which is in both sides
-of a pair, nor single disturbed samples. Rounds are the independent values of the interval.
+* Samples of one round share its deployment, so they are one value of that. Those of both sides with
+one turn were taken next to each other and are a pair; what has no partner does not count. Of a
+round's pairs the quarters with the lowest and the highest ratios are left out, and the value of
+each side is the geometric mean of what is left (an interquartile mean). It follows neither a slow
+phase, which is in both sides of a pair, nor single disturbed samples, and the ratio of a round is
+that of its two values. Rounds are the independent values of the interval. The values of the two
+sides are their geometric means over the rounds: the ratio is exactly one over the other.
 * Of 60 rows without any difference 3 have a 95 % interval beside 1. So a comparison of many rows
 adjusts their p-values (Benjamini and Hochberg) and calls a row different only by those.
 """
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from scipy import stats
@@ -28,6 +32,10 @@ PAIRS_FROM = 3
 SAME_WITHIN = 0.05
 """A ratio whose whole interval is within this share of 1 is the same for every purpose here."""
 NOT_DETERMINED = "not determined"
+LEFT_OUT = 4
+"""One of so many pairs of a round is left out at either end; of three the middle one stays."""
+Rounds = Mapping[int, Mapping[int, float]]
+"""Positive samples by round, then by their turn in it."""
 _EXACT = 1e-12
 """Logarithms that spread by less are equal; a t-test of them has no variance to divide by."""
 
@@ -145,30 +153,87 @@ def ratio_of_pairs(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     return Ratio(math.exp(mean), math.exp(low), math.exp(high), count, method, float(found.pvalue))
 
 
-def ratio_in_round(ours: Sequence[float], theirs: Sequence[float]) -> float:
-    """One round's ratio of positive samples that alternated: see the head of this file.
+@dataclass(frozen=True)
+class Side:
+    """One side of a ratio: the geometric mean of its rounds, with its interval and range.
 
-    The n-th of both sides are a pair. Where a side lacks samples, or there are fewer than three,
-    it is the ratio of the sides' geometric means.
+    `low` and `high` are the interval by Student's t on logarithms, from `PAIRS_FROM` rounds.
     """
-    if len(ours) == len(theirs) >= PAIRS_FROM:
-        logs = np.log(np.asarray(ours, dtype=float)) - np.log(np.asarray(theirs, dtype=float))
-        return math.exp(float(np.median(logs)))
-    return geometric_mean(ours) / geometric_mean(theirs)
+
+    value: float
+    low: float | None
+    high: float | None
+    minimum: float
+    maximum: float
+    rounds: int
 
 
-def ratio_of_rounds(
-    ours: Mapping[int, Sequence[float]], theirs: Mapping[int, Sequence[float]]
-) -> Ratio | None:
-    """The geometric mean of the rounds' ratios, from positive samples by round.
+@dataclass(frozen=True)
+class Paired:
+    """Two sides that were measured in turn: their values, and the ratio of these.
 
-    None if no round has both sides.
+    Attributes:
+        ratio: `over.value` / `under.value`, with its interval.
+        over, under: the two sides, of the same pairs.
+        rounds: each round's values of both.
+        samples: pairs that the values are of; what was left out at the ends is not among them.
     """
-    both = [at for at in ours if ours[at] and theirs.get(at)]
-    if not both:
+
+    ratio: Ratio
+    over: Side
+    under: Side
+    rounds: tuple[tuple[float, float], ...] = field(repr=False)
+    samples: int = 0
+
+
+def _side(values: Sequence[float]) -> Side:
+    low: float | None = None
+    high: float | None = None
+    if len(values) >= PAIRS_FROM:
+        ends = student_interval([math.log(value) for value in values])
+        low, high = math.exp(ends[0]), math.exp(ends[1])
+    middle = geometric_mean(values)
+    return Side(middle, low, high, min(values), max(values), len(values))
+
+
+def _kept(ours: Mapping[int, float], theirs: Mapping[int, float]) -> list[tuple[float, float]]:
+    """A round's pairs without those at the ends of their ratios."""
+    pairs = sorted(
+        ((ours[turn], theirs[turn]) for turn in ours if turn in theirs), key=lambda p: p[0] / p[1]
+    )
+    out = 1 if len(pairs) == PAIRS_FROM else len(pairs) // LEFT_OUT
+    return pairs[out : len(pairs) - out]
+
+
+def paired(ours: Rounds, theirs: Rounds) -> Paired | None:
+    """Both sides and their ratio from samples that alternated: see the head of this file.
+
+    None if no round has a pair.
+    """
+    rounds = [kept for at in ours if at in theirs and (kept := _kept(ours[at], theirs[at]))]
+    if not rounds:
         return None
-    ratios = [ratio_in_round(ours[at], theirs[at]) for at in both]
-    return ratio_of_pairs(ratios, [1.0] * len(ratios))
+    values = [
+        (geometric_mean([a for a, _ in kept]), geometric_mean([b for _, b in kept]))
+        for kept in rounds
+    ]
+    over, under = [a for a, _ in values], [b for _, b in values]
+    samples = sum(len(kept) for kept in rounds)
+    return Paired(ratio_of_pairs(over, under), _side(over), _side(under), tuple(values), samples)
+
+
+def ratio_of_rounds(ours: Rounds, theirs: Rounds) -> Ratio | None:
+    """The ratio of `paired`; None if no round has a pair."""
+    found = paired(ours, theirs)
+    return None if found is None else found.ratio
+
+
+def in_turn(drawn: dict[int, dict[int, float]], at: int, turn: int, value: float) -> None:
+    """Adds a sample to `drawn` (a `Rounds`); where its turn is taken, to the next free one."""
+    turns = drawn.setdefault(at, {})
+    while turn in turns:
+        turn += 1
+    turns[turn] = value
 
 
 def ratio_of_groups(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:

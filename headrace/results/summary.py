@@ -6,7 +6,7 @@ differ.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,9 +15,13 @@ from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.contrasts import OURS, PEER
 from headrace.results.records import UNITS, Case, Relation, Sample
 from headrace.results.statistics import (
+    Paired,
     Ratio,
+    Rounds,
+    Side,
     Summary,
-    ratio_of_rounds,
+    in_turn,
+    paired,
     summarise,
 )
 from headrace.results.store import Store
@@ -25,7 +29,7 @@ from headrace.results.store import Store
 
 @dataclass(frozen=True)
 class Row:
-    """One metric of one case over all rounds; `by_round` has the positive samples of each."""
+    """One metric of one case over all rounds; `by_round` has the positive samples by turn."""
 
     case: Case
     metric: str
@@ -34,7 +38,7 @@ class Row:
     samples: tuple[float, ...]
     generator_limited: bool
     relation: Relation = "="
-    by_round: Mapping[int, Sequence[float]] = field(default_factory=dict, compare=False)
+    by_round: Rounds = field(default_factory=dict, compare=False)
 
     @property
     def bound(self) -> Bound:
@@ -60,14 +64,29 @@ class Row:
 
 @dataclass(frozen=True)
 class RatioRow:
-    """Headrace over OVS-DPDK on the same ports, from samples that were taken side by side."""
+    """Headrace over OVS-DPDK on the same ports, from samples that were taken side by side.
+
+    `pairs` has the values of both that the ratio is of; a table shows these beside it.
+    `our_bound` and `their_bound` are the signs before them.
+    """
 
     ours: Case
     theirs: Case
     metric: str
     point: str
-    ratio: Ratio
-    bound: Bound = ""
+    pairs: Paired
+    our_bound: Bound = ""
+    their_bound: Bound = ""
+
+    @property
+    def ratio(self) -> Ratio:
+        """The ratio with its interval."""
+        return self.pairs.ratio
+
+    @property
+    def bound(self) -> Bound:
+        """The sign before the ratio."""
+        return ratio_bound(self.our_bound, self.their_bound)
 
     @property
     def met(self) -> bool | None:
@@ -144,11 +163,11 @@ def ratios_of(store: Store, campaign: int, ours: str = OURS, theirs: str = PEER)
         our_bounds, their_bounds = (_bounds(samples) for samples in drawn)
         for (metric, point), rounds in ours_by.items():
             other = theirs_by.get((metric, point), {})
-            ratio = ratio_of_rounds(rounds, other)
-            if metric == "loss_ratio" or ratio is None:
+            pairs = paired(rounds, other)
+            if metric == "loss_ratio" or pairs is None:
                 continue
-            bound = ratio_bound(our_bounds[metric, point], their_bounds[metric, point])
-            found.append(RatioRow(our_case, their_case, metric, point, ratio, bound))
+            bounds = (our_bounds[metric, point], their_bounds[metric, point])
+            found.append(RatioRow(our_case, their_case, metric, point, pairs, *bounds))
     return found
 
 
@@ -166,13 +185,14 @@ def _bounds(samples: Iterable[Sample]) -> dict[tuple[str, str], Bound]:
     }
 
 
-def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], dict[int, list[float]]]:
-    """Each metric's positive samples in each round, in the order in which they were taken."""
-    drawn: dict[tuple[str, str], dict[int, list[float]]] = defaultdict(lambda: defaultdict(list))
+def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], Rounds]:
+    """Each metric's positive samples by round and turn."""
+    drawn: dict[tuple[str, str], dict[int, dict[int, float]]] = defaultdict(dict)
     for sample in samples:
         if sample.value > 0:
-            drawn[(sample.metric, sample.point)][sample.round].append(sample.value)
-    return {key: dict(rounds) for key, rounds in drawn.items()}
+            rounds = drawn[(sample.metric, sample.point)]
+            in_turn(rounds, sample.round, sample.turn, sample.value)
+    return dict(drawn)
 
 
 def _named(store: Store, campaign: int) -> list[tuple[str, dict[str, Any]]]:
@@ -183,11 +203,16 @@ def _named(store: Store, campaign: int) -> list[tuple[str, dict[str, Any]]]:
 RATE_METRICS = ("ndr", "ndr-quick", "pdr", "pdr-quick", "mrr")
 
 
+def _json_side(side: Side, bound: Bound) -> dict[str, Any]:
+    return {"value": side.value, "low": side.low, "high": side.high, "bound": bound}
+
+
 def json_rows(store: Store, campaign: int) -> dict[str, Any]:
     """The campaign as `{"rows": [...], "skipped": [...], "manifest": {...}}`.
 
     A ratio of rates has the goal 1 (no slower than the peer), which is not met or missed where the
-    bound of the ratio leaves that open; other rows have no goal.
+    bound of the ratio leaves that open; other rows have no goal. `over` and `under` are the values
+    of both that it is of: the pairs only, while a case's own row is the median of all samples.
     """
     rows: list[dict[str, Any]] = [
         {
@@ -221,6 +246,8 @@ def json_rows(store: Store, campaign: int) -> dict[str, Any]:
                     "method": entry.ratio.method,
                     "generator_limited": entry.bound != "",
                     "bound": entry.bound,
+                    "over": _json_side(entry.pairs.over, entry.our_bound),
+                    "under": _json_side(entry.pairs.under, entry.their_bound),
                 }
             )
     rows += [{**row, "name": f"{name}: {row['name']}"} for name, row in _named(store, campaign)]

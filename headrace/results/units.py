@@ -10,7 +10,8 @@ def digits(value: float, count: int = 3) -> str:
     """`value` with `count` significant digits and no exponent."""
     if value == 0 or not math.isfinite(value):
         return f"{value:g}"
-    places = max(0, count - 1 - math.floor(math.log10(abs(value))))
+    rounded = float(f"{value:.{count}g}")  # 0.9999 is 1.00
+    places = max(0, count - 1 - math.floor(math.log10(abs(rounded))))
     return f"{value:.{places}f}"
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from headrace.bench.campaign import OUT_OF_TIME, Campaign, Silent, SimulatedBed
 from headrace.bench.device import Device, TrialRequest
+from headrace.bench.errors import DeviceError
 from headrace.bench.noise.quiet import QuietDevice, Watch
 from headrace.bench.plan import Block, Clock, Job, blocks_of
 from headrace.bench.precision import ANSWERS_GIVE_UP, ROUNDS_FROM, Answer, Precision
@@ -254,7 +255,7 @@ def test_points_come_in_another_order_in_each_round() -> None:
     assert len(orders) > 3
 
 
-def test_ratios_pair_rounds_not_samples(tmp_path: Path) -> None:
+def test_ratios_pair_turns_of_a_round(tmp_path: Path) -> None:
     """Two samples of ours in a round without the peer were once paired with each other."""
     ours = Case("s", "p2p", 0, "none", "headrace", "memif", "", "", "", "64", 1)
     peer = Case("s", "p2p", 0, "none", "ovs-dpdk", "memif", "", "", "", "64", 1)
@@ -262,7 +263,38 @@ def test_ratios_pair_rounds_not_samples(tmp_path: Path) -> None:
         number = store.begin({})
         a, b = store.case_id(number, ours), store.case_id(number, peer)
         store.add_samples(a, [Sample("mrr", "", at, value) for at, value in
-                              ((0, 8.0), (0, 2.0), (1, 100.0), (1, 1.0))])  # fmt: skip
-        store.add_samples(b, [Sample("mrr", "", 0, 2.0)])
+                              ((0, 8.0), (0, 4.0), (1, 100.0), (1, 1.0))])  # fmt: skip
+        store.add_samples(b, [Sample("mrr", "", 0, 2.0, turn=1)])
         (row,) = ratios_of(store, number)
         assert row.ratio.value == pytest.approx(2.0) and row.ratio.pairs == 1
+
+
+async def test_a_turn_without_a_sample_leaves_its_partner_alone(tmp_path: Path) -> None:
+    """Where every second trial of one switch has no value, the others keep their partners."""
+    measure = {"overload": True, "repeats": 4}
+    blocks = blocks_of([scenario(measure=measure, traffic={"sizes": [64], "flows": [10]})])
+
+    class Losing(SimulatedDevice):
+        async def trial(self, request: TrialRequest) -> Trial:
+            trial = await super().trial(request)
+            if len(self.trials) % 2 == 0:
+                raise DeviceError("no answer")
+            return trial
+
+    class Bed(SimulatedBed):
+        async def device(self, case: Case) -> Device:
+            kind = Losing if case.switch == "headrace" else SimulatedDevice
+            return self._devices.setdefault(case, kind(case, DeviceModel()))
+
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        campaign = Campaign(store, number, Bed(), Silent(), Timing())
+        campaign.precision = Precision(blocks)
+        await campaign.round(blocks, Clock(1e6, Timing()), 0)
+        turns = {
+            case.switch: [s.turn for s in store.samples(case_id) if s.metric == "mrr"]
+            for case_id, case in store.cases(number).items()
+        }
+        (row,) = [one for one in ratios_of(store, number) if one.metric == "mrr"]
+    assert turns == {"headrace": [0, 2], "ovs-dpdk": [0, 1, 2, 3]}
+    assert row.pairs.samples == 2

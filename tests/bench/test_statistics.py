@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.statistics import (
     Ratio,
+    in_turn,
+    paired,
     proven,
     ratio_of_groups,
     ratio_of_pairs,
@@ -147,12 +149,12 @@ def test_a_few_limited_trials_leave_a_median_that_is_known() -> None:
 def test_neither_a_phase_nor_a_disturbed_sample_moves_the_ratio_of_a_round() -> None:
     """Twice the speed in every pair, while the machine slows down and one sample of ten is lost."""
     generator = np.random.default_rng(7)
-    ours: dict[int, list[float]] = {}
-    theirs: dict[int, list[float]] = {}
+    ours: dict[int, dict[int, float]] = {}
+    theirs: dict[int, dict[int, float]] = {}
     for at in range(6):
         phase = np.repeat(generator.uniform(0.6, 1.0, 5), 2)
-        theirs[at] = (phase * np.exp(generator.normal(0, 0.02, 10))).tolist()
-        ours[at] = (2 * phase * np.exp(generator.normal(0, 0.02, 10))).tolist()
+        theirs[at] = dict(enumerate(phase * np.exp(generator.normal(0, 0.02, 10))))
+        ours[at] = dict(enumerate(2 * phase * np.exp(generator.normal(0, 0.02, 10))))
         ours[at][at] *= 0.3
     found = ratio_of_rounds(ours, theirs)
     assert found is not None and found.pairs == 6
@@ -161,12 +163,43 @@ def test_neither_a_phase_nor_a_disturbed_sample_moves_the_ratio_of_a_round() -> 
     assert (found.width or 1) < 0.03
     # By the means of the sides the disturbed samples would count.
     means = ratio_of_pairs(
-        *([float(np.mean(one)) for one in side.values()] for side in (ours, theirs))
+        *([float(np.mean([*one.values()])) for one in side.values()] for side in (ours, theirs))
     )
     assert means.value < 0.97 * found.value
 
 
-def test_a_round_without_a_partner_for_each_sample_is_a_ratio_of_means() -> None:
-    found = ratio_of_rounds({0: [8.0, 2.0], 1: [5.0]}, {0: [2.0], 2: [1.0]})
-    assert found is not None and found.value == pytest.approx(2.0) and found.pairs == 1
-    assert ratio_of_rounds({0: [1.0]}, {1: [1.0]}) is None
+def test_a_sample_without_a_partner_does_not_count() -> None:
+    """Of a slow phase in which the other side has no sample the ratio must know nothing."""
+    ours = {0: {0: 8.0, 1: 2.0, 3: 8.0}, 1: {0: 5.0}}
+    found = paired(ours, {0: {1: 1.0, 2: 9.0, 3: 4.0}, 2: {0: 1.0}})
+    assert found is not None and found.rounds[0] == pytest.approx((4.0, 2.0))
+    assert found.ratio.value == pytest.approx(2.0) and found.ratio.pairs == 1
+    assert found.samples == 2
+    assert paired({0: {0: 1.0}}, {1: {0: 1.0}}) is None
+    assert ratio_of_rounds({0: {0: 1.0}}, {0: {1: 1.0}}) is None
+
+
+@given(
+    st.lists(
+        st.lists(st.tuples(st.floats(1e-3, 1e6), st.floats(1e-3, 1e6)), min_size=1, max_size=9),
+        min_size=1, max_size=6,
+    )
+)  # fmt: skip
+def test_a_ratio_is_that_of_the_two_values_beside_it(
+    rounds: list[list[tuple[float, float]]],
+) -> None:
+    ours = {at: {n: a for n, (a, _) in enumerate(pairs)} for at, pairs in enumerate(rounds)}
+    theirs = {at: {n: b for n, (_, b) in enumerate(pairs)} for at, pairs in enumerate(rounds)}
+    found = paired(ours, theirs)
+    assert found is not None
+    assert found.ratio.value == pytest.approx(found.over.value / found.under.value, rel=1e-6)
+    assert found.over.rounds == found.under.rounds == found.ratio.pairs == len(rounds)
+    for side in (found.over, found.under):
+        assert side.minimum <= side.value * (1 + 1e-9) and side.value <= side.maximum * (1 + 1e-9)
+
+
+def test_samples_of_one_turn_take_the_next_free_one() -> None:
+    drawn: dict[int, dict[int, float]] = {}
+    for turn, value in ((0, 5.0), (0, 6.0), (1, 7.0)):
+        in_turn(drawn, 3, turn, value)
+    assert drawn == {3: {0: 5.0, 1: 6.0, 2: 7.0}}

@@ -112,6 +112,28 @@ def test_a_search_that_ended_at_a_bound_makes_the_ratio_one(
     assert said in line.rsplit("│", 2)[1] and row["met"] is met
 
 
+@pytest.mark.parametrize("width", [80, 132])
+def test_a_rows_ratio_is_that_of_the_values_beside_it(tmp_path: Path, width: int) -> None:
+    """Rounds of one switch alone, in a slow phase, were in its value and not in the ratio."""
+    with Store(tmp_path / "r.sqlite") as store:
+        number = store.begin({})
+        for switch, factor, rounds in (("headrace", 2.0, 30), ("ovs-dpdk", 1.0, 4)):
+            case = Case("s", "p2p", 0, "none", switch, "memif", "", "", "", "64", 1)
+            samples = [
+                Sample("mrr", "overload", at, factor * (1e6 if at < 4 else 3e5), turn=turn)
+                for at in range(rounds)
+                for turn in range(2)
+            ]
+            store.add_samples(store.case_id(number, case), samples)
+        stream = io.StringIO()
+        print_tables(Console(file=stream, width=width), store, number)
+        (row,) = [one for one in json_rows(store, number)["rows"] if one["unit"] == "ratio"]
+    text = stream.getvalue()
+    assert "2.00 [2.00..2.00]" in text and "1.00 [1.00..1.00]" in text and "0.600" not in text
+    assert row["value"] == pytest.approx(row["over"]["value"] / row["under"]["value"])
+    assert row["over"]["value"] == pytest.approx(2e6)
+
+
 def test_each_kind_of_vnf_on_a_switch_has_its_column() -> None:
     words = ("s", "chain", 1, "gather", "headrace", "in-process", "vhost-user")
     cases = [

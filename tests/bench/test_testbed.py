@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -29,6 +30,7 @@ from headrace.bench.priority import raise_owned
 from headrace.bench.subject import Subject
 from headrace.bench.testbed import DISTANCE_S, Testbed
 from headrace.bench.waiting import waited_ns, worker_threads
+from headrace.machine.autogroup import own_nice, set_nice
 from headrace.results import Case
 from headrace.results.limiter import Verdict
 from headrace.traffic import TrafficError, TrialResult
@@ -281,6 +283,46 @@ def test_waiting_for_a_core_is_known_and_marks_the_trial(tmp_path: Path) -> None
     assert trial_of(request, answer(), 0.0, pair, by_switch, waited=waiting).disturbed
 
 
+def test_pollers_that_share_a_core_unevenly_disturb_the_trial_and_say_why() -> None:
+    request = TrialRequest(0, "overload", 0.1, None)
+    calm = trial_of(request, answer(), 0.0, None, Verdict("switch", "it was saturated"))
+    assert not calm.disturbed
+    why = "sessions of pollers on one core have unequal nice values (core 0: -20, 0)"
+    uneven = replace(calm, detail={**calm.detail, "unequal_sessions": why})
+    assert uneven.disturbed and uneven.unequal_sessions == why
+    assert uneven.disturbance > calm.disturbance
+
+
+async def test_a_trial_keeps_its_pollers_sessions_after_they_were_made_equal(
+    fake: FakeNode, tmp_path: Path
+) -> None:
+    if os.geteuid() != 0 or own_nice() is None:
+        pytest.skip("needs root and a kernel with autogroups")
+    core = min(os.sched_getaffinity(0))
+    pinned = ["/usr/bin/taskset", "--cpu-list", str(core), "/bin/sleep", "30"]
+    vnfs = [subprocess.Popen(pinned, start_new_session=True) for _ in range(2)]  # noqa: ASYNC220
+    try:
+        deadline = time.monotonic() + 10
+        while any(os.sched_getaffinity(one.pid) != {core} for one in vnfs):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.01)
+        assert set_nice(vnfs[0].pid, -4)
+        fake.vnf_refusals = 0
+        stand = Stand(SUBJECT, FakeProcess(client_of(fake)))  # type: ignore[arg-type]
+        stand.vnfs = [Path(f"/proc/{one.pid}/task/{one.pid}") for one in vnfs]
+        device = AttachedDevice(CASE, stand, FakeTraffic(), 1e6, share_core=True, cores=PLAN)  # type: ignore[arg-type]
+        trial = await device.trial(TrialRequest(0, "cost", 0.1, 1e4))
+        pids = {str(one.pid) for one in vnfs}
+        assert trial.detail["sessions"][str(core)] == dict.fromkeys(pids, -4)
+        assert trial.unequal_sessions == ""
+        assert set_nice(vnfs[1].pid, 0)
+        assert "unequal" in (await device.trial(TrialRequest(0, "cost", 0.1, 1e4))).unequal_sessions
+    finally:
+        for one in vnfs:
+            one.kill()
+            one.wait()
+
+
 def test_what_a_failed_node_left_is_ended_even_if_it_is_stopped(tmp_path: Path) -> None:
     deaf = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
     environment = {"HEADRACE_OWNER": f"{tmp_path}#switch"}
@@ -297,6 +339,27 @@ def test_what_a_failed_node_left_is_ended_even_if_it_is_stopped(tmp_path: Path) 
     finally:
         for process in left:
             process.kill()
+
+
+async def test_the_bench_keeps_off_the_workers_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It ran on both, and what it ran on the worker's was half of the busy time at 200 kpps."""
+    usable = os.sched_getaffinity(0)
+    if len(usable) < 2:
+        pytest.skip("one core: there is none to keep off")
+
+    class Generator:
+        async def connect(self) -> None: ...
+
+        async def close(self) -> None: ...
+
+    bed = Testbed([], plan_cores())
+    monkeypatch.setattr(bed, "_generator", Generator)
+    await bed.up()
+    try:
+        assert os.sched_getaffinity(0) == {min(usable)}
+    finally:
+        await bed.down()
+    assert os.sched_getaffinity(0) == usable
 
 
 async def test_the_distance_of_the_cores_is_taken_again_where_one_subject_goes_on(

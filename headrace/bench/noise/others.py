@@ -13,6 +13,9 @@ import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
+
+from headrace.machine.autogroup import level, nice_by_core, unequal
 
 CPUACCT = Path("/sys/fs/cgroup/cpuacct/cpuacct.usage_percpu")
 STAT = Path("/proc/stat")
@@ -95,6 +98,15 @@ class Cores:
             core: [one for one in siblings(core) if one not in self._pollers]
             for core in self._pollers
         }
+
+    def level(self) -> None:
+        """Makes the sessions of pollers that share a core equal, where that is allowed."""
+        level(self._pollers)
+
+    def sessions(self) -> dict[str, Any]:
+        """What a trial tells of its pollers' sessions: their nice values, and why they are off."""
+        found = nice_by_core(self._pollers)
+        return {"sessions": found, "unequal_sessions": unequal(found)}
 
     def look(self) -> Look:
         """Reads all times."""

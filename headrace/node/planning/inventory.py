@@ -34,9 +34,9 @@ class Inventory:
     A core of role `vnf` carries one polling VNF. The control programs sleep when idle, so they may
     share a core with a VNF, which then sleeps on empty polls, too. More pollers on one core than
     one (a second VNF, or the switch's worker) only if the node is configured with `oversubscribe:
-    true`; what is measured then is marked so, and all pollers there sleep when idle, since a core
-    that one of them spins on is taken from the others for whole time slices. node.yaml's `idle`
-    says otherwise.
+    true`; what is measured then is marked so, and all pollers there sleep when idle: one that spins
+    takes time from those that have packets, and one that yields gives the core only to sessions of
+    its own nice value (headrace/machine/autogroup.py). node.yaml's `idle` says otherwise.
     """
 
     def __init__(
