@@ -22,7 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from headrace.bench.errors import ScenarioError
 from headrace.bench.profiles import read
-from headrace.bench.searching.goals import GoalName
+from headrace.bench.searching.goals import GoalName, SearchBy
 from headrace.bench.settings import SCENARIOS
 from headrace.bench.subject import IN_PROCESS, PortKind, Subject, Switch
 from headrace.results import Case, Placement, Shape
@@ -130,6 +130,7 @@ class Measure(_Strict):
         search: the goals to search for, by name.
         loss_ratios: shares of packets that a search may lose; None for those of the named goals.
         search_trial_s: seconds of the final trials of a standard's search, instead of its own.
+        search_by: `bisection` searches each goal by halving, for comparison.
         overload: the rate received while sending as fast as possible; `csit` for ten trials of 1 s.
         latency_at: latency at these fractions of the PDR.
         loads_pps: fixed loads, with the switch's cycles.
@@ -143,6 +144,7 @@ class Measure(_Strict):
     search: GoalName | None = None
     loss_ratios: list[Annotated[float, Field(ge=0, lt=1)]] | None = None
     search_trial_s: Annotated[float, Field(gt=0, le=3600)] | None = None
+    search_by: SearchBy = "mlrsearch"
     overload: bool | Literal["csit"] = False
     latency_at: list[Annotated[float, Field(gt=0, le=1)]] = []
     loads_pps: list[Annotated[float, Field(gt=0)]] = []
@@ -161,6 +163,8 @@ class Measure(_Strict):
             raise ValueError("loss_ratios are those of a search: name a search and one ratio")
         if self.search_trial_s is not None and self.search in (None, "quick"):
             raise ValueError("search_trial_s is for csit, rfc2544 and tst009")
+        if self.search is None and self.search_by != "mlrsearch":
+            raise ValueError("search_by says how a search is made: name one")
         if not (self.search or self.overload or self.loads_pps or self.extras):
             raise ValueError("nothing to measure: name search, overload or loads_pps")
         return self

@@ -21,7 +21,7 @@ from headrace.bench.measurements.registry import EXTRA, ExtraKind
 from headrace.bench.scenario import Measure
 from headrace.bench.searching.answer import SearchError
 from headrace.bench.searching.goals import GoalSet, goal_set
-from headrace.bench.searching.rate_search import OVERLOADS, Limits, search_case
+from headrace.bench.searching.rate_search import MLRSEARCH, OVERLOADS, Limits, search_case
 from headrace.model.mechanistic.distance import is_same, usual
 from headrace.results import Purpose, Sample, Trial
 
@@ -39,11 +39,16 @@ CSIT_MRR = (10, 1.0)
 
 @dataclass(frozen=True)
 class Timing:
-    """Durations of the trials of a campaign, in seconds; `turn_s` of interleaved ones."""
+    """Durations of the trials of a campaign, in seconds; of interleaved ones `turn_s`.
+
+    Those at a fixed load have `cost_turn_s`: a worker that is busy for 3 % of 0.1 s has 3 ms, and a
+    millisecond that something else took in one of its rounds is a third of that.
+    """
 
     trial_s: float = 0.15
     cost_s: float = 0.4
     turn_s: float = 0.1
+    cost_turn_s: float = 0.25
     overhead_s: float = 0.15
 
 
@@ -70,7 +75,7 @@ class Step:
         if self.kind == "latency":
             return len(self.measure.latency_at) * trial
         if self.kind == "cost":
-            one = timing.turn_s if self.interleaved else timing.cost_s
+            one = timing.cost_turn_s if self.interleaved else timing.cost_s
             return len(self.measure.loads_pps) * (one + timing.overhead_s)
         if self.kind in EXTRA:
             return EXTRA[self.kind].expected_s(self.measure, timing.overhead_s)
@@ -260,17 +265,20 @@ class StepRunner:
 
         limits = Limits(most, device.ceiling_pps)
         try:
-            found = await search_case(goals, run, limits, self._timing.overhead_s)
+            found = await search_case(
+                goals, run, limits, self._timing.overhead_s, by=measure.search_by
+            )
         except SearchError as error:
             raise StepSkipped(f"search: {error}") from error
         allowed = {key: goals.goals[key].loss_ratio for key in found}
         key = max(found, key=lambda key: allowed[key])
         state.pdr_pps = found[key].pps if found[key].relation != "<" else None
         limited = state.overload_limited
+        how = [] if measure.search_by == MLRSEARCH else [measure.search_by]
         return [
             Sample(
                 key.metric,
-                key.point,
+                ", ".join([key.point, *how] if key.point else how),
                 number,
                 answer.pps,
                 limited and answer.pps >= NEAR * most,
@@ -308,7 +316,7 @@ class StepRunner:
     ) -> list[Sample]:
         samples = []
         loads = list(step.measure.loads_pps)
-        seconds = self._timing.turn_s if step.interleaved else self._timing.cost_s
+        seconds = self._timing.cost_turn_s if step.interleaved else self._timing.cost_s
         random.Random(self._seed + number).shuffle(loads)  # noqa: S311
         for load in loads:
             if load > device.ceiling_pps:

@@ -37,6 +37,7 @@ def register(app: typer.Typer) -> None:
         loss: Annotated[
             list[float] | None, typer.Option(help="Share that may be lost; may be repeated.")
         ] = None,
+        by: Annotated[str, typer.Option(help="mlrsearch, or bisection to compare.")] = "mlrsearch",
         simulate: Annotated[bool, typer.Option(help="A simulated device; no node.")] = False,
         results: Annotated[Path, typer.Option("--results", help="Results database.")] = RESULTS,
         as_json: JsonOption = False,
@@ -66,6 +67,7 @@ def register(app: typer.Typer) -> None:
                     "measure": {
                         "search": goal,
                         "search_trial_s": trials_of,
+                        "search_by": by,
                         "loss_ratios": loss,
                         # CSIT's profile has its own rate under overload: ten trials of 1 s.
                         "overload": "csit" if goal == "csit" else False,

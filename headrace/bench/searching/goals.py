@@ -14,6 +14,7 @@ from typing import Literal
 from MLRsearch import SearchGoal
 
 GoalName = Literal["quick", "csit", "rfc2544", "tst009"]
+SearchBy = Literal["mlrsearch", "bisection"]
 
 NDR_LOSS = 0.0
 PDR_LOSS = 0.005

@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.bench.searching.answer import Answer
+from headrace.bench.searching.answer import Answer, SearchError
+from headrace.bench.searching.bisection import bisect
 from headrace.bench.searching.confirmation import confirm
-from headrace.bench.searching.goals import GoalKey, GoalSet
+from headrace.bench.searching.goals import GoalKey, GoalSet, SearchBy
 from headrace.bench.searching.mlr import RunTrial, search
+from headrace.results import Trial
 
+MLRSEARCH: SearchBy = "mlrsearch"
 OVERLOADS = 3
 """Overload trials that a bound needs."""
 HEADROOM = 1.5
@@ -48,8 +51,11 @@ async def search_case(
     limits: Limits,
     overhead_s: float,
     now: Callable[[], float] = time.monotonic,
+    by: SearchBy = MLRSEARCH,
 ) -> dict[GoalKey, Answer]:
     """All goals of a set for one case; confirmed where the set says so.
+
+    `by` bisection each goal is searched on its own, by halving.
 
     Raises:
         SearchError: no answer within the set's budget.
@@ -57,11 +63,18 @@ async def search_case(
     begun = now()
     max_load = limits.highest
     min_load = MIN_LOAD_SHARE * max_load
-    found = await search(goals, run, min_load, max_load, overhead_s, now=now)
+    halve = by != MLRSEARCH
+    if halve:
+        found = await _bisected(goals, run, min_load, max_load, goals.budget_s, now)
+    else:
+        found = await search(goals, run, min_load, max_load, overhead_s, now=now)
     while max_load < limits.ceiling_pps and any(a.relation == ">=" for a in found.values()):
         max_load = min(limits.ceiling_pps, 2 * max_load)
         left = goals.budget_s - (now() - begun)
-        wider = await search(goals, run, min_load, max_load, overhead_s, left, now)
+        if halve:
+            wider = await _bisected(goals, run, min_load, max_load, left, now)
+        else:
+            wider = await search(goals, run, min_load, max_load, overhead_s, left, now)
         # A goal that had its answer below the old bound keeps it.
         found = {
             key: wider[key] if answer.relation == ">=" else answer for key, answer in found.items()
@@ -77,4 +90,26 @@ async def search_case(
             min_load,
         )
         for key, answer in found.items()
+    }
+
+
+async def _bisected(
+    goals: GoalSet,
+    run: RunTrial,
+    min_load: float,
+    max_load: float,
+    budget_s: float,
+    now: Callable[[], float],
+) -> dict[GoalKey, Answer]:
+    """Each goal by bisection; SearchError where the budget is used up."""
+    end = now() + budget_s
+
+    async def within(seconds: float, load: float) -> Trial:
+        if now() >= end:
+            raise SearchError(f"no answer within its {budget_s:g} s by bisection")
+        return await run(seconds, load)
+
+    return {
+        key: (await bisect(goal, within, min_load, max_load)).answer
+        for key, goal in goals.goals.items()
     }
