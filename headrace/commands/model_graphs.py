@@ -293,6 +293,9 @@ def register(app: typer.Typer) -> None:
         cores: Annotated[
             str | None, typer.Option(help="role=core by comma; by default each its own.")
         ] = None,
+        yields: Annotated[
+            bool, typer.Option("--yields", help="VNFs on one core yield it to each other.")
+        ] = False,
         measure_distance: Annotated[
             bool,
             typer.Option(
@@ -316,7 +319,8 @@ def register(app: typer.Typer) -> None:
             fitted, differs = load(model, other_machine)
             wanted = _subject(fitted, subject)
             asked, notes = read_graph(graph, wanted, function, template_functions())
-            asked = _with_cores(replace(asked, workers=workers, flows=flows), cores)
+            asked = replace(asked, workers=workers, flows=flows, yields=yields)
+            asked = _with_cores(asked, cores)
             told = predict(fitted, asked, size, pps, _distance() if measure_distance else None)
         except _errors() as error:
             raise fail(error) from error

@@ -18,6 +18,7 @@ from headrace.bench.manifest import machine
 from headrace.cli import app
 from headrace.model.least_squares import FitError
 from headrace.model.mechanistic import polling, stored, validate
+from headrace.model.mechanistic.amounts import full_switch, uncached
 from headrace.model.mechanistic.capacity import capacity
 from headrace.model.mechanistic.explain import explain
 from headrace.model.mechanistic.fitting import Fitted, fit_all, fit_role
@@ -126,6 +127,33 @@ def test_packets_outside_of_whole_batches_are_told_from_bursts() -> None:
         Fitted({**model().roles, found.key: found}), Graph(SUBJECT, (PathOf(("pass",)),)), 64
     )
     assert full.roles[1].cycles.value == pytest.approx(80 + 64 * 0.02 + (200 + 3 * 110) / 32)
+
+
+def test_overload_tells_what_a_full_queue_keeps_from_the_cache() -> None:
+    """0.05 cycles of a byte, of large frames only; a third of the packets is refused besides."""
+
+    def cycles(amounts: dict[str, float]) -> float:
+        known = {**SWITCH, "uncached": 0.05}
+        return sum(known.get(name, 0.0) * amount for name, amount in amounts.items())
+
+    some = [one for one in windows() if one.key.role == "switch" and one.load is not None]
+    tops = []
+    for vnfs, size in itertools.product((0, 1, 2, 3), (64.0, 512.0, 1518.0)):
+        refused = 0.33 if vnfs else 0.0
+        whole = cycles(full_switch(vnfs, vnfs, size, 128))
+        whole += refused * cycles(full_switch(0, 0, size, 128))
+        one = window("switch", vnfs, size, None, refused=refused, through=HZ / whole)
+        tops.append(dataclasses.replace(one, terms={"packets": one.through}))
+    found = fit_role([*some, *tops])
+    assert found.term("uncached") == pytest.approx(0.05, rel=1e-3)
+    assert found.term("visits") == pytest.approx(SWITCH["visits"], rel=1e-3)
+    fitted = Fitted({found.key: found})
+    for size, more in ((64.0, 0.0), (1518.0, 1518 * 0.05 * uncached(1518))):
+        told = predict(fitted, Graph(SUBJECT, (PathOf(("pass",)),)), size).roles[0].cycles.value
+        plain = predict(model(), Graph(SUBJECT, (PathOf(("pass",)),)), size).roles[0].cycles.value
+        assert told == pytest.approx(plain + more, rel=1e-3)
+    (errors,) = held_out([*some, *tops])
+    assert max(errors.saturation) < 0.01 and max(errors.saturation_of["length"]) < 0.01
 
 
 def test_visits_cost_more_where_the_worker_is_idle() -> None:
@@ -391,6 +419,12 @@ def test_the_commands(tmp_path: Path) -> None:
     told = json.loads(run("predict", "pvvp3", "--pps", "1e5", "--json", *use).stdout)
     assert told["met"] is True and told["subject"] == SUBJECT
     assert run("predict", "pvp", "--pps", "5e8", *use).exit_code == 4
+    shared = ["pvvp2", "--cores", "vnf0=0,vnf1=0", "--json", *use]
+    assert "share a core" in json.loads(run("predict", *shared).stdout)["upper_bound"]
+    measured = model(0.02)
+    measured.manifest["context_switch_cycles"] = 2000.0
+    stored.write(measured, file)
+    assert json.loads(run("predict", *shared, "--yields").stdout)["upper_bound"] == ""
     assert run("predict", "pvp", "--function", "dpi", *use).exit_code == 3
     ran = run("predict", str(EXAMPLES / "chain.json"), "--function", "pass", *use)
     assert ran.exit_code == 0, ran.stderr

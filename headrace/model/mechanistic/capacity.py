@@ -13,11 +13,11 @@ is in the model of one.
 import math
 from dataclasses import dataclass
 
+from headrace.model.mechanistic.amounts import round_packets_of
 from headrace.model.mechanistic.fitting import Fitted
 from headrace.model.mechanistic.predict import (
     NoGrounds,
     Path,
-    round_packets_of,
     switch_amounts,
     vnf_amounts,
 )

@@ -3,19 +3,22 @@
 
 Weighted least squares (statsmodels) of busy cycles on the terms' amounts, weights 1 / busy^2: the
 noise of a shared machine is a factor; of the repeats of a load the least disturbed one, since what
-disturbs only adds. A term below zero is no cost and is left out, as is one whose amounts are in
-proportion to another's; a term that is left out is named with the reason.
+disturbs only adds. Overload that `bench terms` has measured, and that the switch limited, is in its
+fit, too: all of its cycles for what came through and for what was refused. A term below zero is no
+cost and is left out, as is one whose amounts are in proportion to another's; a term that is left
+out is named with the reason.
 """
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from headrace.model.errors import FitError
+from headrace.model.mechanistic.amounts import full_switch, round_packets_of
 from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.windows import TERMS, UNITS, Key, Window
 
@@ -159,8 +162,35 @@ def _is_in(one: Window, state: float | None) -> bool:
     )
 
 
+def tops_of(key: Key, windows: Iterable[Window]) -> list[Window]:
+    """Of each graph and size under overload that this role limited, the best window."""
+    wanted = {"kernel": "switch"}.get(key.role, key.role)
+    some = [one for one in windows if one.load is None and one.limiter == wanted]
+    best: dict[str, Window] = {}
+    calm = [one for one in some if not one.disturbed]
+    for one in calm or some:
+        if one.group not in best or one.through > best[one.group].through:
+            best[one.group] = one
+    return list(best.values())
+
+
+def _full(one: Window) -> Window | None:
+    """A switch's window under overload with the amounts of full bursts; None: it has its own."""
+    if one.key.role != "switch" or "visits" in one.terms:
+        return None
+    rounds = round_packets_of(one.key.subject)
+    terms = {
+        name: one.through * amount
+        for name, amount in full_switch(one.vnfs, one.vnfs, one.size, rounds).items()
+    }
+    # What a VNF's queue does not take costs the switch its entry all the same.
+    for name, amount in full_switch(0, 0, one.size, rounds).items():
+        terms[name] += one.refused * one.through * amount
+    return replace(one, busy=one.hz, idle=0.0, seconds=1.0, terms=terms)
+
+
 def points_of(windows: Sequence[Window]) -> list[Window]:
-    """What a role is fitted to: one window of each fixed load; overload is in no fit.
+    """The fixed loads that a role is fitted to: one window of each.
 
     `windows` are of one state of the machine (`in_one_state`).
 
@@ -188,7 +218,8 @@ def fit_role(windows: Sequence[Window], state: float | None = None) -> RoleModel
     if not windows:
         raise FitError("no trials with this role's counters")
     points = points_of(windows)
-    key = points[0].key if points else windows[0].key
+    key = windows[0].key
+    points += [full for one in tops_of(key, windows) if (full := _full(one)) is not None]
     if len(points) < LEAST_POINTS:
         raise FitError(
             f"{key}: {len(points)} loads with counters, the fit needs at least {LEAST_POINTS}: "
@@ -203,7 +234,7 @@ def fit_role(windows: Sequence[Window], state: float | None = None) -> RoleModel
         if not column.any():
             left_out[name] = "never happened in the trials"
             continue
-        design = np.array([[one.terms[n] for n in (*names, name)] for one in points])
+        design = np.array([[one.terms.get(n, 0.0) for n in (*names, name)] for one in points])
         scaled = design / busy[:, None]
         scaled = scaled / np.linalg.norm(scaled, axis=0)
         if np.linalg.cond(scaled) > 1e4:
@@ -213,13 +244,13 @@ def fit_role(windows: Sequence[Window], state: float | None = None) -> RoleModel
     # One freedom for the residual's error at least.
     while len(names) > len(points) - 2:
         left_out[names.pop()] = "too few trials to tell it from the others"
-    design = np.array([[one.terms[name] for name in names] for one in points])
+    design = np.array([[one.terms.get(name, 0.0) for name in names] for one in points])
     for name in _below_zero(names, design / busy[:, None]):
         left_out[name] = BELOW_ZERO
     names = [name for name in names if name not in left_out]
     if not names:
         raise FitError(f"{key}: no term explains the busy cycles")
-    design = np.array([[one.terms[name] for name in names] for one in points])
+    design = np.array([[one.terms.get(name, 0.0) for name in names] for one in points])
     fitted = sm.WLS(busy, design, weights=busy**-2.0).fit()
     idle = [one.idle / one.idle_rounds for one in points if one.idle_rounds > 0 and one.idle > 0]
     spans = {

@@ -19,9 +19,8 @@ left waits a round more, which the fixed point has as a longer T.
 import math
 from dataclasses import dataclass
 
+from headrace.model.mechanistic.amounts import BURST
 from headrace.model.mechanistic.windows import singles
-
-BURST = 32
 
 
 @dataclass(frozen=True)

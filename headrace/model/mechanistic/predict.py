@@ -22,23 +22,22 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.amounts import (
+    BURST,
+    QUEUE,
+    full_switch,
+    full_vnf,
+    round_packets_of,
+)
 from headrace.model.mechanistic.distance import is_same, usual
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
-from headrace.model.mechanistic.polling import BURST, Poller
-from headrace.model.mechanistic.windows import (
-    FEW_FLOWS,
-    Key,
-    doublings,
-    singles,
-    switch_queues,
-)
+from headrace.model.mechanistic.polling import Poller
+from headrace.model.mechanistic.windows import FEW_FLOWS, Key, switch_queues
 
-TURN = 1024.0
+TURN = QUEUE
 """Packets of a turn on a shared core that is saturated: those that a VNF's queue holds."""
 SWITCH_CYCLES = "context_switch_cycles"
 """Where a model's manifest has the cycles of a change of the poller on a core."""
-ROUND_PACKETS = {"headrace": 4 * BURST}
-"""Packets that a round takes from one queue at most, by switch; a burst for others."""
 
 
 class NoGrounds(Exception):
@@ -178,19 +177,7 @@ def switch_amounts(
 ) -> dict[str, float]:
     """Amounts of the switch's terms for a packet of a path, all bursts full."""
     n = len(path.functions)
-    crossed = n - len(path.direct)
-    amounts = {
-        "packets": 1.0,
-        "octets": size,
-        "visits": float(crossed),
-        "visit_octets": crossed * size,
-        "bursts": (crossed + 1) / BURST,
-        "visit_takes": crossed / round_packets,
-        "busy_rounds": 1 / round_packets,
-        "polls": (switch_queues(n) if queues is None else queues) / round_packets,
-        "doublings": doublings(flows),
-    }
-    return amounts
+    return full_switch(n, n - len(path.direct), size, round_packets, flows, queues)
 
 
 def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
@@ -219,13 +206,7 @@ def switch_terms(fitted: Fitted, subject: str) -> dict[str, object]:
 
 def vnf_amounts(size: float) -> dict[str, float]:
     """Amounts of a VNF's terms for a packet that visits it, all bursts full."""
-    full = {"bursts": 1 / BURST, "busy_rounds": 1 / BURST, "singles": singles(BURST, 1) / BURST}
-    return {"packets": 1.0, "octets": size, **full}
-
-
-def round_packets_of(subject: str) -> float:
-    """Packets that a round of the subject's switch takes at most."""
-    return float(ROUND_PACKETS.get(subject.partition("/")[0], BURST))
+    return full_vnf(size)
 
 
 def _add(into: dict[str, float], amounts: dict[str, float], times: float) -> None:

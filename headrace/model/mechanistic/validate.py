@@ -10,8 +10,8 @@ trial that is left out:
     at the load     the busy share by the polling model, which is told the load only, over the
                     counted one
     saturation      for trials under overload that this role limited: the predicted rate over the
-                    received one. Overload is in no fit; loads below it of the same graph are, but
-                    in the folds (length, size, function), which leave those out, too
+                    received one. Overload of the same graph and size is not in the fit; loads below
+                    it are, but in the folds (length, size, function), which leave those out, too
     power law       Luizelli's form (busy share over rate, length and size; logarithms), on the same
                     folds
 
@@ -31,6 +31,7 @@ import numpy as np
 from headrace.model.errors import FitError
 from headrace.model.least_squares import least_squares
 from headrace.model.mechanistic import polling
+from headrace.model.mechanistic.amounts import BURST, round_packets_of
 from headrace.model.mechanistic.distance import is_same
 from headrace.model.mechanistic.fitting import (
     BELOW_ZERO,
@@ -38,11 +39,11 @@ from headrace.model.mechanistic.fitting import (
     fit_role,
     in_one_state,
     points_of,
+    tops_of,
 )
 from headrace.model.mechanistic.predict import (
     Path,
     poller_of,
-    round_packets_of,
     switch_amounts,
     vnf_amounts,
 )
@@ -51,8 +52,9 @@ from headrace.model.mechanistic.windows import BY_QUEUES, POLLED, Key, Window
 SINGLE = 2.0
 """Packets of a burst up to which arrivals are taken as single."""
 
-COUNTED = (*POLLED, *BY_QUEUES)
-"""Terms by rounds and bursts, which stand for each other where they are in proportion."""
+COUNTED = (*POLLED, *BY_QUEUES, "uncached")
+"""Terms by rounds and bursts, which stand for each other where they are in proportion; and what is
+of overload alone, which makes the prediction of a load neither better nor worse."""
 
 FOLDS: dict[str, Callable[[Window], object]] = {
     "length": lambda one: one.vnfs or None,
@@ -179,11 +181,11 @@ def _role(key: Key, windows: list[Window]) -> Errors:
     errors.points = len(points)
     errors.disturbed = sum(one.disturbed for one in points)
     try:
-        whole: RoleModel | None = fit_role(points)
+        whole: RoleModel | None = fit_role(windows)
     except FitError as error:
         whole = None
         errors.reasons.append(str(error))
-    tops = _tops(key, windows)
+    tops = tops_of(key, windows)
     for name, of in FOLDS.items():
         if name == "function" and key.role == "VNF":
             continue
@@ -193,7 +195,7 @@ def _role(key: Key, windows: list[Window]) -> Errors:
             continue
         for value in values:
             out = [one for one in points if of(one) == value]
-            rest = [one for one in points if of(one) != value]
+            rest = [one for one in (*points, *tops) if of(one) != value]
             over = [one for one in tops if of(one) == value] if name in GRAPHS else []
             _fold(errors, name, (out, over), rest, whole)
     _saturations(errors, windows)
@@ -234,7 +236,7 @@ def _fold(
         for one in tops:
             errors.saturation_of.setdefault(name, []).append(_saturation_error(model, one))
     try:
-        guesses = _power_law(rest, out)
+        guesses = _power_law([one for one in rest if one.load is not None], out)
     except FitError as error:
         errors.reasons.append(f"{name}, power law: {error}")
     else:
@@ -253,7 +255,7 @@ def _share(model: RoleModel, one: Window) -> float | None:
     if not model.idle_round:
         return None
     amounts = amounts_of(one.key, one.vnfs, one.size)
-    rounds = polling.BURST if one.key.role == "VNF" else round_packets_of(one.key.subject)
+    rounds = BURST if one.key.role == "VNF" else round_packets_of(one.key.subject)
     return polling.at_load(poller_of(model, amounts, rounds), one.through).busy_share
 
 
@@ -271,18 +273,6 @@ def _power_law(rest: list[Window], out: list[Window]) -> list[float]:
     return [float(value) for value in np.exp(wanted @ fitted.coefficients)]
 
 
-def _tops(key: Key, windows: list[Window]) -> list[Window]:
-    """Of each graph and size under overload that this role limited, the best window."""
-    wanted = {"kernel": "switch"}.get(key.role, key.role)
-    some = [one for one in windows if one.load is None and one.limiter == wanted]
-    best: dict[str, Window] = {}
-    calm = [one for one in some if not one.disturbed]
-    for one in calm or some:
-        if one.group not in best or one.through > best[one.group].through:
-            best[one.group] = one
-    return list(best.values())
-
-
 def _saturation_error(model: RoleModel, one: Window) -> float:
     cycles = one.sharing * model.cycles(amounts_of(one.key, one.vnfs, one.size))
     if one.refused and one.key.role == "switch":
@@ -292,15 +282,15 @@ def _saturation_error(model: RoleModel, one: Window) -> float:
 
 
 def _saturations(errors: Errors, windows: list[Window]) -> None:
-    tops = _tops(errors.key, windows)
+    tops = tops_of(errors.key, windows)
     if not tops:
         limiters = sorted({one.limiter for one in windows if one.load is None})
         told = ", ".join(limiters) or "no trial under overload"
         errors.reasons.append(f"saturation: this role limited none (limiters: {told})")
         return
-    try:
-        model = fit_role(windows)
-    except FitError as error:
-        errors.reasons.append(f"saturation: {error}")
-        return
-    errors.saturation += [_saturation_error(model, one) for one in tops]
+    for top in tops:
+        rest = [one for one in windows if one.load is not None or one.group != top.group]
+        try:
+            errors.saturation.append(_saturation_error(fit_role(rest), top))
+        except FitError as error:
+            errors.reasons.append(f"saturation: {error}")

@@ -15,9 +15,9 @@ from functools import cache
 from pathlib import Path
 
 from headrace.model.mechanistic import stored
+from headrace.model.mechanistic.amounts import BURST, round_packets_of
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
-from headrace.model.mechanistic.polling import BURST
-from headrace.model.mechanistic.predict import round_packets_of, vnf_amounts
+from headrace.model.mechanistic.predict import vnf_amounts
 from headrace.model.mechanistic.windows import Key
 
 REFERENCE = Path(__file__).with_name("reference.json")

@@ -16,6 +16,9 @@ Terms of the switch, for each packet that came through a graph whose packets vis
     cold_visits, cold_visit_octets          visits and their bytes x share of the worker's cycles in
                                             idle rounds: what they cost more while it polls empty
                                             rings in between; 0 at saturation
+    uncached                                bytes of visits that are not in the cache of its core
+                                            since the VNF's queue is full: at saturation, of large
+                                            frames (amounts.py)
     due                                     arrivals of the bench's own source, which has to look
                                             when each is due; no part of any prediction
 
@@ -53,6 +56,7 @@ UNITS = {
     "visit_takes": "cycles per round that takes packets from a VNF's queue",
     "cold_visits": "cycles per visit to a VNF x idle share",
     "cold_visit_octets": "cycles per byte and visit x idle share",
+    "uncached": "cycles per byte and visit that a full queue keeps from the cache",
     "singles": "cycles per packet outside of whole batches of four",
     "switches": "cycles per change of the poller on a shared core",
     "due": "cycles per arrival that the bench's own source schedules",
@@ -72,7 +76,7 @@ COLD = ("cold_visits", "cold_visit_octets")
 TERMS = {
     "switch": (
         *("packets", "octets", "visits", "visit_octets", "lookups", "doublings"),
-        *(*POLLED, *BY_QUEUES, *COLD, "due"),
+        *(*POLLED, *BY_QUEUES, *COLD, "uncached", "due"),
     ),
     "VNF": ("packets", "octets", *POLLED, "singles"),
     "kernel": ("packets", "octets", "visits", "visit_octets"),
