@@ -84,6 +84,10 @@ def trial_of(
         if value is not None
     }
     before, after = readings if readings else (None, None)
+    busy = packets = None
+    if before and after and after.switch.workers:
+        busy = after.switch.busy - before.switch.busy
+        packets = after.switch.packets - before.switch.packets
     vnf_busy = None
     if before and after and after.vnfs:
         pairs = zip(before.vnfs, after.vnfs, strict=True)
@@ -101,9 +105,9 @@ def trial_of(
         tx_pps=result.tx_pps,
         rx_pps=result.rx_pps,
         started=started,
-        busy_cycles=after.switch.busy - before.switch.busy if before and after else None,
+        busy_cycles=busy,
         waited_cycles=round(waited * after.switch.tsc_hz / 1e9) if after else 0,
-        switch_packets=after.switch.packets - before.switch.packets if before and after else None,
+        switch_packets=packets,
         tsc_hz=after.switch.tsc_hz if after else None,
         vnf_busy_cycles=vnf_busy,
         approximate=bool(after and after.switch.approximate),

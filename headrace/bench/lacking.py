@@ -72,12 +72,7 @@ def _kernel_ovs(_: str) -> str | None:
 
 
 def _vpp(_: str) -> str | None:
-    if shutil.which("vpp") is None:
-        return "VPP is not installed (program vpp)"
-    return (
-        "a node drives a VPP that runs already, and the bench can't stop that one while it "
-        "measures others on the same cores"
-    )
+    return None if shutil.which("vpp") else "VPP is not installed (program vpp)"
 
 
 def _processor(name: str) -> str | None:
@@ -146,6 +141,9 @@ def lack(need: str, lab: Lab | None = None) -> str | None:
 
 def lack_of_subject(subject: Subject, plan: CorePlan, lab: Lab | None = None) -> str | None:
     """The reason why a subject can't run here, or in a lab, or None."""
+    other = lab is not None and bool(lab.device.node) and subject.ports == "nic"
+    if other and subject.switch in DRIVERS:
+        return None  # what the other machine has, its node knows
     if subject.switch in OF_SWITCH:
         found = lack(OF_SWITCH[subject.switch])
         if found is not None:
@@ -157,8 +155,6 @@ def lack_of_subject(subject: Subject, plan: CorePlan, lab: Lab | None = None) ->
         )
     if subject.ports == "nic" and lab is None:
         return lack("nic:2") or "which NICs are meant says a lab file (--lab, docs/papers.md)"
-    if lab is not None and lab.device.node:
-        return None  # What the other machine has, its node knows.
     if subject.engine == "vm" and (found := why_no_vm()) is not None:
         return found
     wanted = subject.workers + 1

@@ -30,6 +30,7 @@ DRIVERS: dict[Switch, tuple[str, dict[str, str]]] = {
     "ovs-netdev": ("ovs", {"datapath": "userspace"}),
     "ovs-kernel": ("ovs", {"datapath": "kernel"}),
     "linux-bridge": ("linux-bridge", {}),
+    "vpp": ("vpp", {"program": "vpp"}),
 }
 """`switch` and `switch_options` of node.yaml; what is not here the bench starts no node with."""
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Driver of a VPP that runs already, through its binary API.
+"""Driver of VPP through its binary API: of one that runs already, or of one of the node's own.
 
 What a rule takes is an interface of VPP: a port as a whole, what comes to it with a VLAN tag (a
 sub-interface with that tag), or without one (an untagged sub-interface). What it sends to is an
@@ -45,9 +45,11 @@ from headrace.switches.veth import (
     device_name,
     make_pair,
     remove_device,
+    remove_devices,
     wait_until_up,
 )
 from headrace.switches.vpp_api import VppApi
+from headrace.switches.vpp_process import VppProcess
 
 _NONE = 0xFFFF_FFFF  # no interface, or a number that VPP chooses
 _UP = 1  # if_status_flags: admin up
@@ -142,13 +144,25 @@ class VppDriver(FlatDriver):
 
     def __init__(self, settings: SwitchSettings, supervisor: Supervisor) -> None:
         super().__init__(settings, supervisor)
-        unknown = settings.options.keys() - {"socket"}
+        unknown = settings.options.keys() - {"socket", "program"}
         if unknown:
-            raise SwitchError(f"vpp: switch_options.{min(unknown)}: there is only socket")
-        self._api = VppApi(Path(settings.options.get("socket", DEFAULT_SOCKET)))
+            text = f"vpp: switch_options.{min(unknown)}: there are only socket and program"
+            raise SwitchError(text)
+        self._process: VppProcess | None = None
+        socket = Path(settings.options.get("socket", DEFAULT_SOCKET))
+        if program := settings.options.get("program"):
+            if "socket" in settings.options:
+                raise SwitchError(
+                    "vpp: switch_options: either socket, of a VPP that runs, or program"
+                )
+            self._process = VppProcess(settings, supervisor, program)
+            socket = self._process.socket
+        self._api = VppApi(socket)
 
     async def start(self) -> bool:
         """See SwitchDriver: VPP runs; adopted if it still has all ports of the node's last run."""
+        if self._process is not None and not await self._process.ensure():
+            await self._api.close()  # it led to the one before
         await self._api.call("control_ping")
         known = self._load()
         own = await self._own()
@@ -160,16 +174,31 @@ class VppDriver(FlatDriver):
         return False
 
     async def stop(self) -> None:
-        """See SwitchDriver: removes the interfaces; VPP runs on."""
-        await self._apply([])
-        for port in list(self._state.ports.values()):
-            await self._drop_port(port)
+        """See SwitchDriver: one of the node's own ends, another runs on without the interfaces."""
+        if self._process is not None:
+            await self._api.close()
+            await self._process.end()
+            for end in ("g", FAR_END):  # as in OvsProcesses.stop
+                await asyncio.to_thread(remove_devices, f"{self.settings.prefix}{end}")
+        else:
+            self._load()  # `headrace down` stops what it has not started
+            await self._apply([])
+            for port in list(self._state.ports.values()):
+                await self._drop_port(port)
+            await self._api.close()
         self._forget()
-        await self._api.close()
 
     async def close(self) -> None:
         """Lets go of VPP."""
         await self._api.close()
+
+    def processes(self) -> tuple[str, ...]:
+        """See SwitchDriver."""
+        return () if self._process is None else (self._process.name,)
+
+    def watched(self) -> tuple[str, ...]:
+        """See SwitchDriver."""
+        return self.processes()
 
     # Ports.
 
@@ -406,11 +435,11 @@ class VppDriver(FlatDriver):
         return []
 
     async def cycles(self) -> SwitchCycles:
-        """See SwitchDriver: VPP runs elsewhere, on cores that are not the node's."""
+        """See SwitchDriver: none. VPP counts the clocks of its nodes, empty rounds with them."""
         return SwitchCycles(
             switch=self.name,
             approximate=True,
-            source="none: VPP's workers are not the node's (see `show runtime` of VPP)",
+            source="none: VPP does not tell rounds with packets from empty ones (`show runtime`)",
             tsc_hz=tsc_hz(),
             at_ns=time.monotonic_ns(),
             workers=(),

@@ -15,6 +15,7 @@ from headrace.bench.node_process import NodeProcess
 from headrace.cli import app
 from headrace.machine.programs import ProgramMissing, find_program
 from headrace.results.store import Store
+from tests.switches.beds import fake_vpp_program
 
 SCENARIO = """
 title: one load
@@ -133,7 +134,7 @@ subjects:
     engine: container
     function: firewall
     configuration: {rules: [{action: allow, src: 198.18.0.0/15}]}
-  - {switch: vpp, ports: memif}
+  - {switch: sr-iov, ports: nic}
 traffic: {sizes: ["pcap:imix-csit"], flows: [10], both_ways: true}
 measure: {loads_pps: [4000]}
 profiles:
@@ -163,9 +164,67 @@ def test_an_experiment_with_a_container_a_capture_and_a_lack(tmp_path: Path) -> 
     assert outcome.exit_code == 0, outcome.output
     with Store(results) as store:
         skips = store.skips(1)
-        assert {skip.switch for skip in skips} == {"vpp/memif both-ways"}, outcome.output
+        assert {skip.switch for skip in skips} == {"sr-iov/nic both-ways"}, outcome.output
         ((case_id, case),) = store.cases(1).items()
         assert case.name == ("pcap:imix-csit-10f-pvp@headrace/memif both-ways container firewall")
         (trial,) = store.trials(case_id)
         ways = {stream["name"]: stream["received"] for stream in trial.detail["streams"]}
         assert set(ways) == {"s0", "r0"} and min(ways.values()) > 0
+
+
+VPP = """
+title: VPP
+question: Does the bench start one, and let it forward alone?
+papers: [icpe18-multi-vnf]
+graphs: [{shape: p2p}]
+subjects:
+  - {switch: vpp, ports: veth}
+  - {switch: linux-bridge, ports: veth}
+traffic: {sizes: [128], flows: [10]}
+measure: {loads_pps: [500]}
+profiles:
+  small: {minutes: 0.2, rounds: 1}
+"""
+
+
+@pytest.mark.root
+@pytest.mark.dpdk
+@pytest.mark.full
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("installed", [True, False])
+def test_a_scenario_with_vpp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, installed: bool
+) -> None:
+    """Where a program `vpp` is installed (here one that does what VPP's cross connects do) it is
+    measured beside another switch; where none is, the row says so."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root: makes network interfaces")
+    if lacking := missing("headrace-traffic"):
+        pytest.skip(f"not built: {lacking}")
+    place = tmp_path / "bin"
+    place.mkdir()
+    if installed:
+        fake_vpp_program(place)
+    elif shutil.which("vpp"):
+        pytest.skip("VPP is installed")
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    folder = tmp_path / "icpe18"
+    folder.mkdir()
+    (folder / "one.yaml").write_text(VPP)
+    results = tmp_path / "r.sqlite"
+    outcome = CliRunner().invoke(
+        app, ["bench", "run", str(folder / "one.yaml"), "--results", str(results)]
+    )
+    assert outcome.exit_code == 0, outcome.output
+    with Store(results) as store:
+        skips = {skip.switch: skip.reason for skip in store.skips(1)}
+        cases = {case.switch: case_id for case_id, case in store.cases(1).items()}
+        if not installed:
+            assert skips == {"vpp/veth": "VPP is not installed (program vpp)"}
+            assert cases.keys() == {"linux-bridge"}
+            return
+        assert skips == {}, outcome.output
+        assert cases.keys() == {"vpp", "linux-bridge"}
+        (trial,) = store.trials(cases["vpp"])
+        assert trial.received > 0
+        assert trial.busy_cycles is None and trial.switch_packets is None

@@ -65,7 +65,7 @@ def test_a_wrong_lab_file_says_where(tmp_path: Path, text: str, message: str) ->
         lab_of(tmp_path, text)
 
 
-def test_the_same_scenario_runs_in_a_lab(tmp_path: Path) -> None:
+def test_the_same_scenario_runs_in_a_lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lab = lab_of(tmp_path, NICS)
     inside = Subject(switch="headrace", ports="in-process", vnf_ports="vhost-user")
     assert in_lab(inside) is inside
@@ -80,6 +80,10 @@ def test_the_same_scenario_runs_in_a_lab(tmp_path: Path) -> None:
     assert lack_of_subject(moved, plan, lab) is None
     assert lack_of_subject(moved, plan) is not None
     assert lack("nic:2", lab) is None
+    monkeypatch.setattr("headrace.bench.lacking.shutil.which", lambda _: None)
+    vpp = in_lab(Subject(switch="vpp", ports="vhost-user"))
+    assert "VPP is not installed" in (lack_of_subject(vpp, plan, lab) or "")
+    assert lack_of_subject(vpp, plan, lab_of(tmp_path, TREX)) is None  # the other machine's
 
 
 class FakeTrex:

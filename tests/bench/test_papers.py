@@ -151,6 +151,8 @@ def test_what_a_machine_lacks_is_said_of_each_subject(
     assert "VPP is not installed" in (
         lack_of_subject(Subject(switch="vpp", ports="memif"), PLAN) or ""
     )
+    monkeypatch.setattr("headrace.bench.lacking.shutil.which", lambda name: f"/usr/bin/{name}")
+    assert lack_of_subject(Subject(switch="vpp", ports="memif"), PLAN) is None
     four = Subject(switch="headrace", ports="memif", workers=4)
     assert "4 workers" in (lack_of_subject(four, PLAN) or "")
     assert lack_of_subject(four, plan_cores(list(range(6)))) is None
@@ -172,8 +174,10 @@ def test_nodes_of_kernel_switches_and_their_templates(tmp_path: Path) -> None:
     netdev = Subject(switch="ovs-netdev", ports="veth")
     config = node_config(netdev, PLAN, 8080)
     assert (config["switch"], config["switch_options"]) == ("ovs", {"datapath": "userspace"})
-    with pytest.raises(DeviceError, match="starts no node with vpp"):
-        node_config(Subject(switch="vpp", ports="memif"), PLAN, 8080)
+    config = node_config(Subject(switch="vpp", ports="memif"), PLAN, 8080)
+    assert (config["switch"], config["switch_options"]) == ("vpp", {"program": "vpp"})
+    with pytest.raises(DeviceError, match="starts no node with sr-iov"):
+        node_config(Subject(switch="sr-iov", ports="nic"), PLAN, 8080)
     with pytest.raises(ValueError, match="ports of the kernel"):
         Subject(switch="ovs-kernel", ports="memif")
     plain = Subject(switch="headrace", ports="memif")

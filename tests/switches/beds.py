@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Coroutine, Iterator, Sequence
@@ -311,12 +313,30 @@ def _sriov_fake(rundir: Path) -> Iterator[Bed]:
         yield bed
 
 
-def _vpp(rundir: Path) -> Any:
-    from headrace.switches.vpp import DEFAULT_SOCKET
+@contextmanager
+def _vpp_fake_program(rundir: Path) -> Iterator[Bed]:
+    """The same, started by the driver."""
+    with (
+        tempfile.TemporaryDirectory(prefix="hr-vpp-") as place,
+        made("vpp:fake-program", rundir, program=str(fake_vpp_program(Path(place)))) as bed,
+    ):
+        yield bed
 
-    if not Path(DEFAULT_SOCKET).is_socket():
-        pytest.skip(f"no VPP runs here: there is no {DEFAULT_SOCKET}")
-    return made("vpp", rundir)
+
+def fake_vpp_program(folder: Path) -> Path:
+    """A program `vpp` that is tests/switches/fake_vpp.py."""
+    program = folder / "vpp"
+    root = Path(__file__).resolve().parents[2]
+    module = "tests.switches.fake_vpp"
+    program.write_text(f'#!/bin/sh\nPYTHONPATH={root} exec {sys.executable} -m {module} "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+def _vpp(rundir: Path) -> Any:
+    if shutil.which("vpp") is None:
+        pytest.skip("VPP is not installed (program vpp)")
+    return made("vpp", rundir, program="vpp")
 
 
 @contextmanager
@@ -351,6 +371,7 @@ BEDS: dict[str, Callable[[Path], Any]] = {
     "openflow:headrace": _openflow_headrace,
     "openflow:ovs": _openflow_ovs,
     "vpp:fake": _vpp_fake,
+    "vpp:fake-program": _vpp_fake_program,
     "vpp": _vpp,
     "sr-iov:fake": _sriov_fake,
 }

@@ -10,9 +10,12 @@ what VPP's nodes ethernet-input, l2-input, l2-output and l2-vtr do.
 from __future__ import annotations
 
 import json
+import re
 import select
+import signal
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -458,3 +461,52 @@ class FakeVpp:
             device.wire.send(frame)
             device.counters["tx packets"] += 1
             device.counters["tx bytes"] += len(frame)
+
+
+# As a program.
+
+SECTIONS: dict[str, set[str]] = {
+    "unix": {"nodaemon", "log", "cli-listen", "runtime-dir", "poll-sleep-usec"},
+    "api-segment": {"prefix"},
+    "socksvr": {"socket-name"},
+    "statseg": {"socket-name"},
+    "cpu": {"main-core", "corelist-workers"},
+    "memory": {"main-heap-size"},
+    "buffers": {"buffers-per-numa", "page-size"},
+    "plugins": {"plugin"},
+}
+"""The parts of startup.conf and their parameters, of those that the driver may write."""
+
+
+def read_conf(text: str) -> dict[str, dict[str, str]]:
+    """A startup.conf. VPP does not start with a parameter that it does not know; nor does this.
+
+    Raises:
+        ValueError: names it.
+    """
+    found: dict[str, dict[str, str]] = {}
+    for name, body in re.findall(r"^([\w-]+) \{\n(.*?)^\}$", text, re.MULTILINE | re.DOTALL):
+        for line in body.splitlines():
+            word, _, value = line.strip().partition(" ")
+            if word not in SECTIONS.get(name, ()):
+                raise ValueError(f"unknown input `{name} {word}'")
+            found.setdefault(name, {})[word] = value
+    return found
+
+
+def main() -> None:
+    """`vpp -c startup.conf`, until SIGTERM."""
+    conf = read_conf(Path(sys.argv[sys.argv.index("-c") + 1]).read_text())
+    cpu = conf["cpu"]
+    if cpu["main-core"] in cpu.get("corelist-workers", "").split(","):
+        sys.exit("main-core and corelist-workers overlap")
+    # What VPP leaves there.
+    memory = Path("/dev/shm") / f"{conf['api-segment']['prefix']}-vpe-api"
+    memory.write_bytes(b"")
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+    with FakeVpp(Path(conf["socksvr"]["socket-name"])):
+        signal.sigwait({signal.SIGTERM})
+
+
+if __name__ == "__main__":
+    main()

@@ -2,19 +2,24 @@
 """The driver of VPP: what rules become, ports of all kinds, and what goes wrong, in words."""
 
 import asyncio
+import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from headrace.machine.processes import Supervisor
+from headrace.machine.processes import Supervisor, gone
 from headrace.switches.base import PortKind, PortSpec, SwitchError, SwitchSettings
 from headrace.switches.fields import VLAN_PRESENT
 from headrace.switches.rules import Output, PopVlan, PushVlan, Rule
 from headrace.switches.vpp import VppDriver, Wiring, wiring_of
+from headrace.switches.vpp_process import startup_conf
+from tests.switches.beds import fake_vpp_program
 from tests.switches.cases import exact
-from tests.switches.fake_vpp import FakeVpp
+from tests.switches.fake_vpp import FakeVpp, read_conf
 
+PREFIX = f"hr{os.getpid()}"
 POP, PUSH = PopVlan(), PushVlan(vlan_id=9)
 
 
@@ -65,10 +70,14 @@ def vpp(rundir: Path) -> Iterator[FakeVpp]:
 
 def driver(rundir: Path, **options: str) -> VppDriver:
     settings = SwitchSettings(
-        rundir=rundir, prefix="hr1234", cores=(1,), control_cores=(0,), memory_mb=1,
+        rundir=rundir, prefix=PREFIX, cores=(1,), control_cores=(0,), memory_mb=1,
         hugepages=False, options=options or {"socket": str(rundir / "api.sock")},
     )  # fmt: skip
     return VppDriver(settings, Supervisor(rundir))
+
+
+def _shared_memory() -> list[Path]:
+    return list(Path("/dev/shm").glob(f"{PREFIX}-*"))
 
 
 async def test_ports_of_dpdk_programs(vpp: FakeVpp, rundir: Path) -> None:
@@ -109,6 +118,70 @@ async def test_a_vpp_that_was_started_again_is_filled(rundir: Path) -> None:
         await made.add_port("l", port)
         assert len(fresh.interfaces) == 1
         await made.stop()
+
+
+async def test_down_removes_what_another_process_has_made(vpp: FakeVpp, rundir: Path) -> None:
+    made = driver(rundir)
+    await made.start()
+    await made.create_lsi("l")
+    port = PortSpec(name="v", kind=PortKind.VHOST_USER, options={"path": "/run/v.sock"})
+    await made.add_port("l", port)
+    await made.close()
+    await driver(rundir).stop()
+    assert vpp.interfaces == {}
+
+
+async def test_a_vpp_of_the_nodes_own_starts_is_adopted_and_leaves_nothing(rundir: Path) -> None:
+    port = PortSpec(name="v", kind=PortKind.VHOST_USER, options={"path": "/run/v.sock"})
+    os.makedirs(rundir / "bin")
+    program = str(fake_vpp_program(rundir / "bin"))
+    made = driver(rundir, program=program)
+    try:
+        assert made.watched() == made.processes() == ("switch",)
+        assert await made.start() is False
+        await made.create_lsi("l")
+        await made.add_port("l", port)
+        await made.close()
+        again = driver(rundir, program=program)
+        assert await again.start() is True
+        (process,) = Supervisor(rundir).all().values()
+        process.signal(signal.SIGKILL)
+        assert await gone(process, 10)
+        assert await again.start() is False
+        assert await again.missing(["v"]) == {"v"}
+        assert _shared_memory()
+    finally:
+        await driver(rundir, program=program).stop()
+    assert Supervisor(rundir).all() == {}
+    assert "vpp" not in os.listdir(rundir) and not _shared_memory()
+
+
+def test_the_configuration_of_a_vpp_of_the_nodes_own(rundir: Path) -> None:
+    settings = driver(rundir).settings
+    conf = read_conf(startup_conf(settings, rundir / "vpp"))
+    assert conf["cpu"] == {"main-core": "0", "corelist-workers": "1"}
+    assert conf["socksvr"] == {"socket-name": f"{rundir}/vpp/api.sock"}
+    assert conf["buffers"]["page-size"] == "default"
+    assert "poll-sleep-usec" not in conf["unix"]
+    more = {"cores": (0, 2), "hugepages": True, "max_sleep_us": 250, "memory_mb": 1024}
+    conf = read_conf(startup_conf(settings.model_copy(update=more), rundir / "vpp"))
+    assert conf["cpu"] == {"main-core": "0", "corelist-workers": "2"}
+    assert conf["buffers"] == {"buffers-per-numa": "209715", "page-size": "default-hugepage"}
+    assert conf["memory"] == {"main-heap-size": "512M"}
+    assert conf["unix"]["poll-sleep-usec"] == "250"
+
+
+async def test_why_a_vpp_of_the_nodes_own_does_not_start(rundir: Path) -> None:
+    with pytest.raises(SwitchError, match="there is no program no-vpp"):
+        await driver(rundir, program="no-vpp").start()
+    os.makedirs(rundir, exist_ok=True)
+    bad = rundir / "vpp-bad"
+    bad.write_text("#!/bin/sh\necho no memory >&2\nexit 1\n")
+    bad.chmod(0o755)
+    with pytest.raises(SwitchError, match="no memory"):
+        await driver(rundir, program=str(bad)).start()
+    with pytest.raises(SwitchError, match="either socket"):
+        driver(rundir, program="vpp", socket="/run/api.sock")
 
 
 async def test_what_is_not_there_is_said(rundir: Path) -> None:
