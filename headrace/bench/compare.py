@@ -25,6 +25,7 @@ from typing import Literal
 from headrace.results import UNITS, Case
 from headrace.results.contrasts import PEER
 from headrace.results.direction import Judgement, judged
+from headrace.results.emulation import is_emulated
 from headrace.results.statistics import (
     NOT_DETERMINED,
     Ratio,
@@ -33,7 +34,7 @@ from headrace.results.statistics import (
     ratio_of_groups,
     ratio_of_pairs,
 )
-from headrace.results.store import Store
+from headrace.results.store import Store, StoreError
 
 How = Literal["interleaved", "reference", "is the reference", "refused"]
 ARRIVED = "throughput"
@@ -150,7 +151,16 @@ def compare(store: Store, old: int, new: int, reference: str = PEER) -> list[Cha
         old: number of the earlier campaign.
         new: number of the later one.
         reference: the switch whose build is the same in both.
+
+    Raises:
+        StoreError: one is of an emulated machine and the other is not.
     """
+    kinds = [is_emulated(store.campaign(number).manifest) for number in (old, new)]
+    if kinds[0] != kinds[1]:
+        which = old if kinds[0] else new
+        raise StoreError(
+            f"campaign {which} is of an emulated machine: not beside one of a real one"
+        )
     before, after = _samples(store, old), _samples(store, new)
     in_turn = interleaved(store, old, new)
     changes = []

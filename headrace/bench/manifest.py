@@ -16,6 +16,7 @@ from typing import Any
 from headrace.bench.core_plan import CorePlan
 from headrace.bench.scenario import Scenario
 from headrace.bench.steps import Timing, goals_of
+from headrace.results.emulation import EMULATED
 
 PACKAGES = ("headrace", "MLRsearch", "numpy", "scipy", "httpx", "os-ken")
 DEBIAN = ("openvswitch-switch-dpdk", "dpdk", "libdpdk-dev", "linux-image-amd64")
@@ -82,8 +83,10 @@ def machine() -> dict[str, Any]:
     """The machine: processor, cores, memory, kernel, settings that affect variance."""
     cpuinfo, meminfo = _file("/proc/cpuinfo"), _file("/proc/meminfo")
     hypervisor = "hypervisor" in cpuinfo
+    processor = _field(r"^model name\s*: (.*)$", cpuinfo)
     return {
-        "processor": _field(r"^model name\s*: (.*)$", cpuinfo),
+        "processor": processor,
+        EMULATED: "QEMU TCG" in processor,
         "microcode": _field(r"^microcode\s*: (.*)$", cpuinfo),
         "cores": os.cpu_count(),
         "usable_cores": sorted(os.sched_getaffinity(0)),

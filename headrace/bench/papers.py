@@ -20,6 +20,7 @@ from headrace.bench.profiles import SMALL
 from headrace.bench.scenario import About, Scenario
 from headrace.bench.session import Options, bed_of, ended_by_signals, relocated, stored_status
 from headrace.results import Skip
+from headrace.results.emulation import NOTE, is_emulated
 from headrace.results.store import Store
 
 MINUTES = 5.0
@@ -59,6 +60,8 @@ async def measure_each(
     if options.lab is not None:
         manifest["lab"] = options.lab.model_dump(mode="json")
     manifest["experiments"] = [described(one) for one in experiments]
+    if is_emulated(manifest):
+        say(f"note: {NOTE}")
     number = store.begin(manifest)
     with ended_by_signals(), stored_status(store, number):
         for at, one in enumerate(experiments, 1):

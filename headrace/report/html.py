@@ -17,6 +17,7 @@ from headrace.report.papers import comparisons
 from headrace.report.view import View, read
 from headrace.results import UNITS, published
 from headrace.results.bounds import bounded
+from headrace.results.emulation import NOTE, is_emulated
 from headrace.results.store import Store
 from headrace.results.summary import Row
 from headrace.results.units import nanoseconds, quantity, rate, seconds
@@ -250,6 +251,7 @@ def render(view: View) -> str:
         took=seconds(took),
         machine=manifest.get("machine", {}),
         versions=manifest.get("versions", {}),
+        emulated=NOTE if is_emulated(manifest) else "",
         simulated=bool(manifest.get("simulated")),
         oversubscribed=_oversubscribed(manifest),
         disturbed=_disturbed(view),
@@ -264,9 +266,9 @@ def render(view: View) -> str:
         cycle_fits=view.model.cycle_fits,
         failures=view.model.failures,
         left_out=sum(view.model.left_out.values()),
-        table_one=published.cost_functions(),
+        table_one=[] if is_emulated(manifest) else published.cost_functions(),
         ratios=[entry for entry in view.ratios if not entry.metric.startswith("latency_m")],
-        comparisons=comparisons(view),
+        comparisons=[] if is_emulated(manifest) else comparisons(view),
         skips=view.skips,
         rows=_table(view),
         definitions=manifest.get("definitions", {}),

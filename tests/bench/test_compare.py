@@ -18,7 +18,8 @@ from headrace.bench.simulated import DeviceModel
 from headrace.bench.steps import Timing
 from headrace.cli import app
 from headrace.results import Case, Sample
-from headrace.results.store import Store
+from headrace.results.emulation import EMULATED
+from headrace.results.store import Store, StoreError
 
 OURS = Case("s", "p2p", 0, "none", "headrace", "memif", "", "", "", "64", 1000)
 PEER = Case("s", "p2p", 0, "none", "ovs-dpdk", "memif", "", "", "", "64", 1000)
@@ -86,6 +87,16 @@ def test_a_slow_phase_is_no_regression_and_a_regression_is_one(store: Store) -> 
               for change in campaign_effect(compare(store, old, new)) if change.ratio}  # fmt: skip
     assert effect["mrr"] == pytest.approx(0.5, rel=0.1)
     assert found["s ovs-dpdk mrr"].judgement == "not determined"
+
+
+def test_an_emulated_machine_s_campaign_is_not_put_beside_a_real_one_s(store: Store) -> None:
+    real, slow, other = (campaign(store, seed, 1.0, {}) for seed in (1, 2, 3))
+    for number in (slow, other):
+        store.set_manifest(number, {"machine": {EMULATED: True}})
+    for pair in ((real, slow), (slow, real)):
+        with pytest.raises(StoreError, match=f"campaign {slow} is of an emulated machine"):
+            compare(store, *pair)
+    assert compare(store, slow, other)
 
 
 def test_loss_that_appears_is_a_regression(store: Store) -> None:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from headrace.bench import manifest
 from headrace.cli import app
 from headrace.report.paper_pages.agreement import readings
+from headrace.report.paper_pages.pages import newest
 from headrace.report.paper_pages.series import Point, Series, converted
 from headrace.results.bounds import Bound
 from headrace.results.experiment import Figure
@@ -167,6 +169,39 @@ def test_a_page_for_each_paper_and_an_index(tmp_path: Path) -> None:
         app, ["report", "--paper", "nobody", "--results", str(results), "--to", str(report)]
     )
     assert outcome.exit_code == 1
+
+
+def test_an_emulated_machine_stands_beside_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results, report = tmp_path / "r.sqlite", tmp_path / "report"
+    runner = CliRunner()
+    run = ["bench", "run", "luizelli/cost", "hong/bare-metal", "--simulate", "--results"]
+    write = ["report", "--paper", "all", "--results", str(results), "--to", str(report)]
+    translated = "model name\t: QEMU TCG CPU version 2.5+\nflags\t: hypervisor\n"
+    with monkeypatch.context() as patch:
+        read = manifest._file
+        patch.setattr(
+            manifest, "_file", lambda path: translated if path == "/proc/cpuinfo" else read(path)
+        )
+        outcome = runner.invoke(app, [*run, str(results)])
+    assert outcome.exit_code == 0 and "note: an emulated machine" in outcome.output
+    assert runner.invoke(app, write).exit_code == 0
+    pages = {path.stem: path.read_text() for path in (report / "papers").glob("*.html")}
+    assert "Emulated." in pages["hong"] and "paper: ovs-dpdk" not in pages["hong"]
+    assert "Emulated." in pages["luizelli"] and "Table I beside ours" not in pages["luizelli"]
+    whole = runner.invoke(app, ["report", "--results", str(results), "--to", str(report)])
+    assert whole.exit_code == 0 and "Emulated." in (report / "index.html").read_text()
+
+    assert runner.invoke(app, [*run, str(results)]).exit_code == 0
+    assert runner.invoke(app, [*run, str(results)]).exit_code == 0
+    with Store(results) as store:
+        assert newest(store) == dict.fromkeys(("luizelli/cost", "hong/bare-metal"), 3)
+        assert newest(store, 1) == dict.fromkeys(("luizelli/cost", "hong/bare-metal"), 1)
+        emulated = store.campaign(2).manifest
+        emulated["machine"]["emulated"] = True
+        store.set_manifest(3, emulated)
+        assert set(newest(store).values()) == {2}
 
 
 def test_what_commands_measured_is_among_the_rows_of_json(tmp_path: Path) -> None:

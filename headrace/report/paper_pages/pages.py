@@ -20,6 +20,7 @@ from headrace.report.paper_pages.drawing import draw
 from headrace.report.paper_pages.series import ours, statements, theirs
 from headrace.report.view import View, read
 from headrace.results import published
+from headrace.results.emulation import NOTE, is_emulated
 from headrace.results.experiment import Figure
 from headrace.results.papers import PAPERS, Paper
 from headrace.results.store import Store, StoreError
@@ -66,11 +67,15 @@ class Shown:
 def newest(store: Store, campaign: int | None = None) -> dict[str, int]:
     """The newest campaign that has each experiment, by its name; only `campaign` if one is named.
 
+    Those of emulated machines count only where one is named, or there are no others.
+
     Raises:
         StoreError: there is no such campaign.
     """
     found: dict[str, int] = {}
     chosen = [store.campaign(campaign)] if campaign is not None else store.campaigns()
+    real = [one for one in chosen if not is_emulated(one.manifest)]
+    chosen = real or chosen
     for one in chosen:
         for about in one.manifest.get("experiments", []):
             found[about["name"]] = one.id
@@ -85,6 +90,8 @@ def _shown(about: dict[str, Any], view: View, paper: Paper) -> Shown:
         known = {key: described[key] for key in described if key in Figure.model_fields}
         figure = Figure.model_validate(known)
         their, mine = theirs(figure, paper.short), ours(figure, view, name)
+        if is_emulated(view.campaign.manifest):
+            their = []
         series = [*their, *mine]
         salt = f"{name.replace('/', '-')}-{at}"
         svg = draw(figure, series, salt) if series else ""
@@ -209,14 +216,16 @@ def write_papers(
             shown.append(_shown(about, view, paper))
         used = [views[number] for number in sorted({have[name] for name in names}, reverse=True)]
         machine = used[0].campaign.manifest.get("machine", {})
+        emulated = is_emulated(used[0].campaign.manifest)
         page = environment.get_template("paper.html.j2").render(
             paper=paper,
             shown=shown,
-            extra=_extra(paper, used),
-            coefficients=_coefficients(paper, used),
+            extra=[] if emulated else _extra(paper, used),
+            coefficients=[] if emulated else _coefficients(paper, used),
             reading=READING,
             counts=_counts(shown),
             machine=machine,
+            emulated=NOTE if emulated else "",
             simulated=any(view.campaign.manifest.get("simulated") for view in used),
         )
         place.mkdir(parents=True, exist_ok=True)
