@@ -18,8 +18,10 @@ from rich.table import Table
 
 from headrace.client import DEFAULT_RUNDIR, NodeClient, Rundir
 from headrace.commands import family
+from headrace.model.finite import finite
 
 if TYPE_CHECKING:
+    from headrace.model.mechanistic.capacity import Capacity
     from headrace.model.mechanistic.fitting import Fitted
     from headrace.model.mechanistic.predict import Graph, Prediction
 
@@ -177,7 +179,9 @@ def _rate(pps: float) -> str:
 
 
 def _document(told: "Prediction", notes: list[str]) -> dict[str, Any]:
-    return {**asdict(told), "partial": told.partial, "met": told.met, "notes": notes}
+    body = {**asdict(told), "partial": told.partial, "met": told.met, "notes": notes}
+    found: dict[str, Any] = finite(body)
+    return found
 
 
 def _print(told: "Prediction", notes: list[str], console: Console) -> None:
@@ -201,7 +205,11 @@ def _print(told: "Prediction", notes: list[str], console: Console) -> None:
             lines.append(f"latency: not predicted: {told.latency_note}")
         else:
             mean, worst = told.latency_us
-            lines.append(f"latency: {mean:.1f} us, at most {worst:.1f} us ({told.latency_note})")
+            known = told.latency_mean_us
+            between = f" [{known.low:.1f} .. {known.high:.1f}]" if known is not None else ""
+            lines.append(
+                f"latency: {mean:.1f} us{between}, at most {worst:.1f} us ({told.latency_note})"
+            )
     if told.upper_bound:
         lines.append(f"the saturation is an upper bound: {told.upper_bound}")
     if told.transfer_ns is not None:
@@ -218,6 +226,23 @@ def _print(told: "Prediction", notes: list[str], console: Console) -> None:
         used_text = "" if part.used is None else f"{part.used:.1%}"
         table.add_row(part.role, str(part.core), cost, terms, used_text)
     console.print(table)
+
+
+def _by_kind(fitted: "Fitted", told: "Capacity") -> "list[Capacity]":
+    """The same VNFs with other kinds of ports on the same switch, those that were measured."""
+    from headrace.model.mechanistic.capacity import capacity
+    from headrace.model.mechanistic.predict import NoGrounds
+
+    found = []
+    for other in fitted.subjects():
+        if other == told.subject or other.partition("/")[0] != told.subject.partition("/")[0]:
+            continue
+        try:
+            made = capacity(fitted, other, told.function, told.size, told.cores, told.demand_pps)
+        except NoGrounds:
+            continue
+        found.append(made)
+    return found
 
 
 def _errors() -> tuple[type[Exception], ...]:
@@ -432,7 +457,7 @@ def register(app: typer.Typer) -> None:
         other_machine: AnyOption = False,
         as_json: JsonOption = False,
     ) -> None:
-        """How many VNFs fit before the rate of each falls, and the best split of the cores."""
+        """How many VNFs fit before the rate of each falls, the best split of cores, by ports."""
         from headrace.model.mechanistic.capacity import capacity
 
         try:
@@ -440,8 +465,9 @@ def register(app: typer.Typer) -> None:
             told = capacity(fitted, _subject(fitted, subject), function, size, cores, pps)
         except _errors() as error:
             raise fail(error) from error
+        kinds = [] if subject else _by_kind(fitted, told)
         if as_json:
-            print(json.dumps(asdict(told)))
+            print(json.dumps({**asdict(told), "kinds": [asdict(one) for one in kinds]}))
             return
         best = told.best
         console = Console()
@@ -451,6 +477,12 @@ def register(app: typer.Typer) -> None:
             f"best split: {best.workers} workers, {best.vnfs} VNFs: {_rate(best.total_pps)} in "
             f"all, {_rate(best.each_pps)} each, limited by {best.limiter}",
         ]
+        for one in kinds:
+            lines.append(
+                f"with {one.subject}: {one.best.workers} workers, {one.best.vnfs} VNFs: "
+                f"{_rate(one.best.total_pps)} in all; with one worker {one.fit[1]} VNFs before "
+                f"the rate of each falls"
+            )
         for workers, fit in told.fit.items():
             lines.append(f"{workers} workers: {fit} VNFs before the rate of each falls")
         console.print("\n".join(lines), highlight=False, markup=False, soft_wrap=True)

@@ -26,6 +26,7 @@ from headrace.engines.base import VnfSpec
 from headrace.engines.confinement import give_way
 from headrace.machine.core_distance import CoreDistances
 from headrace.machine.waiting import processor
+from headrace.model.finite import finite
 from headrace.model.mechanistic import nffg, stored
 from headrace.model.mechanistic.distance import is_same
 from headrace.model.mechanistic.fitting import Fitted, RoleModel
@@ -327,7 +328,7 @@ def _shown(told: Prediction, notes: list[str], apart: float | None, other: str) 
         apart: nanoseconds between the cores now; None: not known.
         other: why the model is of another state of the cores, empty if it is not.
     """
-    body: dict[str, Any] = json.loads(json.dumps(asdict(told), default=str))
+    body: dict[str, Any] = json.loads(json.dumps(finite(asdict(told)), default=str))
     return {
         **body,
         "partial": told.partial or bool(other),

@@ -248,6 +248,15 @@ def test_a_demand_beyond_saturation_is_lost_in_part_and_can_not_be_met() -> None
     assert calm.capacity_used is not None
     assert calm.capacity_used.value == pytest.approx(0.25)
     assert calm.latency_us is not None and 0 < calm.latency_us[0] < calm.latency_us[1]
+    mean = calm.latency_mean_us
+    assert mean is not None and mean.value == calm.latency_us[0]
+    rough = predict(model(0.1), graph, 64, top / 4).latency_mean_us
+    assert rough is not None and rough.low < rough.value < rough.high
+    assert rough.high - rough.low > mean.high - mean.low
+    near = predict(model(0.1), graph, 64, 0.97 * top)
+    if near.latency_us is not None:  # the interval leaves open that it is saturated
+        assert near.latency_mean_us is not None and near.latency_mean_us.high == math.inf
+    assert told.latency_mean_us is None
 
 
 def test_nothing_is_predicted_without_grounds() -> None:
@@ -432,6 +441,16 @@ def test_the_commands(tmp_path: Path) -> None:
     assert (tmp_path / "a.svg").read_text().startswith("<svg")
     assert run("compare", "p2p", *use).exit_code == 0
     assert "best split" in run("capacity", "--cores", "4", *use).stdout
+    other = {
+        dataclasses.replace(key, subject="headrace/in-process+shm"): dataclasses.replace(
+            role, key=dataclasses.replace(key, subject="headrace/in-process+shm")
+        )
+        for key, role in measured.roles.items()
+    }
+    stored.write(Fitted({**measured.roles, **other}, {}, measured.manifest), file)
+    told = json.loads(run("capacity", "--cores", "4", "--json", *use).stdout)
+    assert {told["subject"], told["kinds"][0]["subject"]} == {SUBJECT, "headrace/in-process+shm"}
+    assert "with headrace/in-process+" in run("capacity", "--cores", "4", *use).stdout
     for words in (["pvvp0"], ["nothing.json"], ["pvp", "--subject", "x"], ["pvp", "--cores", "y"]):
         ran = run("predict", *words, *use)
         assert ran.exit_code == 1 and ran.stderr.startswith("headrace model:"), words

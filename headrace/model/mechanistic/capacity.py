@@ -45,6 +45,7 @@ class Capacity:
         best: the split with the highest total (the fewest cores of equals).
         alone_pps: of one VNF.
         relative_error: half of the 95 % interval over the value, of the switch's cycles.
+        demand_pps: of each VNF; None: as much as it can carry.
     """
 
     subject: str
@@ -56,6 +57,7 @@ class Capacity:
     best: Row
     alone_pps: float
     relative_error: float
+    demand_pps: float | None = None
 
 
 def capacity(
@@ -114,4 +116,6 @@ def capacity(
         fit[workers] = max(fitting, default=0)
     best = max(rows, key=lambda row: (round(row.total_pps), -(row.workers + row.vnfs)))
     error = model.student * model.deviation(amounts) / per_packet
-    return Capacity(subject, function, size, cores, fit, rows, best, rows[0].each_pps, error)
+    return Capacity(
+        subject, function, size, cores, fit, rows, best, rows[0].each_pps, error, demand_pps
+    )

@@ -128,6 +128,8 @@ class Prediction:
         capacity_used: share of the limiting core's cycles, None without demand.
         busy: by role, the share that polling shows at the demand.
         latency_us: mean and worst, without disturbance; None if it can't be predicted.
+        latency_mean_us: the mean with its interval, by that of the cycles; its high is infinite if
+            they leave open that the demand saturates a poller. None as `latency_us`.
         loss: share of packets beyond saturation.
         lacking: roles without a fit, with the reason: the answer is partial.
         outside: what of the demand is outside the measured range.
@@ -152,6 +154,7 @@ class Prediction:
     outside: list[str]
     transfer_ns: float | None = None
     upper_bound: str = ""
+    latency_mean_us: Estimate | None = None
 
     @property
     def partial(self) -> bool:
@@ -166,6 +169,10 @@ class Prediction:
         if self.demand_pps <= self.saturation_pps.low:
             return None if self.lacking or self.upper_bound else True
         return False if self.demand_pps > self.saturation_pps.high else None
+
+
+Amounts = dict[str, tuple[RoleModel, dict[str, float]]]
+PerCore = Mapping[object, Sequence[tuple[str, RoleModel, dict[str, float]]]]
 
 
 def switch_amounts(
@@ -291,6 +298,8 @@ def predict(
             for part in roles
         ]
     busy, latency, note = _delays(graph, amounts, per_core, demand_pps)
+    if lacking:
+        latency, note = None, f"{', '.join(lacking)} lack a fit"
     return Prediction(
         subject=graph.subject,
         size=size,
@@ -300,17 +309,29 @@ def predict(
         demand_pps=demand_pps,
         capacity_used=used,
         busy=busy,
-        latency_us=None if lacking else latency,
-        latency_note=f"{', '.join(lacking)} lack a fit" if lacking else note,
+        latency_us=latency,
+        latency_note=note,
         loss=loss,
         lacking=lacking,
         outside=[*_outside(model, graph, size, demand_pps), *mixed],
         transfer_ns=measured,
         upper_bound=_upper_bound(per_core, changes),
+        latency_mean_us=_mean_latency(graph, amounts, per_core, demand_pps, latency),
     )
 
 
-Amounts = dict[str, tuple[RoleModel, dict[str, float]]]
+def _mean_latency(
+    graph: Graph,
+    amounts: Amounts,
+    per_core: PerCore,
+    demand_pps: float | None,
+    latency: tuple[float, float] | None,
+) -> Estimate | None:
+    """The mean latency with an interval: all of a role's cycles at once at either end of theirs."""
+    if latency is None:
+        return None
+    low, high = (_delays(graph, amounts, per_core, demand_pps, side)[1] for side in (-1.0, 1.0))
+    return Estimate(latency[0], low[0] if low else 0.0, high[0] if high else math.inf)
 
 
 def _state(amounts: Amounts, now: float | None) -> tuple[float | None, list[str]]:
@@ -354,9 +375,6 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
             _, needs = found.setdefault(name, (of, {}))
             _add(needs, vnf_amounts(size), path.share)
     return {"switch": (model, switch), **found}, lacking
-
-
-PerCore = Mapping[object, Sequence[tuple[str, RoleModel, dict[str, float]]]]
 
 
 def _pollers(some: Sequence[tuple[str, RoleModel, dict[str, float]]]) -> list[str]:
@@ -444,9 +462,14 @@ def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float)
 def _delays(
     graph: Graph,
     amounts: Amounts,
-    per_core: dict[object, list[tuple[str, RoleModel, dict[str, float]]]],
+    per_core: PerCore,
     demand_pps: float | None,
+    side: float = 0.0,
 ) -> tuple[dict[str, float], tuple[float, float] | None, str]:
+    """Busy shares, mean and worst latency, and why there is none.
+
+    `side`: at which end of the 95 % interval of their cycles the roles are: -1, 0 or 1.
+    """
     if demand_pps is None:
         return {}, None, "no demand"
     busy: dict[str, float] = {}
@@ -457,6 +480,8 @@ def _delays(
         packets = round_packets_of(graph.subject) if role == "switch" else float(BURST)
         workers = graph.workers if role == "switch" else 1
         poller = poller_of(model, needs, packets)
+        if side:
+            poller = _at_side(poller, model, needs, side)
         delays[role] = polling.at_load(poller, demand_pps / workers)
         busy[role] = delays[role].busy_share
     if any(len(some) > 1 for some in per_core.values()):
@@ -472,6 +497,23 @@ def _delays(
         most = crossings * delays["switch"].max_delay_s
         worst = max(worst, most + sum(one.max_delay_s for one in visited))
     return busy, (1e6 * mean, 1e6 * worst), "mean and worst without disturbance"
+
+
+def _at_side(poller: Poller, model: RoleModel, needs: dict[str, float], side: float) -> Poller:
+    """A poller whose cycles are at one end of their interval, each term alike."""
+    cycles = model.cycles(needs)
+    share = model.student * model.deviation(needs) / cycles if cycles > 0 else 0.0
+    factor = max(0.05, 1 + side * share)
+    return replace(
+        poller,
+        idle_round=factor * poller.idle_round,
+        busy_round=factor * poller.busy_round,
+        per_wake=factor * poller.per_wake,
+        per_burst=factor * poller.per_burst,
+        per_packet=factor * poller.per_packet,
+        per_single=factor * poller.per_single,
+        per_packet_idle=factor * poller.per_packet_idle,
+    )
 
 
 def _outside(model: RoleModel, graph: Graph, size: float, demand_pps: float | None) -> list[str]:
