@@ -87,7 +87,13 @@ def read_graph(
     text: str, subject: str, function: str | None, known: Mapping[str, str] | None = None
 ) -> "tuple[Graph, list[str]]":
     """GRAPH as paths, and what had to be guessed."""
-    from headrace.model.mechanistic.nffg import NotAGraph, functions, named_function, routes
+    from headrace.model.mechanistic.nffg import (
+        NotAGraph,
+        functions,
+        named_function,
+        routed,
+        routes,
+    )
     from headrace.model.mechanistic.predict import Graph
     from headrace.model.mechanistic.predict import Path as PathOf
 
@@ -127,7 +133,8 @@ def read_graph(
         if any(route.guessed for route in found)
         else []
     )
-    return Graph(subject, paths, tuple(route.vnfs for route in found)), guessed
+    names = tuple(route.vnfs for route in found)
+    return Graph(subject, paths, names, routed=routed(document)), guessed
 
 
 def template_functions() -> dict[str, str]:

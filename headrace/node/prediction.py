@@ -232,7 +232,10 @@ class NodeModel:
             cores[vnf] = spec.cores[0] if spec.cores else vnf
         yields = give_way() and all(spec.idle == "yield" for spec in specs.values())
         workers = max(1, len(switch))
-        graph = Graph(subject, tuple(paths), tuple(names), cores, workers, yields=yields)
+        routed = nffg.routed(document)
+        graph = Graph(
+            subject, tuple(paths), tuple(names), cores, workers, yields=yields, routed=routed
+        )
         return graph, notes
 
     def _cost_name(self, subject: str, spec: VnfSpec | None) -> str:

@@ -23,7 +23,7 @@ from headrace.model.mechanistic.capacity import capacity
 from headrace.model.mechanistic.explain import explain
 from headrace.model.mechanistic.fitting import Fitted, fit_all, fit_role
 from headrace.model.mechanistic.learning import Learner
-from headrace.model.mechanistic.nffg import NotAGraph, routes
+from headrace.model.mechanistic.nffg import NotAGraph, routed, routes
 from headrace.model.mechanistic.predict import Graph, NoGrounds, predict
 from headrace.model.mechanistic.predict import Path as PathOf
 from headrace.model.mechanistic.validate import held_out, median
@@ -394,6 +394,39 @@ def test_learning_follows_a_machine_that_slows_down_and_ignores_what_is_disturbe
     assert learner.update(dataclasses.replace(last, busy=20 * last.busy)) == "outlier"
     assert learner.update(window("VNF", 1, 64.0, 1e5)) == "other role"
     assert learner.update(dataclasses.replace(last, busy=0.0)) == "empty"
+
+
+def test_a_table_of_prefixes_costs_a_lookup_or_is_not_known() -> None:
+    some = [one for one in windows() if one.key.role == "switch" and one.load is not None]
+    routed_too = [
+        dataclasses.replace(
+            one,
+            group=f"routed {one.group}",
+            busy=one.busy + 70 * one.terms["packets"],
+            terms={**one.terms, "lookups": one.terms["packets"]},
+        )
+        for one in some
+    ]
+    found = fit_role([*some, *routed_too])
+    plain = Graph(SUBJECT, (PathOf(()),))
+    graph = dataclasses.replace(plain, routed=True)
+    more, less = (
+        predict(Fitted({found.key: found}), one, 64).roles[0].cycles for one in (graph, plain)
+    )
+    assert more.value == pytest.approx(less.value + 70, rel=1e-6)
+    unknown = predict(model(), graph, 64, 1e3)
+    assert "table of prefixes" in unknown.lacking["rules"] and unknown.met is None
+
+
+def test_rules_are_prefixes_if_they_leave_bits_of_addresses_open() -> None:
+    def of(**match: Any) -> bool:
+        rule = {"match": {"port_in": "endpoint:a", **match}, "actions": []}
+        return routed({"big-switch": {"flow-rules": [rule]}})
+
+    assert of(dest_ip="10.0.0.0/8") and of(source_ip="10.0.0.0/255.0.0.0")
+    assert of(dest_ip="2001:db8::/32") and of(dest_ip="10.9.0.0", ipv4_dst_mask="255.255.0.0")
+    assert not of() and not of(dest_ip="10.0.0.1") and not of(dest_ip="10.0.0.1/32")
+    assert not of(dest_ip="none")
 
 
 def test_paths_of_graphs() -> None:

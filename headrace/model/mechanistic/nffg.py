@@ -10,8 +10,18 @@ document does not say how much traffic takes which.
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from ipaddress import ip_network
 from typing import Any
 
+ADDRESSES = {
+    "source_ip": ("ipv4_src_mask", "ipv6_src_mask"),
+    "dest_ip": ("ipv4_dst_mask", "ipv6_dst_mask"),
+    "ipv4_src": ("ipv4_src_mask",),
+    "ipv4_dst": ("ipv4_dst_mask",),
+    "ipv6_src": ("ipv6_src_mask",),
+    "ipv6_dst": ("ipv6_dst_mask",),
+}
+"""Keys of a match that hold an address or a prefix of addresses, and those of its mask."""
 MAX_VNFS = 64
 MAX_PATHS = 256
 _VNF = re.compile(r"^vnf:([^:]+):(.+)$")
@@ -40,6 +50,33 @@ def graph_of(document: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(graph, dict) or not isinstance(graph.get("big-switch"), dict):
         raise NotAGraph("no NF-FG: it needs forwarding-graph with big-switch and flow-rules")
     return graph
+
+
+def routed(document: Mapping[str, Any]) -> bool:
+    """Whether rules match prefixes of IP addresses, so that a table of prefixes is looked up.
+
+    Raises:
+        NotAGraph: it is no NF-FG.
+    """
+    for rule in graph_of(document)["big-switch"].get("flow-rules") or []:
+        match = rule.get("match") if isinstance(rule, dict) else None
+        if not isinstance(match, dict):
+            continue
+        for name, masks in ADDRESSES.items():
+            mask = next((match[one] for one in masks if match.get(one)), None)
+            address = match.get(name)
+            if isinstance(address, str) and _is_prefix(f"{address}/{mask}" if mask else address):
+                return True
+    return False
+
+
+def _is_prefix(address: str) -> bool:
+    """Whether an address leaves some of its bits open."""
+    try:
+        network = ip_network(address, strict=False)
+    except ValueError:
+        return False
+    return network.prefixlen < network.max_prefixlen
 
 
 def _outputs(rule: Mapping[str, Any]) -> list[str]:

@@ -72,6 +72,7 @@ class Graph:
         flows: that packets belong to.
         queues: that the switch polls; None: two ports outside and two of each VNF.
         yields: VNFs that share a core give it to each other when they find nothing to do.
+        routed: rules are prefixes of addresses.
     """
 
     subject: str
@@ -82,6 +83,7 @@ class Graph:
     flows: float = FEW_FLOWS
     queues: float | None = None
     yields: bool = False
+    routed: bool = False
 
     def polled(self) -> float:
         """Queues that the switch polls."""
@@ -360,7 +362,7 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
     model = fitted.switching(graph.subject)
     assert model is not None
     rounds = round_packets_of(graph.subject)
-    switch: dict[str, float] = {}
+    switch: dict[str, float] = {"lookups": 1.0} if graph.routed else {}
     found: Amounts = {}
     lacking: dict[str, str] = {}
     for path, names in zip(graph.paths, graph.names(), strict=True):
@@ -374,6 +376,9 @@ def _amounts(fitted: Fitted, graph: Graph, size: float) -> tuple[Amounts, dict[s
                 continue
             _, needs = found.setdefault(name, (of, {}))
             _add(needs, vnf_amounts(size), path.share)
+    if graph.routed and not model.term("lookups"):
+        why = model.left_out.get("lookups", "it is not among the terms")
+        lacking["rules"] = f"what a lookup in a table of prefixes costs is not known: {why}"
     return {"switch": (model, switch), **found}, lacking
 
 
@@ -440,7 +445,7 @@ def poller_of(model: RoleModel, amounts: dict[str, float], round_packets: float)
     """A role as a poller with these amounts of its terms for a packet."""
     per_packet = sum(
         model.term(name) * amounts.get(name, 0.0)
-        for name in ("packets", "octets", "visits", "visit_octets")
+        for name in ("packets", "octets", "visits", "visit_octets", "lookups", "doublings")
     )
     return Poller(
         hz=model.hz,
