@@ -27,12 +27,12 @@ from headrace.bench.plan import Block, Job
 from headrace.bench.scenario import Measure
 from headrace.bench.steps import StepKind, steps_of
 from headrace.results import Case, Sample
+from headrace.results.calm import rounds_of
 from headrace.results.contrasts import OURS, PEER, Contrast, contrasts_of
 from headrace.results.statistics import (
     PAIRS_FROM,
     Rounds,
     geometric_mean,
-    in_turn,
     ratio_of_rounds,
     student_interval,
 )
@@ -121,9 +121,7 @@ class Precision:
         self._contrasts = contrasts_of(headline)
         compared = {case for pair in self._contrasts for case in (pair.over, pair.under)}
         self._alone = [case for case in headline if case not in compared]
-        self._values: dict[Case, dict[Key, dict[int, dict[int, float]]]] = defaultdict(
-            lambda: defaultdict(dict)
-        )
+        self._samples: dict[Case, dict[Key, list[Sample]]] = defaultdict(lambda: defaultdict(list))
         self._drawn_by: dict[Key, StepKind] = {}
         self._whole: dict[tuple[Case, StepKind], set[int]] = defaultdict(set)
         self._tried: dict[Case, set[int]] = defaultdict(set)
@@ -137,8 +135,7 @@ class Precision:
         for sample in drawn:
             if sample.value > 0:
                 self._drawn_by[(sample.metric, sample.point)] = kind
-                values = self._values[case][(sample.metric, sample.point)]
-                in_turn(values, sample.round, sample.turn, sample.value)
+                self._samples[case][(sample.metric, sample.point)].append(sample)
 
     def _is_answer(self, case: Case, kind: StepKind, drawn: Sequence[Sample]) -> bool:
         """Whether only the answer was measured: the highest of several fixed loads."""
@@ -178,7 +175,7 @@ class Precision:
     def _values_of(self, case: Case) -> Rounds:
         answer = self._jobs[case].answer
         assert answer is not None
-        return self._values[case].get(_key_of(answer), {})
+        return rounds_of(self._samples[case].get(_key_of(answer), []))
 
     def _compared(self, contrast: Contrast) -> Answer:
         over, under = self._values_of(contrast.over), self._values_of(contrast.under)
@@ -208,8 +205,10 @@ class Precision:
         """Half the interval of each precise row as a share of it; None below three rounds."""
         peer = self._peer(case)
         return {
-            key: self._width(rounds, self._values[peer].get(key) if peer else None)
-            for key, rounds in self._values[case].items()
+            key: self._width(
+                rounds_of(samples), rounds_of(self._samples[peer].get(key, [])) if peer else None
+            )
+            for key, samples in self._samples[case].items()
             if key[0] in PRECISE
         }
 
@@ -217,7 +216,7 @@ class Precision:
         if case.switch not in (OURS, PEER):
             return None
         other = replace(case, switch=PEER if case.switch == OURS else OURS)
-        return other if other in self._values else None
+        return other if other in self._samples else None
 
     @staticmethod
     def _width(ours: Rounds, theirs: Rounds | None) -> float | None:

@@ -10,7 +10,7 @@ import random
 import statistics
 from collections import deque
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Literal
 
@@ -236,11 +236,12 @@ class StepRunner:
         if not measure.overload or (turn and not self._is_usual(trial, device)):
             return []
         mrr = statistics.fmean(trial.rx_pps for trial in trials)
+        taken = statistics.fmean(trial.taken_share for trial in trials)
         samples = [Sample("mrr", "overload", number, mrr, state.overload_limited)]
         if trial.cycles_per_packet is not None and not trial.approximate:
             cycles = trial.cycles_per_packet
             samples.append(Sample("cycles_per_packet", "overload", number, cycles))
-        return samples
+        return [replace(sample, disturbance=taken) for sample in samples]
 
     async def _search(
         self, step: Step, device: Device, state: CaseState, number: int
@@ -326,8 +327,10 @@ class StepRunner:
             samples.append(Sample("loss_ratio", point, number, trial.loss_ratio))
             if step.interleaved and not self._is_usual(trial, device):
                 continue
-            if trial.cpu_percent is not None:
-                samples.append(Sample("cpu_percent", point, number, trial.cpu_percent))
-            if trial.cycles_per_packet is not None:
-                samples.append(Sample("cycles_per_packet", point, number, trial.cycles_per_packet))
+            drawn = {"cpu_percent": trial.cpu_percent, "cycles_per_packet": trial.cycles_per_packet}
+            samples += [
+                Sample(name, point, number, value, disturbance=trial.taken_share)
+                for name, value in drawn.items()
+                if value is not None
+            ]
         return samples

@@ -31,7 +31,7 @@ ARROW = pyarrow.schema(
     [
         (
             name,
-            {"value": _REAL, "generator_limited": pyarrow.bool_()}.get(
+            {"value": _REAL, "disturbance": _REAL, "generator_limited": pyarrow.bool_()}.get(
                 name, _WHOLE if name in WHOLE else _TEXT
             ),
         )

@@ -16,6 +16,7 @@ from headrace.results.store import Store
 CASE_COLUMNS = tuple(field.name for field in fields(Case))
 SAMPLE_COLUMNS = (
     "metric", "point", "round", "value", "unit", "relation", "generator_limited", "turn",
+    "disturbance",
 )  # fmt: skip
 COLUMNS = (*CASE_COLUMNS, *SAMPLE_COLUMNS)
 NEEDED = ("scenario", "switch", "metric", "value")
@@ -24,6 +25,7 @@ DEFAULTS: dict[str, Any] = {
     "engine": "", "size": "64", "flows": 1, "prefixes": 0, "variant": "",
     "point": "", "round": 0, "unit": "",
     "relation": "=", "generator_limited": False, "turn": 0,
+    "disturbance": 0.0,
 }  # fmt: skip
 WHOLE = ("vnfs", "flows", "prefixes", "round", "turn")
 FACTORS: dict[str, float] = {
@@ -53,6 +55,7 @@ def flat_rows(store: Store, campaign: int) -> Iterator[dict[str, Any]]:
                 "relation": sample.relation,
                 "generator_limited": sample.generator_limited,
                 "turn": sample.turn,
+                "disturbance": sample.disturbance,
             }
 
 
@@ -81,13 +84,13 @@ def parse_row(row: Mapping[str, Any], number: int) -> tuple[Case, Sample]:
         raise FlatError(f"row {number}: relation {full['relation']!r}; known: =, >=, <")
     try:
         whole = {name: int(full[name]) for name in WHOLE}
-        value = float(full["value"]) * FACTORS[unit]
+        value, taken = float(full["value"]) * FACTORS[unit], float(full["disturbance"])
     except ValueError as error:
         raise FlatError(f"row {number}: {error}") from error
     case = Case(**{name: whole.get(name, _text(full[name])) for name in CASE_COLUMNS})
     limited = str(full["generator_limited"]).lower() in ("true", "1")
     where = (str(full["point"]), whole["round"])
-    sample = Sample(metric, *where, value, limited, full["relation"], whole["turn"])
+    sample = Sample(metric, *where, value, limited, full["relation"], whole["turn"], taken)
     return case, sample
 
 

@@ -244,6 +244,18 @@ class Trial:
         return max(waited, away, self._taken("others"), siblings)
 
     @property
+    def taken_share(self) -> float:
+        """The largest share of the time that a measured core was not the measured programs'.
+
+        1 if pollers did not share a core evenly.
+        """
+        if self.unequal_sessions:
+            return 1.0
+        on_core = (self.detail.get("generator") or {}).get("on_core_share")
+        away = 0.0 if on_core is None else 1.0 - on_core
+        return max(self.waited_share, self.stolen_share, away, self._taken("others"))
+
+    @property
     def unequal_sessions(self) -> str:
         """Why pollers that share a core did not share it evenly; empty if they did."""
         return str(self.detail.get("unequal_sessions") or "")
@@ -261,7 +273,7 @@ class Sample:
     `point` says where on the load axis it was taken ("" for a search): "50% pdr", "200000 pps".
     `relation` is `>=` or `<` where a search ended at a bound: the value is that bound.
     `turn` is its number among those of its round: those of two cases with one number were taken
-    next to each other, and are a pair.
+    next to each other, and are a pair. `disturbance` is the share of the time that others took.
     """
 
     metric: str
@@ -271,6 +283,7 @@ class Sample:
     generator_limited: bool = False
     relation: Relation = "="
     turn: int = 0
+    disturbance: float = 0.0
 
 
 @dataclass(frozen=True)

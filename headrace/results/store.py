@@ -19,7 +19,7 @@ from typing import Any, Self
 
 from headrace.results.records import Campaign, Case, Fit, Sample, Skip, Trial
 
-SCHEMA_VERSION = 4
+SCHEMA_VERSION = 5
 
 SCHEMA = """
 -- One row for each `headrace run` or `headrace bench run`. Times are seconds since the epoch.
@@ -60,7 +60,8 @@ CREATE TABLE IF NOT EXISTS samples (
   metric TEXT NOT NULL, point TEXT NOT NULL, round INTEGER NOT NULL, value REAL NOT NULL,
   generator_limited INTEGER NOT NULL,
   relation TEXT NOT NULL,        -- = | >= (at least the value) | < (below it)
-  turn INTEGER NOT NULL          -- number in its round: equal ones of two cases are a pair
+  turn INTEGER NOT NULL,         -- number in its round: equal ones of two cases are a pair
+  disturbance REAL NOT NULL      -- share of the time that others took
 );
 CREATE INDEX IF NOT EXISTS samples_case ON samples(case_id, metric, point);
 -- What could not be measured, and why.
@@ -197,7 +198,7 @@ class Store:
         with self._db:
             self._db.executemany(
                 "INSERT INTO samples (case_id, metric, point, round, value, generator_limited,"
-                " relation, turn) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                " relation, turn, disturbance) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
                 [(case_id, *astuple(sample)) for sample in samples],
             )
 
@@ -285,13 +286,13 @@ class Store:
     def samples(self, case_id: int) -> list[Sample]:
         """The samples of a case in the order in which they were drawn."""
         rows = self._db.execute(
-            "SELECT metric, point, round, value, generator_limited, relation, turn FROM samples"
-            " WHERE case_id = ? ORDER BY id",
+            "SELECT metric, point, round, value, generator_limited, relation, turn, disturbance"
+            " FROM samples WHERE case_id = ? ORDER BY id",
             (case_id,),
         )
         return [
-            Sample(row[0], row[1], int(row[2]), float(row[3]), bool(row[4]), row[5], int(row[6]))
-            for row in rows
+            Sample(metric, point, int(at), float(value), bool(limited), relation, int(turn), taken)
+            for metric, point, at, value, limited, relation, turn, taken in rows
         ]
 
     def skips(self, campaign: int) -> list[Skip]:

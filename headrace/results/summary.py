@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.results.bounds import AT_MOST, NOT_DETERMINED, Bound, rate_bound, ratio_bound
+from headrace.results.calm import calm, rounds_of
 from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.contrasts import OURS, PEER
 from headrace.results.records import UNITS, Case, Relation, Sample
@@ -20,7 +21,6 @@ from headrace.results.statistics import (
     Rounds,
     Side,
     Summary,
-    in_turn,
     paired,
     summarise,
 )
@@ -121,11 +121,12 @@ def rows_of(store: Store, campaign: int) -> list[Row]:
         grouped: dict[tuple[str, str], list[Sample]] = defaultdict(list)
         for sample in store.samples(case_id):
             grouped[(sample.metric, sample.point)].append(sample)
-        for (metric, point), samples in grouped.items():
+        for (metric, point), drawn in grouped.items():
+            samples = calm(drawn)
             numbers = tuple(sample.value for sample in samples)
             limited = limited_median([(s.value, s.generator_limited) for s in samples])
             relation = relation_of_median([(s.value, s.relation) for s in samples])
-            rounds = _by_round(samples).get((metric, point), {})
+            rounds = rounds_of(drawn)
             summary = summarise(numbers)
             rows.append(Row(case, metric, point, summary, numbers, limited, relation, rounds))
     return rows
@@ -181,18 +182,17 @@ def _bounds(samples: Iterable[Sample]) -> dict[tuple[str, str], Bound]:
             limited_median([(sample.value, sample.generator_limited) for sample in drawn]),
             relation_of_median([(sample.value, sample.relation) for sample in drawn]),
         )
-        for key, drawn in grouped.items()
+        for key, all_drawn in grouped.items()
+        for drawn in [calm(all_drawn)]
     }
 
 
 def _by_round(samples: Iterable[Sample]) -> dict[tuple[str, str], Rounds]:
-    """Each metric's positive samples by round and turn."""
-    drawn: dict[tuple[str, str], dict[int, dict[int, float]]] = defaultdict(dict)
+    """Each metric's calm, positive samples by round and turn."""
+    drawn: dict[tuple[str, str], list[Sample]] = defaultdict(list)
     for sample in samples:
-        if sample.value > 0:
-            rounds = drawn[(sample.metric, sample.point)]
-            in_turn(rounds, sample.round, sample.turn, sample.value)
-    return dict(drawn)
+        drawn[(sample.metric, sample.point)].append(sample)
+    return {key: rounds for key, found in drawn.items() if (rounds := rounds_of(found))}
 
 
 def _named(store: Store, campaign: int) -> list[tuple[str, dict[str, Any]]]:

@@ -6,6 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headrace.results import Sample
+from headrace.results.calm import calm, rounds_of
 from headrace.results.censored import limited_median, relation_of_median
 from headrace.results.statistics import (
     Ratio,
@@ -203,3 +205,20 @@ def test_samples_of_one_turn_take_the_next_free_one() -> None:
     for turn, value in ((0, 5.0), (0, 6.0), (1, 7.0)):
         in_turn(drawn, 3, turn, value)
     assert drawn == {3: {0: 5.0, 1: 6.0, 2: 7.0}}
+
+
+def test_a_phase_in_which_others_had_the_core_is_left_out_even_at_the_start() -> None:
+    """Two of seven rounds with half a core made the interval of a ratio 2.7 times as wide."""
+    taken = [0.5, 0.5, 0.05, 0.02, 0.04, 0.03, 0.06]
+    samples = [Sample("mrr", "", at, 1.0 if share < 0.1 else 0.4, disturbance=share)
+               for at, share in enumerate(taken)]  # fmt: skip
+    assert [sample.round for sample in calm(samples)] == [2, 3, 4, 5, 6]
+    assert set(rounds_of(samples)) == {2, 3, 4, 5, 6}
+    never = [Sample("mrr", "", at, 1.0, disturbance=0.4 + at / 100) for at in range(5)]
+    assert calm(never) == never and calm([]) == []
+
+
+def test_a_little_is_taken_from_all_and_leaves_them() -> None:
+    little = [Sample("mrr", "", at, 1.0, disturbance=share) for at, share in
+              enumerate([0.0, 0.0, 0.0, 0.09])]  # fmt: skip
+    assert calm(little) == little
