@@ -3,12 +3,18 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 from collections import Counter
 
 import pytest
 
+from headrace.bench.peers.bed import place, switch_program
+from headrace.bench.peers.switches import Headrace
 from headrace.bench.soak import suite
-from headrace.bench.soak.changes import Log
+from headrace.bench.soak.bed import GUESTS, Bed
+from headrace.bench.soak.changes import Changes, Log
 
 
 def test_accounts_add_up_and_show_what_is_missing() -> None:
@@ -41,3 +47,28 @@ async def test_a_short_soak_accounts_for_every_packet() -> None:
     assert by_name["steady stream: unaccounted"].value == 0, by_name
     assert by_name["bundles"].value
     assert manifest["plan"]["seed"] == 1
+
+
+@pytest.mark.root
+@pytest.mark.dpdk
+async def test_packets_that_wait_for_a_worker_are_not_taken_for_lost() -> None:
+    """The switch stands still over the end of a guest's traffic, as on a core that others take."""
+    log = Log()
+    with place() as where:
+        bed = Bed(Headrace(where, switch_program()))
+        try:
+            await bed.start()
+            guest = asyncio.create_task(Changes(bed, log, seed=1).guest(killed=False))
+            async with asyncio.timeout(30):
+                while (await bed.port_counts(GUESTS))[0] == 0:  # noqa: ASYNC110 - no event tells
+                    await asyncio.sleep(0.01)
+            pid = bed.system.polling().pid
+            os.kill(pid, signal.SIGSTOP)
+            await asyncio.sleep(2.5)
+            os.kill(pid, signal.SIGCONT)
+            await guest
+        finally:
+            bed.system.stop()
+    account = log.accounts["guests"]
+    assert account.sent > 0
+    assert account.unaccounted == 0, account

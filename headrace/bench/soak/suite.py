@@ -15,6 +15,7 @@ from headrace.bench.peers.switches import Headrace
 from headrace.bench.rows import Row, row
 from headrace.bench.soak.bed import BESIDE, STEADY, Bed, attach
 from headrace.bench.soak.changes import DRAIN_S, Account, Changes, Log
+from headrace.machine.patience import patient
 from headrace.traffic.client import TrafficProcess
 
 MEMORY_MB = 384
@@ -90,7 +91,7 @@ async def _period(
     """The steady stream, and all changes beside it, for some time."""
     stop = asyncio.Event()
     before = await bed.drops(STEADY, BESIDE)
-    await traffic.start(plan.pps, drain_s=DRAIN_S, yield_core=True)
+    await traffic.start(plan.pps, drain_s=patient(DRAIN_S), yield_core=True)
     async with asyncio.TaskGroup() as tasks:
         for task in (changes.bundles, changes.ports, changes.guests):
             tasks.create_task(task(stop))
