@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.bench.peers.cases.case import Case
+from headrace.machine.patience import patient
 from headrace.machine.processes import UNTIL_PARENT_ENDS
 
 TOOL_S = 300.0  # limit for a tool: a system whose rules take longer is skipped
@@ -83,9 +84,9 @@ class System(ABC):
         self.children.append(child)
         return child
 
-    def wait_for(self, what: str, path: Path, seconds: float = 15.0) -> None:
+    def wait_for(self, what: str, path: Path, seconds: float = 30.0) -> None:
         """Waits until a socket appears; PeerError with the end of the log if a child exits."""
-        deadline = time.monotonic() + seconds
+        deadline = time.monotonic() + patient(seconds)
         while not path.exists():
             ended = [child for child in self.children if child.poll() is not None]
             if ended or time.monotonic() > deadline:
