@@ -268,14 +268,17 @@ def test_normal_learns_addresses(bed: Bed) -> None:
         assert bed.receive(B, 1) == bed.receive(C, 1) == [there]
         bed.send(B, back)
         assert bed.receive(A, 1) == [back]
-        bed.settle()  # a cache may still flood
-        bed.send(A, there)
-        assert bed.receive(B, 1) == [there]
-        assert bed.silent(C)
+        for _ in range(50):  # a cache may still flood, until the switch has looked through it
+            bed.settle()
+            bed.send(A, there)
+            assert bed.receive(B, 1) == [there]
+            if bed.silent(C):
+                return
+        pytest.fail("a known address is flooded")
 
 
 def test_a_rule_goes_by_its_timeout(bed: Bed) -> None:
-    rule = bed.rule(A, B, hard_timeout=1)
+    rule = bed.rule(A, B, hard_timeout=3)  # a busy machine may take a second to send
     if not bed.driver.capabilities.timeouts:
         refused(bed, rule, "timeouts")
         return
