@@ -10,7 +10,7 @@ COMPILER := ccache g++
 export CCACHE_NOHASHDIR := 1
 
 .PHONY: help run papers test test-all setup build lint check-deps test-cpp test-asan test-asan-switch test-tsan test-tsan-switch test-py format clean \
-  conformance-openflow fuzz plugins test-plugins cluster test-cluster lab image
+  test-aarch64 conformance-openflow fuzz plugins test-plugins cluster test-cluster lab image
 
 help:
 	@sed -n 's/^## //p' $(MAKEFILE_LIST)
@@ -86,6 +86,10 @@ test-tsan-switch: build build-tsan/build.ninja
 	HEADRACE_BUILD=$(CURDIR)/build-tsan/dataplane/apps \
 	    TSAN_OPTIONS=suppressions=$(CURDIR)/setup/tsan.supp:halt_on_error=1 $(PYTHON) -m pytest tests/switch
 
+## make test-aarch64 the C++ programs and tests, and the plugins, cross-compiled for 64-bit ARM; the tests run by qemu-aarch64 (user mode)
+test-aarch64: setup
+	@bash setup/aarch64.sh test
+
 ## make fuzz         libFuzzer over the parsers, codecs and the compiler (FUZZ_SECONDS=60 each)
 fuzz: setup
 	@bash setup/fuzz.sh
@@ -134,5 +138,5 @@ format: setup
 
 ## make clean        removes what was built; the Python environment stays (rm -rf .venv .guest removes it)
 clean:
-	rm -rf build build-asan build-tsan build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build build-asan build-tsan build-aarch64 build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find headrace tests setup -name __pycache__ -prune -exec rm -rf {} +
