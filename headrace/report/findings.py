@@ -12,7 +12,7 @@ from headrace.results.units import nanoseconds, rate
 
 def _span(entry: RatioRow) -> str:
     ratio = entry.ratio
-    return f"95 % interval {ratio.low:.2f} to {ratio.high:.2f}, {ratio.pairs} pairs"
+    return f"95 % interval {ratio.low:.2f} to {ratio.high:.2f}, {ratio.pairs} rounds"
 
 
 def _times(entry: RatioRow) -> str:
@@ -59,11 +59,11 @@ def findings(view: View) -> list[str]:
         rows = [row for row in rows if row.case.size == "64"]
         if rows:
             row = next((r for r in rows if r.kind == "pdr"), rows[0])
-            how = "" if row.kind == "pdr" else " under overload"
+            how = " with at most 0.5 % lost" if row.kind == "pdr" else " under overload"
             value = bounded(rate(row.summary.median), row.bound)
             carried.append(f"{subject} {value}{how}{_limited_by(view, row)}")
     if carried:
-        said.append(f"Port to port, 64 B, at most 0.5 % lost: {', '.join(carried)}.")
+        said.append(f"Port to port, 64 B: {', '.join(carried)}.")
     entry = _best_ratio(view, False, "64")
     if entry is not None:
         said.append(
@@ -79,11 +79,10 @@ def findings(view: View) -> list[str]:
         )
     costs = [e for e in view.ratios if e.metric == "cpu_percent" and e.ours.vnfs == 3]
     if costs:
-        lowest = min(entry.ratio.value for entry in costs)
-        highest = max(entry.ratio.value for entry in costs)
+        ends = [f"{end(entry.ratio.value for entry in costs):.2f}" for end in (min, max)]
         said.append(
             "For the same load through three VNFs Headrace's worker is busy "
-            f"{lowest:.2f} to {highest:.2f} times as long as OVS-DPDK's."
+            f"{' to '.join(dict.fromkeys(ends))} times as long as OVS-DPDK's."
         )
     latency = [
         row

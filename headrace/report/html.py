@@ -161,10 +161,18 @@ def _disturbed(view: View) -> str:
     if share < 0.05:
         return said.rstrip()
     return said + (
-        f"In {100 * share:.0f} % of the trials whose cycles were read, other programs kept the "
-        "switch's worker from its core for more than a tenth of the time. Rates are too low then "
-        "and costs too high; repeat the campaign on a machine that does nothing else."
+        f"In {100 * share:.0f} % of the trials whose cycles were read, other programs took more "
+        "than a tenth of what they measure: of the time for a rate, of the busy time for a cost, "
+        "which is some percent of it at low load. Rates are too low then and costs too high. "
+        f"{_left_out(view)} are left out as clearly worse than the calmest; repeat the campaign on "
+        "a machine that does nothing else."
     )
+
+
+def _left_out(view: View) -> str:
+    """How many samples are in no row, because others had more of the core than usual."""
+    kept = sum(row.summary.count for row in view.rows)
+    return f"{view.samples - kept} of {view.samples} samples"
 
 
 def _ruler(manifest: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ class View:
         roles: what a packet costs each role.
         saturations: predicted and measured rates of switches without time left.
         command_rows: what commands measured, each with the name of its scenario.
+        samples: how many there are, with those that are in no row (results/calm.py).
     """
 
     campaign: Campaign
@@ -43,6 +44,7 @@ class View:
     roles: list[RoleCost] = field(default_factory=list)
     saturations: list[Saturation] = field(default_factory=list)
     command_rows: list[tuple[str, dict[str, Any]]] = field(default_factory=list)
+    samples: int = 0
 
     def limiters(self, row: Row) -> str:
         """What limited a rate, by the verdicts of its overload trials: `switch 5 of 6`."""
@@ -134,4 +136,5 @@ def read(store: Store, campaign: int | None = None) -> View:
         roles,
         saturations(store, found.id),
         store.command_rows(found.id),
+        sum(len(store.samples(case_id)) for case_id in store.cases(found.id)),
     )

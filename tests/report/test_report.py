@@ -273,3 +273,22 @@ def test_figures_are_files_of_their_own_on_request(results: Path, tmp_path: Path
     assert drawn == sorted(part.anchor for part in PARTS)
     for path in tmp_path.glob("*.svg"):
         assert ElementTree.fromstring(path.read_text()).get("viewBox")
+
+
+def test_findings_claim_no_loss_ratio_of_overload_and_no_range_of_one_value(view: View) -> None:
+    """An overload rate has no bound on its loss; the count beside an interval is of rounds."""
+    without = replace(view, rows=[row for row in view.rows if row.kind != "pdr"])
+    carried = [one for one in findings(without) if one.startswith("Port to port, 64 B:")]
+    assert carried and "under overload" in carried[0] and "0.5 %" not in carried[0]
+    text = " ".join(findings(view))
+    assert not re.search(r"is busy ([\d.]+) to \1 times", text) and " pairs)" not in text
+
+
+def test_what_others_disturbed_is_told_by_what_was_measured(view: View) -> None:
+    trials = {
+        case: [replace(t, tsc_hz=2e9, waited_cycles=int(1e9 * t.duration_s)) for t in some]
+        for case, some in view.trials.items()
+    }
+    page = render(replace(view, trials=trials))
+    assert "took more than a tenth of what they measure" in page
+    assert f"0 of {view.samples} samples are left out" in page
