@@ -96,7 +96,7 @@ def _role_tables(costs: "Sequence[RoleCost]", placements: "Sequence[Comparison]"
         ordered = sorted(cost.at_load.items(), key=lambda one: -one[1])
         loads = ", ".join(f"{load} {digits(value)}" for load, value in ordered)
         if cost.resolution is not None:
-            loads += f" (± {digits(cost.resolution)}: softirq time in ticks)"
+            loads += f" (± {digits(cost.resolution)}: the clock of softirq time)"
         full = cost.reason if cost.marginal is None else digits(cost.marginal)
         full += " (disturbed)" if cost.disturbed else ""
         table.add_row(cost.case.subject, cost.case.graph, cost.case.size, cost.role, loads, full)
