@@ -6,13 +6,25 @@ It is beside the VNF, as machine/forwarder.py says, and made anew for each proce
 
 import asyncio
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 from headrace.engines.base import EngineError, VnfSpec
 from headrace.machine.forwarder import Forwarding
 from headrace.machine.processes import ProcessError, ProcessId, Supervisor
 
 _PATIENCE_S = 10.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """How connections reach the program: from which network (its own if None), at which address."""
+
+    network: Path | None = None
+    address: str = "127.0.0.1"
+
+
+LOOPBACK = Way()
 
 
 class Forwarder:
@@ -29,31 +41,34 @@ class Forwarder:
         """The names of the processes that the VNF needs for its forwards."""
         return (self.name(vnf),) if vnf.forwards else ()
 
-    def _wanted(self, vnf: VnfSpec, process: ProcessId) -> tuple[Forwarding, str]:
+    def _wanted(self, vnf: VnfSpec, process: ProcessId, way: Way) -> tuple[Forwarding, str]:
         """What it is to do, and the digest of that."""
         assert vnf.user is not None, "checked by whoever plans"
         ports = tuple((forward.host_port, forward.vnf_port) for forward in vnf.forwards)
-        forwarding = Forwarding(vnf.forwards[0].address, ports, process.pid, vnf.user, -1)
+        network = str(way.network or f"/proc/{process.pid}/ns/net")
+        forwarding = Forwarding(
+            vnf.forwards[0].address, ports, process.pid, vnf.user, network, way.address, -1
+        )
         return forwarding, f"{forwarding} {process.start_ticks}"
 
-    def runs(self, vnf: VnfSpec, process: ProcessId) -> bool:
+    def runs(self, vnf: VnfSpec, process: ProcessId, way: Way = LOOPBACK) -> bool:
         """Whether the VNF has the forwards that it wants, and no others."""
         if not vnf.forwards:
             return self._supervisor.find(self.name(vnf)) is None
-        return self._supervisor.runs(self.name(vnf), self._wanted(vnf, process)[1])
+        return self._supervisor.runs(self.name(vnf), self._wanted(vnf, process, way)[1])
 
-    async def ensure(self, vnf: VnfSpec, process: ProcessId) -> None:
+    async def ensure(self, vnf: VnfSpec, process: ProcessId, way: Way = LOOPBACK) -> None:
         """Makes it carry what the VNF wants, or ends it; returns when it listens.
 
         Raises:
             EngineError: a port of the host is taken; names it.
         """
-        if self.runs(vnf, process):
+        if self.runs(vnf, process, way):
             return
         await self.end(vnf)
         if not vnf.forwards:
             return
-        forwarding, digest = self._wanted(vnf, process)
+        forwarding, digest = self._wanted(vnf, process, way)
         reading, writing = os.pipe()
         try:
             command = replace(forwarding, ready_at=writing).command()

@@ -15,11 +15,12 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field, ValidationError
 
+from headrace.engines import management
 from headrace.engines.base import EngineError, Observed, VnfSpec
 from headrace.engines.confinement import Confinement
 from headrace.engines.cpu_time import cycles_as_cpu_time
 from headrace.engines.execution import Executed, NotRunning
-from headrace.engines.forwarding import Forwarder
+from headrace.engines.forwarding import LOOPBACK, Forwarder, Way
 from headrace.engines.interfaces import (
     InterfaceSettings,
     check_ports,
@@ -51,6 +52,7 @@ class ProgramSettings(InterfaceSettings):
     `settings` are the program's own: it finds them as JSON in the file that HEADRACE_SETTINGS
     names. After a change of them alone the command `reload` is run in the VNF, if there is one and
     it ends with 0; else the VNF is started anew.
+    `management`: it has a NIC by which forwarded connections come (management.py).
     """
 
     ready: str = ""
@@ -58,6 +60,7 @@ class ProgramSettings(InterfaceSettings):
     stop_s: float | None = Field(None, ge=0, le=600)
     settings: dict[str, Any] = Field({})
     reload: Annotated[tuple[str, ...], Field(max_length=256)] = ()
+    management: bool = False
 
 
 S = TypeVar("S", bound=ProgramSettings)
@@ -100,6 +103,9 @@ class InterfaceContainerEngine(Generic[S]):
             place = ".".join(str(part) for part in ("configuration", *first["loc"]))
             raise EngineError(f"VNF {vnf.vnf}: {place}: {first['msg']}") from None
         check_ports(vnf, found)
+        if found.management and found.meets(management.ADDRESS.network):
+            text = f"VNF {vnf.vnf}: configuration.addresses: {management.ADDRESS.network} is of the"
+            raise EngineError(f"{text} management NIC")
         return found
 
     async def check(self, vnf: VnfSpec) -> None:
@@ -146,10 +152,14 @@ class InterfaceContainerEngine(Generic[S]):
             await self.stop(vnf)
             raise EngineError(f"VNF {vnf.vnf}: ended: {words}")
         try:
-            await self._forwarder.ensure(vnf, process)
+            await self._forwarder.ensure(vnf, process, self._way(vnf, settings))
         except EngineError:
             await self.stop(vnf)
             raise
+
+    def _way(self, vnf: VnfSpec, settings: S) -> Way:
+        """How forwarded connections come to it."""
+        return management.way(vnf) if settings.management else LOOPBACK
 
     def _settings_file(self, vnf: VnfSpec) -> Path:
         """The program's own settings, in a directory that it sees as a whole."""
@@ -198,7 +208,10 @@ class InterfaceContainerEngine(Generic[S]):
         await asyncio.to_thread(self._write_settings, vnf, settings)
         pid, argv = await self._create(vnf, settings)
         self._supervisor.adopt(name, pid, argv, self._made_from(vnf, settings))
-        await asyncio.to_thread(move_in, vnf, f"/proc/{pid}/ns/net", self._prefix, settings)
+        network = f"/proc/{pid}/ns/net"
+        await asyncio.to_thread(move_in, vnf, network, self._prefix, settings)
+        if settings.management:
+            await asyncio.to_thread(management.make, vnf, network)
         await self._begin(vnf, settings)
 
     async def _check_runtime(self, settings: S) -> None:
@@ -301,23 +314,27 @@ class InterfaceContainerEngine(Generic[S]):
             except ProcessError as error:
                 raise EngineError(f"VNF {vnf.vnf}: {error}") from error
         await self._delete(vnf)
+        await asyncio.to_thread(management.remove, vnf)
         await asyncio.to_thread(self._confinement.remove, vnf)
 
     def running(self, vnf: VnfSpec) -> bool:
         """See Engine: with its forwards and settings."""
         process = self._supervisor.find(self._process(vnf))
         up = process is not None and self._is_up(vnf)
-        up = up and self._has_settings(vnf, self.settings(vnf))
-        return up and process is not None and self._forwarder.runs(vnf, process)
+        settings = self.settings(vnf)
+        up = up and self._has_settings(vnf, settings)
+        way = self._way(vnf, settings)
+        return up and process is not None and self._forwarder.runs(vnf, process, way)
 
     def _is_up(self, vnf: VnfSpec) -> bool:
         """Whether its container runs as specified, with all interfaces."""
         name = self._process(vnf)
-        process = self._supervisor.find(name)
+        process, settings = self._supervisor.find(name), self.settings(vnf)
         return (
             process is not None
-            and self._supervisor.digest(name) == self._made_from(vnf, self.settings(vnf))
+            and self._supervisor.digest(name) == self._made_from(vnf, settings)
             and present(process.pid, vnf)
+            and (not settings.management or management.present(vnf, process.pid))
         )
 
     def observed(self, vnf: VnfSpec) -> Observed | None:

@@ -67,6 +67,12 @@ class InterfaceSettings(BaseModel):
         texts = [text for texts in self.addresses.values() for text in texts]
         return any(ipaddress.ip_interface(text).version == 6 for text in texts)
 
+    def meets(self, network: ipaddress.IPv4Network) -> bool:
+        """Whether the network of an address has a part of this one."""
+        texts = [text for texts in self.addresses.values() for text in texts]
+        known = (ipaddress.ip_interface(text).network for text in texts)
+        return any(one.version == network.version and one.overlaps(network) for one in known)
+
 
 GRAPH_SETTINGS = frozenset({"addresses", "routes", "forward"})
 

@@ -3,10 +3,10 @@
 
 Run as a script, by its path: `python -I -S forwarder.py SETTINGS`; SETTINGS is the JSON of
 `Forwarding`. It listens on the host, enters the namespace, gives up root, writes an octet to
-`ready_at`, and connects to the program's loopback address for each connection that it accepts. So
-nothing of the host can be reached from within: there is no interface between the two. It ends when
-the program does, since a namespace lives as long as anyone is in it. It imports nothing of the
-package.
+`ready_at`, and connects to the program's address for each connection that it accepts: that of its
+loopback interface, or of a management NIC whose other end is in a namespace of its own. So nothing
+of the host can be reached from within: there is no interface between the two. It ends when the
+program does, since a namespace lives as long as anyone is in it. It imports nothing of the package.
 """
 
 import asyncio
@@ -30,12 +30,17 @@ _CONNECT_S = 10.0
 
 @dataclass(frozen=True)
 class Forwarding:
-    """From `address`:`ports[n][0]` of the host to port `ports[n][1]` of the process `pid`."""
+    """From `address`:`ports[n][0]` of the host to port `ports[n][1]` of the process `pid`.
+
+    It connects from the network namespace at the path `network`, to the address `to`.
+    """
 
     address: str
     ports: tuple[tuple[int, int], ...]
     pid: int
     user: int
+    network: str
+    to: str
     ready_at: int
 
     def command(self) -> list[str]:
@@ -56,11 +61,11 @@ def _listen(address: str, port: int) -> socket.socket:
     return listener
 
 
-def _enter(pid: int, user: int) -> None:
-    """Goes into the network of the process and becomes its user, for good."""
+def _enter(network: str, user: int) -> None:
+    """Goes into the network and becomes the program's user, for good."""
     libc = ctypes.CDLL(None, use_errno=True)
-    with open(f"/proc/{pid}/ns/net") as network:
-        if libc.setns(network.fileno(), _CLONE_NEWNET) != 0:
+    with open(network) as namespace:
+        if libc.setns(namespace.fileno(), _CLONE_NEWNET) != 0:
             raise OSError(ctypes.get_errno(), "setns")
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.setgroups([])
@@ -78,7 +83,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
         writer.write_eof()
 
 
-async def _serve(listeners: dict[int, socket.socket], ended: int) -> None:
+async def _serve(listeners: dict[int, socket.socket], to: str, ended: int) -> None:
     count = 0
 
     async def carry(port: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -87,7 +92,7 @@ async def _serve(listeners: dict[int, socket.socket], ended: int) -> None:
         try:
             if count > _CONNECTIONS:
                 return
-            inner = asyncio.open_connection("127.0.0.1", port)
+            inner = asyncio.open_connection(to, port)
             far_reader, far_writer = await asyncio.wait_for(inner, _CONNECT_S)
             try:
                 await asyncio.gather(_copy(reader, far_writer), _copy(far_reader, writer))
@@ -111,10 +116,10 @@ def main(text: str) -> None:
     values = json.loads(text)
     ended = os.pidfd_open(values["pid"])
     listeners = {inner: _listen(values["address"], outer) for outer, inner in values["ports"]}
-    _enter(values["pid"], values["user"])
+    _enter(values["network"], values["user"])
     os.write(values["ready_at"], b"1")
     os.close(values["ready_at"])
-    asyncio.run(_serve(listeners, ended))
+    asyncio.run(_serve(listeners, values["to"], ended))
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import socket
 from pathlib import Path
 
 import pytest
+from pyroute2 import netns
 
 from headrace.node.errors import ConfigError
 from headrace.node.node import Node
@@ -137,6 +138,64 @@ async def test_a_port_of_the_host_leads_to_the_program(
         assert (await http.delete("/NF-FG/g")).status_code == 204
         assert await asyncio.to_thread(echo, second) == b""
         assert node.supervisor.find(f"forward-{vnf.name}") is None
+
+
+ON_THE_NIC = """#!/bin/sh
+while [ ! -e /sys/class/net/management ]; do busybox sleep 0.1; done
+echo on the NIC
+exec busybox nc -ll -p 7000 -e /bin/cat
+"""
+
+
+def remains(node: Node) -> list[str]:
+    return [name for name in netns.listnetns() if name.startswith(f"{node.prefix}-")]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+async def test_a_management_nic(start_node: StartNode, rundir: Path, kind: str) -> None:
+    """Forwarded connections come by an interface of their own, by which nobody gets out."""
+    settings = {"management": True, "ready": "on the NIC"}
+    more = {"graph-may-forward": [7000], "graph-may-set": ["addresses"]}
+    file = template(rundir, kind, ON_THE_NIC, configuration=settings, **more)
+    port = free_port()
+    graph = chain(more={"unify-control": [{"host-tcp-port": port, "vnf-tcp-port": 7000}]})
+    async with node_with(start_node, file) as (node, http):
+        answer = await http.put("/NF-FG/g", json=graph)
+        assert answer.status_code == 201, answer.text
+        await eventually(lambda: echo(port) == b"hello")
+        vnf, engine = node.vnf("g", "v0")
+
+        async def says(*words: str) -> str:
+            done = await engine.execute(vnf, words)  # type: ignore[attr-defined]
+            return str((done.stdout + done.stderr).decode())
+
+        shown = await says("busybox", "ip", "-o", "addr")
+        assert "management    inet 10.0.2.15/24" in shown
+        assert await says("busybox", "ip", "route") == (
+            "10.0.2.0/24 dev management scope link  src 10.0.2.15 \n"
+        )
+        for interface, has_packets in (("management", True), ("lo", False)):
+            counted = f"/sys/class/net/{interface}/statistics/rx_packets"
+            assert (int(await says("busybox", "cat", counted)) > 0) == has_packets, interface
+        with socket.create_server(("0.0.0.0", 0)) as server:  # the host's, on all its addresses
+            target = str(server.getsockname()[1])
+            said = await says("busybox", "nc", "-w", "2", "10.0.2.2", target)
+            assert "refused" in said or "timed out" in said
+
+        # The far side is the node's to watch, too: what goes there is made again.
+        (name,) = remains(node)
+        await asyncio.to_thread(netns.remove, name)
+        await eventually(lambda: not engine.running(vnf))
+        await Restarter(node).look()
+        await eventually(lambda: echo(port) == b"hello")
+
+        graph["forwarding-graph"]["VNFs"][0]["configuration"] = {
+            "addresses": {"port:0": ["10.0.2.1/25"]}
+        }
+        answer = await http.put("/NF-FG/g", json=graph)
+        assert answer.status_code == 400 and "is of the management NIC" in answer.json()["message"]
+        assert (await http.delete("/NF-FG/g")).status_code == 204
+        assert remains(node) == []
 
 
 def have_gone(node: Node) -> bool:
