@@ -19,7 +19,8 @@ import yaml
 from headrace.engines.runc import RUNC
 from headrace.node.node import Node
 from tests.guest.bed import eventually
-from tests.guest.guest import COMMAND_LINE, base_image, require_guest, wire_script
+from tests.guest.bootable import require_bootable, uefi_disk
+from tests.guest.guest import base_image, require_guest, wire_script
 from tests.guest.images import Image, nginx
 from tests.node import graphs
 from tests.node.conftest import StartNode
@@ -98,7 +99,7 @@ def template(rundir: Path, name: str, engine: str, function: str, **configuratio
         "engine": engine,
         "function": function,
         "cores": 1,
-        "memory-mb": 128 if engine == "vm" else 64,
+        "memory-mb": 256 if engine == "vm" else 64,
         **({"idle": "yield"} if engine == "vm" else {}),  # weighs as any other process
         "configuration": configuration,
     }
@@ -108,17 +109,16 @@ def template(rundir: Path, name: str, engine: str, function: str, **configuratio
 
 
 def machine(rundir: Path) -> str:
-    """The template of a machine of Debian's kernel and busybox that is a bridge."""
+    """The template of a machine that is a bridge: a disk of Debian's kernel and busybox."""
     kernel = require_guest()
+    require_bootable()
     image = base_image(kernel)
     lines = [*wire_script("br0", "eth0", "eth1"), "echo 'guest: forwards'"]
     image.add("/autostart", "\n".join(lines).encode())
-    archive = rundir / "guest.cpio"
-    archive.write_bytes(image.archive())
     return template(
         rundir, "machine", "vm", "guest",
-        kernel=str(kernel.image), initrd=str(archive), command_line=COMMAND_LINE,
-        accelerator="tcg", ready="guest: forwards", boot_s=90,
+        disk=str(uefi_disk(rundir, kernel, image)), format="qcow2", firmware="uefi",
+        accelerator="tcg", ready="guest: forwards", boot_s=120,
     )  # fmt: skip
 
 
@@ -139,14 +139,14 @@ async def packets(node: Node, vnf_id: str) -> list[tuple[int, int]]:
 
 async def start(start_node: StartNode, ports: list[dict[str, Any]], *templates: str) -> Node:
     return await start_node(
-        hugepages="off", ports=ports, templates=list(templates), oversubscribe=True
+        hugepages="off", ports=ports, templates=list(templates), oversubscribe=True, memory_mb=1024
     )
 
 
 async def test_firewall_nat_and_a_machine(
     start_node: StartNode, rundir: Path, ends: tuple[Ends, list[dict[str, Any]]]
 ) -> None:
-    """End-point, firewall (container), nat (process), virtual machine, end-point."""
+    """End-point, firewall (container), nat (process), machine (a disk that boots), end-point."""
     hosts, ports = ends
     hosts.client.run("ip", "addr", "add", "10.0.0.1/24", "dev", "eth0")
     hosts.server.run("ip", "addr", "add", "10.0.0.2/24", "dev", "eth0")
@@ -185,7 +185,7 @@ async def test_a_script_a_machine_and_an_image(
 ) -> None:
     """End-point, nftables script (native), virtual machine, image (a router with nginx), end-point.
 
-    They are made from Debian's nftables, busybox and kernel, and nginx.
+    They are made from Debian's nftables, kernel and busybox (a disk that boots), and nginx.
     """
     hosts, ports = ends
     hosts.client.run("ip", "addr", "add", "10.0.0.1/24", "dev", "eth0")
