@@ -44,15 +44,14 @@ from headrace.switches.veth import (
     BRIDGE_END,
     FAR_END,
     NEAR_END,
-    answer_no_arp,
     device_name,
     device_names,
     make_pair,
     remove_device,
     remove_devices,
-    silence,
     wait_until_up,
 )
+from headrace.switches.wire_bridge import join
 
 
 def pairs_of(rules: Sequence[Rule]) -> list[tuple[str, str]]:
@@ -180,7 +179,7 @@ class LinuxBridgeDriver(FlatDriver):
         pairs = pairs_of(rules)
         try:
             await asyncio.to_thread(self._make_bridges, pairs)
-        except NetlinkError as error:
+        except (NetlinkError, OSError) as error:
             raise SwitchError(f"linux-bridge: {error}") from error
         bridged = {port for pair in pairs for port in pair}
         await self._make_chains([rule for rule in rules if rule.in_port not in bridged], bridged)
@@ -194,19 +193,7 @@ class LinuxBridgeDriver(FlatDriver):
                 if name.startswith(prefix) and _kind(link) == "bridge" and name not in wanted:
                     kernel.link("del", index=link["index"])
             for bridge, members in wanted.items():
-                if not kernel.link_lookup(ifname=bridge):
-                    kernel.link("add", ifname=bridge, kind="bridge", br_mcast_snooping=0)
-                    silence(bridge)
-                    answer_no_arp(bridge)
-                index = kernel.link_lookup(ifname=bridge)[0]
-                for member in members:
-                    device = self._device(self._state.ports[member])
-                    found = kernel.link_lookup(ifname=device)
-                    if not found:
-                        raise SwitchError(f"port {member}: its device {device} has gone")
-                    kernel.link("set", index=found[0], master=index, state="up")
-                    kernel.brport("set", index=found[0], learning=0)
-                kernel.link("set", index=index, state="up")
+                join(kernel, bridge, [self._device(self._state.ports[name]) for name in members])
 
     async def _make_chains(self, rules: Sequence[Rule], bridged: set[str]) -> None:
         """One transaction that empties all chains and fills those of the ports that have rules.

@@ -57,9 +57,9 @@ from headrace.switches.veth import (
     make_pair,
     remove_device,
     remove_devices,
-    silence,
     wait_until_up,
 )
+from headrace.switches.wire_bridge import join, join_tap, part_tap, parted, tap_of
 
 _UNSUPPORTED = 0xFFFF_FFFF_FFFF_FFFF
 
@@ -71,7 +71,7 @@ class OpenFlowDriver(FlatDriver):
     capabilities = Capabilities(
         links=False,
         port_kinds=(PortKind.OPENFLOW,),
-        vnf_kinds=(PortKind.VETH,),
+        vnf_kinds=(PortKind.VETH, PortKind.TAP),
         actions=("output", "copy", "select", "push_vlan", "pop_vlan", "set_field"),
         polls=False,
     )
@@ -163,7 +163,7 @@ class OpenFlowDriver(FlatDriver):
         return taken
 
     async def _make_port(self, port: PortSpec) -> None:
-        if port.kind is PortKind.VETH:
+        if port.kind is not PortKind.OPENFLOW:
             self._choose_wire(port)
         number = self._numbers()[port.name]
         described = await (await self._connect()).ports()
@@ -171,7 +171,7 @@ class OpenFlowDriver(FlatDriver):
             known = ", ".join(str(n) for n in sorted(described) if n < of.OFPP_MAX)
             text = f"port {port.name}: the switch has no port {number}; it has: {known or 'none'}"
             raise SwitchError(text)
-        if port.kind is PortKind.VETH:
+        if port.kind is not PortKind.OPENFLOW:
             try:
                 await asyncio.to_thread(self._make_wire, port, self._wires[number])
             except (OSError, NetlinkError) as error:
@@ -190,31 +190,27 @@ class OpenFlowDriver(FlatDriver):
         self._state.notes[port.name] = str(free[0])
 
     def _make_wire(self, port: PortSpec, interface: str) -> None:
-        """Joins a VNF's pair with the interface whose wire leads to the switch."""
+        """Joins a VNF's pair or tap with the interface whose wire leads to the switch."""
+        if port.kind is PortKind.TAP:
+            join_tap(self.settings.prefix, port, interface)
+            return
         near = self._device(port)
         make_pair(near, self._peer(port), whole_frames=port.options.get("frames") == "whole")
         bridge = device_name(self.settings.prefix, BRIDGE_END, port.name)
         with IPRoute() as kernel:
-            if not kernel.link_lookup(ifname=interface):
-                raise OSError(f"this machine has no interface {interface}")
-            if not kernel.link_lookup(ifname=bridge):
-                kernel.link("add", ifname=bridge, kind="bridge", br_mcast_snooping=0)
-                silence(bridge)
-            index = kernel.link_lookup(ifname=bridge)[0]
-            for member in (near, interface):
-                found = kernel.link_lookup(ifname=member)[0]
-                silence(member)
-                kernel.link("set", index=found, master=index, state="up")
-                kernel.brport("set", index=found, learning=0)
-            kernel.link("set", index=index, state="up")
+            join(kernel, bridge, (near, interface))
 
     async def _drop_port(self, port: PortSpec) -> None:
-        if port.kind is PortKind.VETH:
+        if port.kind is PortKind.TAP:
+            await asyncio.to_thread(part_tap, self.settings.prefix, port)
+        elif port.kind is PortKind.VETH:
             bridge = device_name(self.settings.prefix, BRIDGE_END, port.name)
             await asyncio.to_thread(remove_device, bridge)
             await asyncio.to_thread(remove_device, self._device(port))
 
     def _device(self, port: PortSpec) -> str:
+        if port.kind is PortKind.TAP:
+            return tap_of(self.settings.prefix, port)
         return device_name(self.settings.prefix, NEAR_END, port.name)
 
     def _peer(self, port: PortSpec) -> str:
@@ -222,12 +218,14 @@ class OpenFlowDriver(FlatDriver):
 
     def attach(self, port: PortSpec) -> Attach:
         """See SwitchDriver: the VNF's end, or the interface that node.yaml names for the port."""
+        if port.kind is PortKind.TAP:
+            return Attach(iface=self._device(port))
         iface = self._peer(port) if port.kind is PortKind.VETH else port.options.get("iface")
         return Attach(devargs=f"net_af_packet{{n}},iface={iface}" if iface else None, iface=iface)
 
     async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
         """See SwitchDriver."""
-        devices = [self._device(port) for port in ports if port.kind is PortKind.VETH]
+        devices = [self._device(port) for port in ports if port.kind is not PortKind.OPENFLOW]
         try:
             await asyncio.to_thread(wait_until_up, devices)
         except (NetlinkError, OSError) as error:
@@ -237,8 +235,9 @@ class OpenFlowDriver(FlatDriver):
         numbers, described = self._numbers(), await (await self._connect()).ports()
         gone = {name for name in ports if numbers.get(name) not in described}
         present = await asyncio.to_thread(device_names)
-        pairs = (port for port in ports.values() if port.kind is PortKind.VETH)
-        return gone | {port.name for port in pairs if self._device(port) not in present}
+        vnfs = (port for port in ports.values() if port.kind is not PortKind.OPENFLOW)
+        lost = {port.name for port in vnfs if self._device(port) not in present}
+        return gone | lost | parted(self.settings.prefix, set(ports), present)
 
     async def links(self) -> dict[str, bool]:
         """See SwitchDriver: what the switch says of its ports."""

@@ -9,6 +9,7 @@ the daemon's main thread, which sleeps when nothing comes.
 import asyncio
 import os
 import time
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from pyroute2.netlink.exceptions import NetlinkError
@@ -19,6 +20,7 @@ from headrace.machine.tsc import tsc_hz
 from headrace.switches.base import (
     OPENFLOW_ACTIONS,
     TUNNELS,
+    Attach,
     Capabilities,
     PortKind,
     PortSpec,
@@ -29,7 +31,8 @@ from headrace.switches.base import (
 )
 from headrace.switches.ovs_vswitchd import VswitchdDriver
 from headrace.switches.softirq import CLOCK_TICKS_HZ, softirq_of
-from headrace.switches.veth import compute_checksums
+from headrace.switches.veth import compute_checksums, device_names, wait_until_up
+from headrace.switches.wire_bridge import join_tap, part_tap, parted, tap_of
 
 
 class OvsDriver(VswitchdDriver):
@@ -39,7 +42,7 @@ class OvsDriver(VswitchdDriver):
     program = "/usr/lib/openvswitch-switch/ovs-vswitchd"
     capabilities = Capabilities(
         port_kinds=(PortKind.VETH, PortKind.SYSTEM),
-        vnf_kinds=(PortKind.VETH, PortKind.PATCH),
+        vnf_kinds=(PortKind.VETH, PortKind.PATCH, PortKind.TAP),
         end_points=("interface", "vlan", "internal", "host-stack", "management", *TUNNELS),
         polls=False,
     )
@@ -79,11 +82,49 @@ class OvsDriver(VswitchdDriver):
         return {}
 
     async def add_port(self, lsi: str, port: PortSpec) -> None:
+        """See SwitchDriver: a tap is joined with a pair's far end by a bridge of the kernel.
+
+        So it stays, and the machine that has it open, when the daemon's namespace has gone.
+        """
+        await super().add_port(lsi, _pair_for(port))
+        if port.kind not in (PortKind.VETH, PortKind.TAP):
+            return
+        try:
+            if not self._in_kernel:
+                # The daemon's own datapath does not compute what the kernel leaves to its devices.
+                await asyncio.to_thread(compute_checksums, self._far_end(_pair_for(port)))
+            if port.kind is PortKind.TAP:
+                far = self._far_end(_pair_for(port))
+                await asyncio.to_thread(join_tap, self.settings.prefix, port, far)
+        except (OSError, NetlinkError) as error:
+            raise SwitchError(f"port {port.name}: {error}") from error
+
+    async def remove_port(self, lsi: str, port: PortSpec) -> None:
         """See SwitchDriver."""
-        await super().add_port(lsi, port)
-        if port.kind is PortKind.VETH and not self._in_kernel:
-            # The daemon's own datapath does not compute what the kernel leaves to its devices.
-            await asyncio.to_thread(compute_checksums, self._far_end(port))
+        if port.kind is PortKind.TAP:
+            await asyncio.to_thread(part_tap, self.settings.prefix, port)
+        await super().remove_port(lsi, _pair_for(port))
+
+    def attach(self, port: PortSpec) -> Attach:
+        """See SwitchDriver."""
+        if port.kind is PortKind.TAP:
+            return Attach(iface=tap_of(self.settings.prefix, port))
+        return super().attach(port)
+
+    async def wait_for_links(self, ports: Sequence[PortSpec]) -> None:
+        """See SwitchDriver: of taps, too, which are up while a machine has them open."""
+        await super().wait_for_links(ports)
+        taps = [tap_of(self.settings.prefix, p) for p in ports if p.kind is PortKind.TAP]
+        try:
+            await asyncio.to_thread(wait_until_up, taps)
+        except (OSError, NetlinkError) as error:
+            raise SwitchError(f"ovs: {error}") from error
+
+    async def missing(self, ports: Collection[str]) -> set[str]:
+        """See SwitchDriver: also without its tap, or the bridge that joins it."""
+        gone = await super().missing(ports)
+        there = await asyncio.to_thread(device_names)
+        return gone | parted(self.settings.prefix, set(ports), there)
 
     async def cycles(self) -> SwitchCycles:
         """See SwitchDriver: the daemon's CPU time, or softirq time of the node's cores."""
@@ -122,6 +163,13 @@ class OvsDriver(VswitchdDriver):
             idle_cycles=round(idle * per_tick),
             packets=0,
         )
+
+
+def _pair_for(port: PortSpec) -> PortSpec:
+    """What the daemon gets for a port: of a tap the pair that it is joined with."""
+    if port.kind is not PortKind.TAP:
+        return port
+    return port.model_copy(update={"kind": PortKind.VETH, "options": {}})
 
 
 def kernel_has_datapath() -> bool:

@@ -17,7 +17,7 @@ from headrace.switches.base import Capabilities, PortSpec, SwitchCycles, SwitchE
 from headrace.switches.group_commit import GroupCommit
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovsdb import Copy, Ovsdb, OvsdbError, Row, TransactionRefused, as_map
-from headrace.switches.veth import FAR_END, remove_devices
+from headrace.switches.veth import BRIDGE_END, FAR_END, TAP_END, remove_devices
 
 OVSDB_SERVER = "/usr/sbin/ovsdb-server"
 OVSDB_TOOL = "/usr/bin/ovsdb-tool"
@@ -204,7 +204,8 @@ class OvsProcesses:
         await self.supervisor.end(self.daemon_process)
         await self.supervisor.end(self.database_process)
         remove_remains(self.settings.named(self.settings.prefix))
-        for end in ("g", FAR_END):  # of veth pairs, whose near ends are named after graphs
+        # Veth pairs, whose near ends are named after graphs, and taps with their bridges.
+        for end in ("g", FAR_END, BRIDGE_END, TAP_END):
             await asyncio.to_thread(remove_devices, f"{self.settings.prefix}{end}")
 
     async def close(self) -> None:

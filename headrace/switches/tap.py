@@ -9,6 +9,7 @@ to the other side. Only root can open it: a machine inherits the open file.
 import fcntl
 import os
 import struct
+from pathlib import Path
 
 from pyroute2 import IPRoute
 
@@ -20,16 +21,17 @@ _IFF_TAP, _IFF_NO_PI, _IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 
 
 def make_tap(name: str) -> None:
-    """Makes a tap that is set up; one that is there already is kept.
+    """Makes a tap that is set up; one that is there already is kept, whoever has it open.
 
     Raises:
         OSError: the kernel refuses.
     """
-    descriptor = open_tap(name)
-    try:
-        fcntl.ioctl(descriptor, _TUNSETPERSIST, 1)
-    finally:
-        os.close(descriptor)
+    if not (Path("/sys/class/net") / name / "tun_flags").exists():
+        descriptor = open_tap(name)
+        try:
+            fcntl.ioctl(descriptor, _TUNSETPERSIST, 1)
+        finally:
+            os.close(descriptor)
     silence(name)
     with IPRoute() as kernel:
         kernel.link("set", ifname=name, state="up")

@@ -11,10 +11,10 @@ import pytest
 from headrace.engines.base import EngineError
 from headrace.node.errors import DeployFailed, GraphRefused
 from headrace.node.node import Node
-from headrace.switches.veth import silence
 from tests.node import graphs
 from tests.node.conftest import StartNode
-from tests.node.wire import Wire, udp
+from tests.node.sites import received, site_of
+from tests.node.wire import udp
 
 pytestmark = [
     pytest.mark.root,
@@ -22,10 +22,10 @@ pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes network interfaces"),
 ]
 
-SWITCHES: dict[str, dict[str, Any]] = {
-    "headrace": {"ports": [{"name": f"{os.getpid()}{n}", "kind": "tap"} for n in ("a", "b")]},
-    "ovs": {"switch_options": {"datapath": "userspace"}},
-}
+SWITCHES = ["headrace", "ovs", "ovs-dpdk"]
+WITHOUT = ["linux-bridge", "openflow"]
+"""What makes no LSIs has no place for such a VNF; no more have VPP's cross connects and SR-IOV."""
+
 # What comes in at 1 for UDP port 2000 gets another address by the second table; port 2001 is
 # dropped there; all else goes through, both ways.
 FLOWS = [
@@ -48,26 +48,17 @@ def graph(node: Node, flows: list[str]) -> dict[str, Any]:
     return document
 
 
-def ends(node: Node) -> tuple[str, str]:
-    first, second = (node.driver.attach(port).iface for port in node.ports.values())
-    assert first is not None and second is not None
-    return first, second
-
-
 @pytest.mark.parametrize("switch", SWITCHES)
 async def test_a_pipeline_as_a_vnf(start_node: StartNode, switch: str) -> None:
-    node = await start_node(switch=switch, switch_memory_mb=128, **SWITCHES[switch])
-    first, second = ends(node)
-    silence(first)
-    silence(second)
-    await node.graphs.create("g", graph(node, FLOWS))
-    with Wire(first) as a, Wire(second) as b:
+    async with site_of(start_node, switch) as site:
+        node, a, b = site.node, site.first, site.second
+        await node.graphs.create("g", graph(node, FLOWS))
         for frame in (udp(dest_port=2001), udp(), udp(dest_port=7)):
             a.send(frame)
         expected = [udp(dest="192.0.2.9"), udp(dest_port=7)]  # two flows, in any order
-        assert sorted(await b.receive(2)) == sorted(expected)
+        assert sorted(await received(b, 2)) == sorted(expected)
         b.send(udp(dest_port=2001))
-        assert await a.receive(1) == [udp(dest_port=2001)]
+        assert await received(a, 1) == [udp(dest_port=2001)]
 
         vnf, engine = node.vnf("g", "v0")
         ports = (await engine.counters(vnf))["ports"]
@@ -78,19 +69,26 @@ async def test_a_pipeline_as_a_vnf(start_node: StartNode, switch: str) -> None:
         # Other flows, in place: the same LSI and ports.
         await node.graphs.update("g", graph(node, [FLOWS[1], FLOWS[2]]))
         a.send(udp(dest_port=2001))
-        assert await b.receive(1) == [udp(dest_port=2001)]
+        assert await received(b, 1) == [udp(dest_port=2001)]
 
         with pytest.raises(DeployFailed, match="v0"):  # accepted by its notation alone
             await node.graphs.update("g", graph(node, ["in_port=1,actions=goto_table:0"]))
         a.send(udp(dest_port=2001))
-        assert await b.receive(1) == [udp(dest_port=2001)]
-    await node.graphs.delete("g")
-    assert {row.lsi for row in await node.driver.port_statistics()} <= {node.lsi0}
+        assert await received(b, 1) == [udp(dest_port=2001)]
+        await node.graphs.delete("g")
+        assert {row.lsi for row in await node.driver.port_statistics()} <= {node.lsi0}
+
+
+@pytest.mark.parametrize("switch", WITHOUT)
+async def test_a_switch_without_lsis_says_so(start_node: StartNode, switch: str) -> None:
+    async with site_of(start_node, switch) as site:
+        assert "patch" not in site.node.driver.capabilities.vnf_kinds
+        with pytest.raises(GraphRefused, match=f"engine lsi, whose ports the switch {switch} does"):
+            site.node.graphs.draft("g", graph(site.node, FLOWS))
 
 
 async def test_flows_are_checked_before_anything_starts(start_node: StartNode) -> None:
-    settings = SWITCHES["ovs"]
-    node = await start_node(switch="ovs", **settings)
+    node = await start_node(switch="ovs", switch_options={"datapath": "userspace"})
     with pytest.raises(GraphRefused, match=r"v0: configuration.flows: .*nonsense"):
         await node.check("g", graph(node, ["in_port=1,actions=nonsense"]))
     with pytest.raises(GraphRefused, match="give a list of flows"):

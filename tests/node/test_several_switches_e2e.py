@@ -125,7 +125,11 @@ async def test_a_graph_on_each_switch_joined_by_an_internal_end_point(
 async def test_refusals(start_node: StartNode, rundir: Path) -> None:
     node = await start_node(**SETTINGS)
     (told,) = node.information()["switches"]
-    assert (told["name"], told["driver"], told["vnf_kinds"]) == ("slow", "ovs", ["veth", "patch"])
+    assert (told["name"], told["driver"], told["vnf_kinds"]) == (
+        "slow",
+        "ovs",
+        ["veth", "patch", "tap"],
+    )
     with pytest.raises(GraphRefused, match="no switch 'fast'; there are: headrace, slow"):
         node.graphs.create("g", graph(A, "fast"))
     with pytest.raises(GraphRefused, match="switch slow has no gre-tunnel end-points"):

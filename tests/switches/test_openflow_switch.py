@@ -6,8 +6,6 @@ from __future__ import annotations
 import os
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -16,46 +14,15 @@ from headrace.machine.processes import Supervisor
 from headrace.switches.base import PortKind, PortSpec, SwitchError, SwitchSettings
 from headrace.switches.registry import make_driver
 from tests.openflow.test_tls import Authority, free_port
-from tests.support.switch import Switch, running_switch, unique_bridge
-from tests.support.veth import VethPair
 from tests.switches.beds import Bed, made
 from tests.switches.packets import frame
+from tests.switches.theirs import theirs
 
 pytestmark = [
     pytest.mark.root,
     pytest.mark.dpdk,
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root: makes network interfaces"),
 ]
-
-
-class Theirs:
-    """A headrace-switch that is somebody else's, with a bridge of two ports."""
-
-    def __init__(self, switch: Switch, stack: ExitStack) -> None:
-        self.switch = switch
-        self.bridge = unique_bridge()
-        switch.vsctl("add-br", self.bridge, "--", "set", "Bridge", self.bridge, "fail-mode=secure")
-        self.ports = []
-        for number in (1, 2):
-            pair = stack.enter_context(VethPair())
-            switch.vsctl(
-                *("add-port", self.bridge, pair.near, "--", "set", "Interface", pair.near),
-                *("type=system", "options:mode=af_packet", f"ofport_request={number}"),
-            )
-            options = {"number": str(number), "iface": pair.far}
-            self.ports.append(PortSpec(name=f"p{number}", kind=PortKind.OPENFLOW, options=options))
-
-    def connect(self, target: str) -> None:
-        """Gives the bridge a controller."""
-        self.switch.vsctl("set-controller", self.bridge, target)
-
-
-@contextmanager
-def theirs(place: Path) -> Iterator[Theirs]:
-    place.mkdir(exist_ok=True)
-    with ExitStack() as stack:
-        switch = stack.enter_context(running_switch(place, extra=("--no-huge",)))
-        yield Theirs(switch, stack)
 
 
 def crosses(bed: Bed) -> None:
