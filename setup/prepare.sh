@@ -89,10 +89,31 @@ fetch_guest_kernel() {
   rm -rf "$draft"
 }
 
+# Docker's daemon, for the test of containers that it makes: Debian's, unpacked but not installed,
+# since this machine is not to run it. Without it that test is skipped with the reason.
+fetch_docker() {
+  local draft file
+  [ -x .docker/usr/sbin/dockerd ] && return
+  draft=$(mktemp -d)
+  if (cd "$draft" && apt-get download -qq docker.io containerd) >/dev/null 2>&1; then
+    for file in "$draft"/*.deb; do
+      dpkg-deb -x "$file" "$draft/root"
+    done
+    rm -rf .docker
+    mkdir .docker
+    cp -r "$draft/root/usr" .docker/
+    say "unpacked docker.io and containerd for the tests"
+  else
+    say "no docker.io to be had: the test with Docker's daemon is skipped"
+  fi
+  rm -rf "$draft"
+}
+
 # Two makes at once take turns.
 exec 9>.setup.lock
 flock 9
 install_packages
 make_environment
 fetch_guest_kernel
+fetch_docker
 reserve_hugepages

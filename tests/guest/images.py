@@ -115,9 +115,9 @@ class Image:
             **dict(zip(names, self.stored, strict=True)),
         }
 
-    def write(self, place: Path, form: str) -> Path:
+    def write(self, place: Path, form: str, tag: str = "test:latest") -> Path:
         """Writes the image as `directory`, `oci-archive` or `docker-archive`."""
-        files = self.saved() if form == "docker-archive" else self.layout()
+        files = self.saved(tag) if form == "docker-archive" else self.layout()
         if form == "directory":
             for name, data in files.items():
                 (place / name).parent.mkdir(parents=True, exist_ok=True)
