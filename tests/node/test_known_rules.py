@@ -5,6 +5,7 @@ import copy
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -94,7 +95,8 @@ def planned(
         return None, str(refused)
 
 
-@settings(max_examples=300)
+@pytest.mark.timeout(300)
+@settings(max_examples=50, deadline=None)
 @given(versions(), st.integers(1, 8), st.lists(st.sampled_from(["g", "h"]), min_size=5, max_size=5))
 def test_what_is_known_changes_no_plan(
     documents: list[graphs.Json], most: int, names: list[str]

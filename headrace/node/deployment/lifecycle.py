@@ -161,6 +161,7 @@ class GraphManager:
 
     def _put(self, record: GraphRecord) -> None:
         self._drafted = None
+        self._known.forget_document()
         self._store.put_graph(record)
         self._holdings.put(record.id, _held_by(record))
 

@@ -58,6 +58,10 @@ _RANK = {
 }
 
 
+_STARTED_AT_ONCE = 16
+"""VNFs that start at the same time: of a hundred none would be there before its patience ends."""
+
+
 class Transition:
     """Makes and removes resources through a switch driver and the engines."""
 
@@ -70,6 +74,7 @@ class Transition:
         self._engines = engines
         # One graph may begin to use the LSI of a group while another, its last user, leaves it.
         self._group_lsis = asyncio.Lock()
+        self._starting = asyncio.Semaphore(_STARTED_AT_ONCE)
 
     async def run(
         self,
@@ -269,13 +274,17 @@ class Transition:
         """Makes resources of one kind, at once where they do not depend on each other."""
         if isinstance(batch[0], VnfResource):
             vnfs = list(_vnfs(batch))
-            await _all(engine_of(self._engines, vnf).ensure(vnf) for vnf in vnfs)
+            await _all(self._start(vnf) for vnf in vnfs)
             if ports := _interfaces(vnfs):
                 await self._driver.wait_for_links(ports)
         elif isinstance(batch[0], RuleResource):
             await self._driver.install_rules(batch[0].rule.lsi, list(_rules(batch)))
         else:
             await _all(self._make_one(resource) for resource in batch)
+
+    async def _start(self, vnf: VnfSpec) -> None:
+        async with self._starting:
+            await engine_of(self._engines, vnf).ensure(vnf)
 
     async def _make_one(self, resource: Resource) -> None:
         match resource:

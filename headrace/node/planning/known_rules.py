@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Flow rules as they were read and lowered before: an update then costs what it changes.
 
-A rule is known by its text, the JSON that the client wrote it as (of which `true`, `1` and `"1"`
-differ). What is read of it depends on that alone. What it is lowered to depends on its label and
+A rule is known by its text, Python's of what its JSON was (of which `true`, `1` and `"1"` differ).
+What is read of it depends on that alone. What it is lowered to depends on its label and
 its way (`lowering.py`) besides, and is kept for the last of these. So a plan is the same with and
 without; a test compares them. The rules that were not asked for the longest are forgotten.
 """
 
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,18 +33,27 @@ class KnownRules:
         self._most = most
         self._by_text: dict[str, _Known] = {}  # the one that was asked for last is last
         self._by_model: dict[int, _Known] = {}  # by id(): an entry keeps its model
+        self._last: tuple[Any, ForwardingGraph, list[str]] | None = None
 
     def read(self, document: Any) -> tuple[ForwardingGraph, list[str]]:
         """The graph of a document, and warnings: see nffg.parse.
 
+        A request is read more than once; its document must not be changed meanwhile.
+
         Raises:
             GraphRefused: as nffg.parse does.
         """
+        if self._last is None or self._last[0] is not document:
+            self._last = (document, *self._read(document))
+        return self._last[1], list(self._last[2])
+
+    def forget_document(self) -> None:
+        """Lets go of the document that was read last."""
+        self._last = None
+
+    def _read(self, document: Any) -> tuple[ForwardingGraph, list[str]]:
         rules = _rules_of(document)
-        try:
-            texts = [json.dumps(rule) for rule in rules]
-        except (TypeError, ValueError):  # what no JSON has written: not known
-            return parse(document)
+        texts = [repr(rule) for rule in rules]
         if not texts:
             return parse(document)
         found = [self._find(text) for text in texts]
