@@ -89,22 +89,24 @@ fetch_guest_kernel() {
   rm -rf "$draft"
 }
 
-# Docker's daemon, for the test of containers that it makes: Debian's, unpacked but not installed,
-# since this machine is not to run it. Without it that test is skipped with the reason.
-fetch_docker() {
-  local draft file
-  [ -x .docker/usr/sbin/dockerd ] && return
+# Docker's daemon and Podman, for the test of containers that they make: Debian's, unpacked but not
+# installed, since this machine is not to run them. Without them it is skipped with the reason.
+fetch_daemons() {
+  local draft file packages
+  [ -x .daemons/usr/bin/podman ] && return
+  packages=(docker.io containerd podman conmon netavark golang-github-containers-common
+    golang-github-containers-image libsubid4 libgpgme11 libassuan0 libdevmapper1.02.1 libyajl2)
   draft=$(mktemp -d)
-  if (cd "$draft" && apt-get download -qq docker.io containerd) >/dev/null 2>&1; then
+  if (cd "$draft" && apt-get download -qq "${packages[@]}") >/dev/null 2>&1; then
     for file in "$draft"/*.deb; do
       dpkg-deb -x "$file" "$draft/root"
     done
-    rm -rf .docker
-    mkdir .docker
-    cp -r "$draft/root/usr" .docker/
-    say "unpacked docker.io and containerd for the tests"
+    rm -rf .daemons
+    mkdir .daemons
+    cp -r "$draft"/root/{usr,lib,etc} .daemons/
+    say "unpacked Docker's daemon and Podman for the tests"
   else
-    say "no docker.io to be had: the test with Docker's daemon is skipped"
+    say "no docker.io and podman to be had: the test with them is skipped"
   fi
   rm -rf "$draft"
 }
@@ -115,5 +117,5 @@ flock 9
 install_packages
 make_environment
 fetch_guest_kernel
-fetch_docker
+fetch_daemons
 reserve_hugepages

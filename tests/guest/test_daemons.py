@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine for containers of a daemon, with Docker's own."""
+"""The engine for containers of a daemon, with Docker's own and with Podman."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ import pytest
 from headrace.node.errors import DeployFailed
 from headrace.node.restarts import Restarter
 from tests.guest.bed import eventually
+from tests.guest.daemons import DAEMONS, containers, running
 from tests.guest.images import Image, busybox
-from tests.guest.real_docker import containers, running
 from tests.guest.test_daemon_container import BRIDGE, start, template
 from tests.node import graphs
 from tests.node.conftest import StartNode
@@ -30,9 +30,12 @@ pytestmark = [
 IMAGE = "lab/wire:1"
 
 
-async def test_frames_pass_a_container_of_docker(start_node: StartNode, rundir: Path) -> None:
+@pytest.mark.parametrize("daemon", DAEMONS)
+async def test_frames_pass_a_container_of_a_real_daemon(
+    start_node: StartNode, rundir: Path, daemon: str
+) -> None:
     image = Image(busybox(), Cmd=["/bin/sh", "-c", "exit 9"])
-    with running(rundir / "docker", {IMAGE: image}) as address:
+    with running(daemon, rundir / "daemon", {IMAGE: image}) as address:
         words = {"image": IMAGE, "pull": "never", "start": ["sh", "-c", BRIDGE], "stop_s": 1}
         node = await start(start_node, template(rundir, address, ready="mode strict", **words))
         before = devices(node.prefix)
@@ -67,6 +70,8 @@ async def test_frames_pass_a_container_of_docker(start_node: StartNode, rundir: 
         file = template(rundir, address, image="lab/none:1", pull="never")
         await node.close()
         again = await start(start_node, file)
-        with pytest.raises(DeployFailed, match=r"No such image: lab/none:1"):
+        with pytest.raises(
+            DeployFailed, match=r"(?i)no such image.*lab/none:1|lab/none:1.*image not known"
+        ):
             await again.graphs.create("g", graphs.chain("theirs", 1))
         assert containers(address) == []
