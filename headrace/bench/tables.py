@@ -33,6 +33,7 @@ _SHOWN = (
     "latency_p50",
     "latency_p99",
     "cpu_percent",
+    "cycles_per_packet",
     "burst_frames",
     "buffer_time",
     "recovery_time",
@@ -79,6 +80,8 @@ def _metric(row: Row) -> str:
         if row.point.endswith(" pps"):
             at = f"{float(row.point.split()[0]) / 1e3:g} kpps"
         return f"lost at {at}, %"
+    if row.metric == "cycles_per_packet":
+        return f"cycles at {float(row.point.split()[0]) / 1e3:g} kpps"
     if row.point.endswith(" pps"):
         return f"busy at {float(row.point.split()[0]) / 1e3:g} kpps, {unit}"
     if row.metric in RATE_METRICS and row.metric != "mrr" and row.point:
@@ -115,11 +118,18 @@ def _ratio(entry: RatioRow | None) -> str:
 
 
 def _kept(rows: Iterable[Row]) -> list[Row]:
-    """The shown metrics; of several loads only the lowest and the highest."""
+    """The shown metrics; of several loads only the lowest and the highest, cycles of this only."""
     found = [row for row in rows if row.metric in _SHOWN]
     loads = [_point_order(row.point) for row in found if row.metric == "cpu_percent"]
     ends = {min(loads), max(loads)} if loads else set()
-    return [r for r in found if not r.point.endswith(" pps") or _point_order(r.point) in ends]
+    top = max(ends, default=None)
+
+    def shown(row: Row) -> bool:
+        if row.metric == "cycles_per_packet":
+            return row.point.endswith(" pps") and _point_order(row.point) == top
+        return not row.point.endswith(" pps") or _point_order(row.point) in ends
+
+    return [row for row in found if shown(row)]
 
 
 def scenario_tables(store: Store, campaign: int, width: int = WIDE) -> list[Table]:

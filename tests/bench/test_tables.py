@@ -64,6 +64,12 @@ def test_loss_stands_beside_latency_and_cost(results: Path) -> None:
     assert "lost at 20 kpps, %" in text and "busy at 20 kpps, %" in text
 
 
+def test_the_cycles_that_answer_a_question_stand_in_the_table(results: Path) -> None:
+    """What a chain costs is told in cycles at the highest load, and was not to be seen there."""
+    text = printed(results, 132)
+    assert "cycles at 200 kpps" in text and "cycles at 20 kpps" not in text
+
+
 def test_marks_mean_better_and_worse(tmp_path: Path) -> None:
     """Half the latency is better, half the rate is worse."""
     with Store(tmp_path / "r.sqlite") as store:
