@@ -22,7 +22,11 @@ from headrace.results import Case
 
 RULES = 100
 BACK_S = 30.0
-PROCESSES = {"headrace": "headrace-switch", "ovs-dpdk": "ovs-vswitchd"}
+PROCESSES = {
+    "headrace": ("headrace-switch",),
+    "ovs-dpdk": ("ovs-vswitchd", "ovs-vswitchd-dpdk"),
+}
+"""Names of the programs; the second of OVS is that of Debian's build with DPDK."""
 
 
 def switch_process(rundir: Path, switch: str) -> int:
@@ -31,14 +35,14 @@ def switch_process(rundir: Path, switch: str) -> int:
     Raises:
         DeviceError: the switch is the kernel's, or its process is not there.
     """
-    program = PROCESSES.get(switch)
-    if program is None:
+    programs = PROCESSES.get(switch)
+    if programs is None:
         raise DeviceError(f"reset: {switch} is part of the kernel; there is no process to end")
     for pid in owned(rundir):
         with contextlib.suppress(OSError):
-            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) == program:
+            if os.path.basename(os.readlink(f"/proc/{pid}/exe")) in programs:
                 return pid
-    raise DeviceError(f"reset: the node in {rundir} has no process {program}")
+    raise DeviceError(f"reset: the node in {rundir} has no process {programs[0]}")
 
 
 async def happen(event: Event, client: NodeClient, rundir: Path, case: Case, name: str) -> None:

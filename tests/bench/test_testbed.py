@@ -6,6 +6,7 @@ import json
 import math
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from headrace.bench.attached import AttachedDevice, Stand, trial_of
 from headrace.bench.core_plan import plan_cores
 from headrace.bench.device import TrialRequest
 from headrace.bench.errors import DeviceError
+from headrace.bench.events import switch_process
 from headrace.bench.evidence import Reading
 from headrace.bench.node_client import Cycles, NodeClient
 from headrace.bench.node_process import free_port, node_config, run_folder
@@ -385,3 +387,27 @@ async def test_the_distance_of_the_cores_is_taken_again_where_one_subject_goes_o
     await bed._run_only(stand)
     assert bed._watch.transfer_ns == 590.0 and told == [False, True, False]
     assert bed._running is stand
+
+
+@pytest.mark.parametrize(
+    ("switch", "program"),
+    [("headrace", "headrace-switch"), ("ovs-dpdk", "ovs-vswitchd"),
+     ("ovs-dpdk", "ovs-vswitchd-dpdk")],
+)  # fmt: skip
+def test_a_reset_finds_the_switch_by_each_name_of_its_program(
+    tmp_path: Path, switch: str, program: str
+) -> None:
+    """Debian's OVS with DPDK is ovs-vswitchd-dpdk: its reset was always skipped."""
+    shutil.copy("/bin/sleep", tmp_path / program)
+    environment = {"HEADRACE_OWNER": f"{tmp_path}#switch"}
+    process = subprocess.Popen([str(tmp_path / program), "30"], env=environment)
+    try:
+        deadline = time.monotonic() + 10
+        while Path(f"/proc/{process.pid}/exe").resolve().name != program:
+            assert time.monotonic() < deadline
+        assert switch_process(tmp_path, switch) == process.pid
+        with pytest.raises(DeviceError, match="part of the kernel"):
+            switch_process(tmp_path, "linux-bridge")
+    finally:
+        process.kill()
+        process.wait()
