@@ -29,6 +29,7 @@ test: lint check-deps test-asan test-py
 
 ## make test-all     make test, the C++ tests as released, the tests that take minutes, all papers at reduced size, then one build measured twice (A/A): at most 5 % of the rows may differ
 test-all: test test-cpp papers
+	@bash setup/lab.sh
 	$(PYTHON) -m pytest -m full
 	.venv/bin/headrace bench same-build port-to-port --minutes 4 --quick --results results/same-build.sqlite
 
@@ -123,6 +124,7 @@ test-cluster: build plugins cluster
 
 ## make lab RUN='COMMAND' a command in the lab guest: Debian's kernel (Open vSwitch's datapath, vhost-net, vfio) under TCG, on this machine's files
 lab: build
+	@bash setup/lab.sh
 	$(PYTHON) -m tests.guest.lab -- $(RUN)
 
 ## make image        the OCI image of a node into build-image/headrace.tar, and its tests
@@ -136,7 +138,7 @@ format: setup
 	$(PYTHON) -m ruff format headrace tests setup
 	find dataplane -name '*.h' -o -name '*.cc' | xargs clang-format-14 -i
 
-## make clean        removes what was built; the Python environment stays (rm -rf .venv .guest removes it)
+## make clean        removes what was built; the Python environment stays (rm -rf .venv .guest .lab removes it)
 clean:
 	rm -rf build build-asan build-tsan build-aarch64 build-fuzz .mypy_cache .ruff_cache .pytest_cache .hypothesis
 	find headrace tests setup -name __pycache__ -prune -exec rm -rf {} +

@@ -9,6 +9,9 @@ is to leave goes into the folder `$LAB_OUT`.
     python -m tests.guest.lab -- .venv/bin/python -m pytest tests/switches -k kernel
     make lab RUN=".venv/bin/headrace bench run hong/compositions --results /run/lab/lab.sqlite"
 
+`--sriov` gives it an adapter with SR-IOV (Intel 82576, QEMU's `igb`) and an IOMMU, and boots it by
+what setup/lab.sh has unpacked into `.lab`: a QEMU that has them, and the kernel with all drivers.
+
 An emulated processor is some 20 times slower than this machine's, and not in proportion: what is
 measured there compares subjects with one another, inside the guest, and nothing else.
 """
@@ -33,7 +36,7 @@ import pytest
 from headrace.engines.qemu import PROGRAM
 from headrace.machine.guests.image import BUSYBOX
 from headrace.machine.guests.initramfs import Initramfs
-from headrace.machine.guests.kernel import GuestKernel, find_kernel
+from headrace.machine.guests.kernel import GuestKernel, find_kernel, kernel_in
 from tests.support.daemon import Daemon
 
 VIRTIOFSD = Path("/usr/lib/qemu/virtiofsd")
@@ -46,6 +49,16 @@ COMMAND_LINE = (
     "console=ttyS0 quiet panic=-1 rdinit=/init mitigations=off net.ifnames=0 no_timer_check "
     "random.trust_cpu=on"
 )
+
+
+LAB = ROOT / ".lab"
+SRIOV = (
+    "-device", "intel-iommu,intremap=on",
+    "-device", "pcie-root-port,id=sriov,chassis=1,slot=1",
+    "-device", "igb,bus=sriov,mac=02:00:00:00:01:00,netdev=wire",
+    "-netdev", "hubport,id=wire,hubid=0",
+)  # fmt: skip
+"""An adapter with SR-IOV whose wire leads nowhere, behind an IOMMU."""
 
 
 class LabError(RuntimeError):
@@ -78,6 +91,25 @@ def require_lab() -> None:
     reason = why_not()
     if reason is not None:
         pytest.skip(reason)
+
+
+def require_sriov() -> None:
+    """Skips the test with the reason if no lab guest can have an adapter with SR-IOV."""
+    require_lab()
+    if _sriov_qemu() is None or kernel_in(LAB) is None:
+        pytest.skip(
+            "QEMU 7.2 emulates no adapter with SR-IOV; setup/lab.sh has found no newer one of "
+            "Debian's backports (make lab runs it)"
+        )
+
+
+def _sriov_qemu() -> list[str] | None:
+    """How the QEMU of setup/lab.sh is called."""
+    program = LAB / "usr/bin" / PROGRAM
+    firmware = (LAB / "usr/share/qemu", Path("/usr/share/seabios"), Path("/usr/lib/ipxe/qemu"))
+    if not program.exists():
+        return None
+    return [str(program), *(word for place in firmware for word in ("-L", str(place)))]
 
 
 def _image(kernel: GuestKernel) -> bytes:
@@ -127,6 +159,7 @@ def run(
     memory_mb: int = 6144,
     cpus: int = 2,
     hugepages: int = 0,
+    sriov: bool = False,
     timeout_s: float = 1800.0,
 ) -> Outcome:
     """Boots a lab guest, runs a command in this checkout there, and returns what it did.
@@ -138,14 +171,16 @@ def run(
         memory_mb: the guest's memory; what it writes is in it.
         cpus: its processors.
         hugepages: its pages of 2 MiB.
+        sriov: it has an adapter with SR-IOV (`require_sriov`).
         timeout_s: after so long it is ended.
 
     Raises:
         LabError: the guest did not start or did not end in time; says what its console showed.
     """
-    kernel = find_kernel()
-    if kernel is None:
-        raise LabError("no Debian kernel for guests (make setup)")
+    kernel = kernel_in(LAB) if sriov else find_kernel()
+    program = _sriov_qemu() if sriov else [PROGRAM]
+    if kernel is None or program is None:
+        raise LabError(f"no Debian kernel for guests (make {'lab' if sriov else 'setup'})")
     out.mkdir(parents=True, exist_ok=True)
     (out / "command.sh").write_text(_script(kernel, command, modules))
     for name in ("status", "output"):
@@ -155,14 +190,15 @@ def run(
         archive = place / "lab.cpio"
         archive.write_bytes(_image(kernel))
         words = [
-            PROGRAM, "-nodefaults", "-display", "none", "-no-reboot",
+            *program, "-nodefaults", "-display", "none", "-no-reboot",
             "-machine", "q35", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", str(cpus),
             "-m", str(memory_mb),
             "-object", f"memory-backend-memfd,id=memory,size={memory_mb}M,share=on",
             "-numa", "node,memdev=memory",
             "-kernel", str(kernel.image), "-initrd", str(archive),
-            "-append", f"{COMMAND_LINE} hugepages={hugepages}",
+            "-append", f"{COMMAND_LINE} hugepages={hugepages} intel_iommu=on",
             "-serial", f"file:{place / 'console'}",
+            *(SRIOV if sriov else ()),
         ]  # fmt: skip
         for tag, source in (("host", Path("/")), ("out", out.resolve())):
             socket = place / f"{tag}.sock"
@@ -197,6 +233,7 @@ def main() -> int:
     parser.add_argument("--modules", default="openvswitch,vhost_net,veth", help="apart by commas")
     parser.add_argument("--memory", type=int, default=6144, help="MiB")
     parser.add_argument("--hugepages", type=int, default=512, help="of 2 MiB")
+    parser.add_argument("--sriov", action="store_true", help="with an adapter that has SR-IOV")
     parser.add_argument("--minutes", type=float, default=60.0, help="it is ended after so long")
     parser.add_argument("command", nargs=argparse.REMAINDER)
     asked = parser.parse_args()
@@ -210,7 +247,8 @@ def main() -> int:
     try:
         outcome = run(
             command, asked.out, modules=[name for name in asked.modules.split(",") if name],
-            memory_mb=asked.memory, hugepages=asked.hugepages, timeout_s=60 * asked.minutes,
+            memory_mb=asked.memory, hugepages=asked.hugepages, sriov=asked.sriov,
+            timeout_s=60 * asked.minutes,
         )  # fmt: skip
     except (LabError, subprocess.SubprocessError) as error:
         sys.stderr.write(f"lab: {error}\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.guest.lab import Outcome, require_lab, run
+from tests.guest.lab import Outcome, require_lab, require_sriov, run
 
 pytestmark = [pytest.mark.root, pytest.mark.full, pytest.mark.timeout(1800)]
 
@@ -54,3 +54,12 @@ def test_the_kernel_serves_a_guest_s_rings(tmp_path: Path) -> None:
     modules = ("vhost_net", "tun", "veth")
     outcome = run(words, tmp_path, modules=modules, hugepages=256, timeout_s=1700)
     assert passed(outcome) == 1
+
+
+def test_virtual_functions_of_an_emulated_adapter(tmp_path: Path) -> None:
+    """They come, take settings, go to vfio-pci and into a guest, and back: QEMU's igb."""
+    require_sriov()
+    words = [*PYTEST, "tests/guest/test_sriov.py"]
+    modules = ("igb", "igbvf", "vfio_pci")
+    outcome = run(words, tmp_path, modules=modules, sriov=True, timeout_s=1700)
+    assert passed(outcome) == 3

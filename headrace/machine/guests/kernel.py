@@ -46,8 +46,16 @@ def find_kernel() -> GuestKernel | None:
     $HEADRACE_GUEST names a directory with `boot` and `lib/modules` to be used instead.
     """
     for root in (Path(os.environ.get("HEADRACE_GUEST", ROOT / ".guest")), Path("/")):
-        for image in sorted(root.glob("boot/vmlinuz-*-amd64"), reverse=True):
-            modules = root / "lib" / "modules" / image.name.removeprefix("vmlinuz-")
-            if modules.is_dir():
-                return GuestKernel(image, modules)
+        found = kernel_in(root)
+        if found is not None:
+            return found
+    return None
+
+
+def kernel_in(root: Path) -> GuestKernel | None:
+    """The newest Debian kernel of a directory with `boot` and `lib/modules`; None without any."""
+    for image in sorted(root.glob("boot/vmlinuz-*-amd64"), reverse=True):
+        modules = root / "lib" / "modules" / image.name.removeprefix("vmlinuz-")
+        if modules.is_dir():
+            return GuestKernel(image, modules)
     return None
