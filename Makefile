@@ -19,7 +19,7 @@ help:
 run: build
 	.venv/bin/headrace run
 
-## make papers       every experiment of the papers at reduced size (under an hour), and a page for each paper
+## make papers       every experiment of the papers at reduced size (about an hour), and a page for each paper
 papers: build
 	.venv/bin/headrace bench run icpe18 kawashima luizelli hong unify vsperf --results results/papers.sqlite
 	.venv/bin/headrace report --paper all --results results/papers.sqlite

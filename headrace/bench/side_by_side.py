@@ -7,7 +7,6 @@ side are each to carry the same rate, for n from 1 up. The rate of each falls wh
 graph: as many VNFs as its saturation has room for; it knows which VNFs share a core.
 """
 
-import asyncio
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -168,29 +167,3 @@ async def measure(
         },
     }
     return rows_of(demand, rates, saturations, reasons), manifest
-
-
-def run(
-    model: Path,
-    subject: Subject,
-    say: Say,
-    *,
-    most: int,
-    demand: float,
-    size: int,
-    repeats: int,
-    seconds: float,
-) -> tuple[list[Row], dict[str, Any]]:
-    """`measure` in an event loop of its own."""
-    return asyncio.run(
-        measure(
-            model.resolve(),
-            subject,
-            say,
-            most=most,
-            demand=demand,
-            size=size,
-            repeats=repeats,
-            seconds=seconds,
-        )
-    )

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """`headrace bench predictions | side-by-side`: a node's predictions beside measurement."""
 
+import asyncio
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from headrace.commands import family
+
+if TYPE_CHECKING:
+    from headrace.bench.subject import Subject
 
 
 def register(app: typer.Typer) -> None:
@@ -39,24 +43,15 @@ def register(app: typer.Typer) -> None:
         from headrace.bench.errors import DeviceError
         from headrace.bench.predictions import run
         from headrace.bench.rows import emit
-        from headrace.bench.subject import IN_PROCESS, Subject
         from headrace.model.mechanistic.stored import ModelFileError
 
         console = Console(stderr=True)
-
-        def say(line: str) -> None:
-            console.print(line, highlight=False, markup=False)
-
         try:
-            if not model.exists():
-                raise ValueError(f"{model} does not exist; `headrace model fit` writes it")
-            subject = Subject.model_validate(
-                {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
-            )
+            subject = _subject(model, switch)
             rows, manifest = run(
                 model,
                 subject,
-                say,
+                lambda line: console.print(line, highlight=False, markup=False),
                 graphs=graphs,
                 seed=seed,
                 repeats=repeats,
@@ -87,31 +82,39 @@ def register(app: typer.Typer) -> None:
         """How many VNFs side by side fit before the rate of each falls, and what was predicted."""
         from headrace.bench.errors import DeviceError
         from headrace.bench.rows import emit
-        from headrace.bench.side_by_side import run
-        from headrace.bench.subject import IN_PROCESS, Subject
+        from headrace.bench.side_by_side import measure
 
         console = Console(stderr=True)
-
-        def say(line: str) -> None:
-            console.print(line, highlight=False, markup=False)
-
         try:
-            if not model.exists():
-                raise ValueError(f"{model} does not exist; `headrace model fit` writes it")
-            subject = Subject.model_validate(
-                {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
-            )
-            rows, manifest = run(
-                model,
-                subject,
-                say,
-                most=most,
-                demand=pps,
-                size=size,
-                repeats=repeats,
-                seconds=seconds,
+            subject = _subject(model, switch)
+            rows, manifest = asyncio.run(
+                measure(
+                    model.resolve(),
+                    subject,
+                    lambda line: console.print(line, highlight=False, markup=False),
+                    most=most,
+                    demand=pps,
+                    size=size,
+                    repeats=repeats,
+                    seconds=seconds,
+                )
             )
         except (DeviceError, ValueError, OSError) as error:
             console.print(f"headrace: {error}", markup=False, highlight=False, soft_wrap=True)
             raise typer.Exit(1) from error
         emit(rows, manifest, as_json=as_json)
+
+
+def _subject(model: Path, switch: str) -> "Subject":
+    """The switch with source and sink in its worker and VNFs on vhost-user.
+
+    Raises:
+        ValueError: there is no file of the model, or no such switch.
+    """
+    from headrace.bench.subject import IN_PROCESS, Subject
+
+    if not model.exists():
+        raise ValueError(f"{model} does not exist; `headrace model fit` writes it")
+    return Subject.model_validate(
+        {"switch": switch, "ports": IN_PROCESS, "vnf_ports": "vhost-user"}
+    )
