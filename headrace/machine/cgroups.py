@@ -41,11 +41,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Hierarchies:
-    """Where each controller is: its hierarchy, and of which version that is."""
+    """Where each controller is: its hierarchy, and of which version that is.
+
+    `roots` are of all that are mounted, those included that have no controller of ours.
+    """
 
     version1: dict[str, Path] = field(default_factory=dict)
     version2: Path | None = None
     controllers2: frozenset[str] = frozenset()
+    roots: tuple[Path, ...] = ()
 
     def of(self, controller: str) -> tuple[Path, int]:
         """The root of the hierarchy with this controller, and its version.
@@ -64,8 +68,11 @@ def find_hierarchies(mounts: Path = _MOUNTS) -> Hierarchies:
     """The hierarchies that are mounted."""
     version1: dict[str, Path] = {}
     version2, controllers2 = None, frozenset[str]()
+    roots: list[Path] = []
     for line in mounts.read_text().splitlines():
         _, place, kind, options = line.split()[:4]
+        if kind in ("cgroup", "cgroup2"):
+            roots.append(Path(place))
         if kind == "cgroup":
             for controller in set(options.split(",")) & set(CONTROLLERS):
                 version1.setdefault(controller, Path(place))
@@ -73,7 +80,7 @@ def find_hierarchies(mounts: Path = _MOUNTS) -> Hierarchies:
             version2 = Path(place)
             with contextlib.suppress(OSError):
                 controllers2 = frozenset((version2 / "cgroup.controllers").read_text().split())
-    return Hierarchies(version1, version2, controllers2)
+    return Hierarchies(version1, version2, controllers2, tuple(roots))
 
 
 class Group:
@@ -123,6 +130,11 @@ class Group:
         roots = dict.fromkeys(self._hierarchies.of(one)[0] for one in self._controllers)
         return [root / self.name for root in roots]
 
+    def _all_places(self) -> list[Path]:
+        """Wherever the group may be: runc makes a container's in all hierarchies."""
+        elsewhere = [root / self.name for root in self._hierarchies.roots]
+        return list(dict.fromkeys([*self.places(), *elsewhere]))
+
     def process_files(self) -> list[Path]:
         """The files to which a process writes 0 to join the group."""
         return [place / "cgroup.procs" for place in self.places()]
@@ -147,7 +159,7 @@ class Group:
         Raises:
             CgroupError: processes are in it, or other groups.
         """
-        for place in self.places():
+        for place in self._all_places():
             deadline = time.monotonic() + _PATIENCE_S
             while place.is_dir():
                 try:
@@ -160,9 +172,12 @@ class Group:
 
     def remove_all(self) -> None:
         """Removes the group and all below it."""
-        for place in self.places():
+        for place in self._all_places():
             for below, _, _ in os.walk(place, topdown=False):
-                Group(str(Path(below).relative_to(place.parent)), self._hierarchies).remove()
+                self._at(Path(below).relative_to(place.parent)).remove()
+
+    def _at(self, name: Path) -> "Group":
+        return Group(str(name), self._hierarchies, self._controllers)
 
 
 def _processes(place: Path) -> list[int]:
