@@ -38,11 +38,14 @@ class Device {
   virtual uint16_t tx(std::span<rte_mbuf*> packets) noexcept = 0;
 
   /// Connects to the peer if there is none yet, and updates the link's state. Call a few times per
-  /// second. Fails if the connection can't be restored in this process; restart it then.
+  /// second, and oftener until the first peer is there. Fails if the connection can't be restored
+  /// in this process; restart it then.
   virtual Result<> update_link() = 0;
 
   [[nodiscard]] const std::string& name() const { return config_.name; }
   [[nodiscard]] const MacAddress& mac() const { return mac_; }
+  /// As of the last update_link().
+  [[nodiscard]] bool is_up() const { return link_up_; }
   /// {"rx_packets", "rx_bytes", "tx_packets", "tx_bytes", "tx_dropped", "rx_missed", "link", "mac"}
   [[nodiscard]] Json status() const;
 

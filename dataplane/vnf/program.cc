@@ -25,6 +25,9 @@ namespace headrace::vnf {
 namespace {
 
 constexpr std::chrono::milliseconds kDeviceCheckInterval{100};
+/// While a port has not had its peer yet: who has started the program waits for its links.
+constexpr std::chrono::milliseconds kFirstLinksInterval{5};
+constexpr std::chrono::seconds kFirstLinksPatience{10};
 
 Result<> all_of(const std::string& path, const ConfigErrors& errors) {
   if (errors.empty()) return {};
@@ -145,6 +148,7 @@ class Program {
   asio::steady_timer timer_{io_};
   Result<> outcome_;
   bool stopping_{false};
+  std::chrono::steady_clock::time_point first_links_until_;
   std::unique_ptr<eal::Eal> eal_;  // members are destroyed in reverse order
   eal::Mempool pool_;
   std::vector<std::unique_ptr<Device>> devices_;
@@ -224,6 +228,7 @@ Result<> Program::start_function() {
     worker_.reset();
     return started;
   }
+  first_links_until_ = std::chrono::steady_clock::now() + kFirstLinksPatience;
   watch_devices();
   log::info("{} is running", options_.function->name);
   return {};
@@ -281,7 +286,11 @@ void Program::watch_devices() {
       return;
     }
   }
-  timer_.expires_after(kDeviceCheckInterval);
+  const bool all_up =
+      std::ranges::all_of(devices_, [](const auto& device) { return device->is_up(); });
+  if (all_up) first_links_until_ = {};
+  const bool waits = std::chrono::steady_clock::now() < first_links_until_;
+  timer_.expires_after(waits ? kFirstLinksInterval : kDeviceCheckInterval);
   timer_.async_wait([this](asio::error_code code) {
     if (!code) watch_devices();
   });
