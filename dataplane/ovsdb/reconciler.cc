@@ -2,22 +2,32 @@
 #include "ovsdb/reconciler.h"
 
 #include <algorithm>
+#include <string_view>
+#include <unordered_map>
 
 #include "base/log.h"
 
 namespace headrace::ovsdb {
 namespace {
 
-const BridgeRow* find_bridge(const Desired& desired, const std::string& name) {
-  const auto it = std::find_if(desired.bridges.begin(), desired.bridges.end(),
-                               [&](const BridgeRow& row) { return row.config.name == name; });
-  return it == desired.bridges.end() ? nullptr : &*it;
+/// Rows by their names: of a thousand bridges or ports none is looked for row by row.
+template <typename Row>
+using ByName = std::unordered_map<std::string_view, const Row*>;
+
+template <typename Row, typename NameOf>
+ByName<Row> by_name(const std::vector<Row>& rows, NameOf name_of) {
+  ByName<Row> found;
+  found.reserve(rows.size());
+  for (const Row& row : rows) {
+    found.emplace(name_of(row), &row);
+  }
+  return found;
 }
 
-const InterfaceRow* find_interface(const BridgeRow& bridge, const std::string& name) {
-  const auto it = std::find_if(bridge.interfaces.begin(), bridge.interfaces.end(),
-                               [&](const InterfaceRow& row) { return row.spec.name == name; });
-  return it == bridge.interfaces.end() ? nullptr : &*it;
+template <typename Row>
+const Row* find(const ByName<Row>& rows, const std::string& name) {
+  const auto it = rows.find(name);
+  return it == rows.end() ? nullptr : it->second;
 }
 
 std::string peer_option(const PortSpec& spec) {
@@ -87,13 +97,21 @@ void Reconciler::apply_workers(const WorkerConfig& config) {
 }
 
 void Reconciler::remove_stale(const Desired& desired) {
+  const auto bridges = by_name(
+      desired.bridges, [](const BridgeRow& row) -> std::string_view { return row.config.name; });
   for (auto it = lsis_.begin(); it != lsis_.end();) {
     const std::string& name = it->first;
     Lsi& lsi = it->second;
-    const auto* bridge = find_bridge(desired, name);
+    const BridgeRow* bridge = find(bridges, name);
     const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
+    ByName<InterfaceRow> interfaces;
+    if (stays && !lsi.ports.empty()) {
+      interfaces = by_name(bridge->interfaces, [](const InterfaceRow& row) -> std::string_view {
+        return row.spec.name;
+      });
+    }
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
-      const auto* row = stays ? find_interface(*bridge, port_name) : nullptr;
+      const InterfaceRow* row = find(interfaces, port_name);
       return row == nullptr || row->error || row->spec.type != port.spec.type;
     });
     if (!stays) {
@@ -105,7 +123,7 @@ void Reconciler::remove_stale(const Desired& desired) {
     }
     // The free numbers are known only now.
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
-      const auto* row = find_interface(*bridge, port_name);
+      const InterfaceRow* row = find(interfaces, port_name);
       return port.exists && requests_other_number(*row, port.spec) &&
              (row->requested != port.requested || is_number_free(lsi, *row->requested));
     });
