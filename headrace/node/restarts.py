@@ -2,7 +2,7 @@
 """Makes again what has gone by itself: processes of the switch and of VNFs, ports, namespaces.
 
 The end of a process is told by its descriptor, and is acted on at once; all else is looked at once
-a second. What fails again right after its start is tried less and less often, down to once a
+a second. What fails again within seconds of its start is tried less and less often, down to once a
 minute, so that a VNF that cannot run does not take the machine's CPU time.
 """
 
@@ -25,7 +25,8 @@ log = logging.getLogger("headrace.node")
 
 _LOOK_EVERY_S = 1.0
 _LONGEST_WAIT_S = 60.0
-_STEADY_AFTER_S = 60.0
+_STEADY_AFTER_S = 10.0
+"""A switch that has run for so long has cost little to start: to wait would cost traffic more."""
 _ENDING_S = 0.5
 _POLL_S = 0.01
 
@@ -100,7 +101,7 @@ class Restarter:
             await self._try("the switch", self._look_at_switch())
         graphs = {
             vnf.graph
-            for vnf in self._node.graphs.vnfs()
+            for vnf in self._node.graphs.holdings.vnfs()
             if not ended.isdisjoint(engine_of(self._node.engines, vnf).processes(vnf))
         }
         records = [r for r in self._node.graphs.records() if r.id in graphs]

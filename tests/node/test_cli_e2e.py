@@ -294,6 +294,11 @@ def test_backoff() -> None:
     assert backoff.may_try("v", 10_000) and backoff.may_try("v", 10_001)
 
 
+def test_backoff_begins_anew_with_what_has_run_for_a_while() -> None:
+    backoff = Backoff()
+    assert all(backoff.may_try("switch", now) for now in range(0, 120, 12))
+
+
 def test_spent_by_hand() -> None:
     def reading(busy: int, idle: int, packets: int) -> dict[str, list[dict[str, int]]]:
         worker = {"number": 0, "cpu": 1, "busy_cycles": busy, "idle_cycles": idle}
