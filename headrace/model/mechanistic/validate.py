@@ -43,10 +43,10 @@ from headrace.model.mechanistic.fitting import (
 )
 from headrace.model.mechanistic.predict import (
     Path,
-    poller_of,
     switch_amounts,
     vnf_amounts,
 )
+from headrace.model.mechanistic.role_poller import poller_of
 from headrace.model.mechanistic.windows import BY_QUEUES, POLLED, Key, Window
 
 SINGLE = 2.0
