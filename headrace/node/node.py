@@ -85,7 +85,7 @@ class Node:
             templates.load(config.templates),
             config.datastore,
             image_directory(self.rundir),
-            lambda: self.graphs.plans(),
+            lambda: self.graphs.holdings.plans(),
         )
         self.outer = OuterPorts(config, self.driver, self.store, self.rundir, self.lsi0)
         self.ports = self.outer.specs
@@ -97,7 +97,7 @@ class Node:
         self.graphs = RecoveringGraphs(
             self.store, transition, self._surroundings, self.memory, self.events
         )
-        self.outer.prepare, self.outer.users = self.graphs.prepare, self.graphs.users_of
+        self.outer.prepare, self.outer.users = self.graphs.prepare, self.graphs.holdings.users
         self.outer.repair = self.graphs.repair
         self.supervision = Supervision(self.store)
         self.scaler = Scaler(self.graphs, self.engines, self.events)
@@ -105,7 +105,7 @@ class Node:
         kinds = [port.kind.value for port in self.ports.values()]
         self.model = NodeModel(config, self.driver.name, kinds)
         self.model.restore(self.store.meta(LEARNED))
-        self.graphs.predicted = self.model.with_prediction
+        self.graphs.drafts.predicted = self.model.with_prediction
         self.policy = policy or policy_of(config.placement, self.model)
         self.graphs.held = self.supervision.held
         self.graphs.switch_down = self._switch_down
@@ -284,10 +284,10 @@ class Node:
     def inventory(self) -> Inventory:
         """What is taken of cores and memory."""
         polls, reserved = self.driver.capabilities.polls, self.reservations.reserved()
-        return Inventory(self.config, polls, self.graphs.vnfs(), reserved)
+        return Inventory(self.config, polls, self.graphs.holdings.vnfs(), reserved)
 
-    def status(self, record: GraphRecord) -> dict[str, Any]:
-        """The state of a graph in the original node's words, with ours beside them."""
+    def state_of(self, record: GraphRecord) -> tuple[str, str]:
+        """The state of a graph in the original node's words, and what there is to say of it."""
         state = {
             GraphState.RUNNING: "complete",
             GraphState.FAILED: "error",
@@ -308,6 +308,11 @@ class Node:
                     why = " does not run as wanted; the node starts it again"
                     message = f"VNF {vnf.vnf}{f': {held}' if held else why}"
                     state = "error"
+        return state, message
+
+    def status(self, record: GraphRecord) -> dict[str, Any]:
+        """All that is known of a graph: its state, and ours beside the original node's words."""
+        state, message = self.state_of(record)
         return {
             "status": state,
             "percentage_completed": self.graphs.percentage(record),
@@ -369,7 +374,7 @@ class Node:
 
     def users_of(self, name: str) -> list[str]:
         """The graphs that send to or take from the physical port `name`."""
-        return self.graphs.users_of(self.lsi0, self.ports[name].name)
+        return self.graphs.holdings.users(self.lsi0, self.ports[name].name)
 
     def log_of(self, graph_id: str, vnf_id: str) -> Path:
         """What the process of a VNF has written.
@@ -400,12 +405,12 @@ class Node:
         engine = self.engines.get("vm")
         if not isinstance(engine, VmEngine):
             return []
-        vnfs = self.graphs.vnfs()
+        vnfs = self.graphs.holdings.vnfs()
         return [engine.console(vnf) for vnf in vnfs if vnf.engine == engine.name]
 
     def pci_users(self) -> dict[str, list[str]]:
         """The PCI functions in use, and by whom of this node (pci/users.py)."""
-        vnfs = self.graphs.vnfs()
+        vnfs = self.graphs.holdings.vnfs()
         return users_of(self.ports, vnfs)
 
     def _claim_pci(self, address: str, vnf: VnfSpec) -> str | None:
@@ -456,7 +461,7 @@ class Node:
     async def pause(self, paused: bool) -> None:
         """Stops (SIGSTOP) or continues (SIGCONT) the switch's and the VNFs' processes."""
         names = list(self.driver.processes())
-        for vnf in self.graphs.vnfs():
+        for vnf in self.graphs.holdings.vnfs():
             names += engine_of(self.engines, vnf).processes(vnf)
         for name in names:
             process = self.supervisor.find(name)

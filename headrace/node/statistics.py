@@ -14,8 +14,9 @@ from types import MappingProxyType
 from typing import Any
 
 from headrace.node.deployment.store import GraphRecord
+from headrace.node.planning.flow_rule_model import FlowRuleModel, base_of
 from headrace.node.planning.lowering import on_lsi0
-from headrace.node.planning.nffg import FlowRuleModel, base_of, parse
+from headrace.node.planning.nffg import parse
 from headrace.switches.base import RuleStatistics, SwitchDriver
 from headrace.switches.rules import Rule
 
@@ -27,10 +28,10 @@ class Counted:
 
     def __init__(self, driver: SwitchDriver) -> None:
         self._driver = driver
-        self._found: dict[str, asyncio.Future[dict[int, Counter[str]]]] = {}
+        self._found: dict[str, asyncio.Future[dict[int, RuleStatistics]]] = {}
 
-    async def of(self, lsi: str) -> dict[int, Counter[str]]:
-        """Packets and bytes by cookie.
+    async def of(self, lsi: str) -> dict[int, RuleStatistics]:
+        """The counters by cookie.
 
         Raises:
             SwitchError: the switch does not answer.
@@ -39,9 +40,8 @@ class Counted:
             self._found[lsi] = asyncio.ensure_future(self._ask(lsi))
         return await self._found[lsi]
 
-    async def _ask(self, lsi: str) -> dict[int, Counter[str]]:
-        rows = await self._driver.rule_statistics(lsi)
-        return {row.cookie: Counter(packets=row.packets, bytes=row.bytes) for row in rows}
+    async def _ask(self, lsi: str) -> dict[int, RuleStatistics]:
+        return {row.cookie: row for row in await self._driver.rule_statistics(lsi)}
 
 
 async def graph_statistics(
@@ -62,10 +62,9 @@ async def graph_statistics(
     """
     by_label: dict[str, Counter[str]] = {}
     for rule in record.plan.rules():
-        counter = (await counted.of(rule.lsi)).get(rule.cookie)
-        if counter is not None:
-            label = _label_of(rule, record)
-            by_label[label] = by_label.get(label, Counter()) + counter
+        counted_by = (await counted.of(rule.lsi)).get(rule.cookie)
+        if counted_by is not None:
+            _add(by_label.setdefault(_label_of(rule, record), Counter()), counted_by)
     for label, last in expired.items():
         by_label[label] = Counter(packets=last.packets, bytes=last.bytes) if last else Counter()
     timed = {rule.label for rule in record.plan.rules() if rule.is_timed}
@@ -106,10 +105,15 @@ async def rule_counters(counted: Counted, record: GraphRecord) -> dict[str, Coun
     for rule in record.plan.rules():
         rule_id = _label_of(rule, record)[begin:]
         if rule_id in ids:
-            counter = (await counted.of(rule.lsi)).get(rule.cookie)
-            if counter is not None:
-                found[rule_id] = found.get(rule_id, Counter()) + counter
+            counted_by = (await counted.of(rule.lsi)).get(rule.cookie)
+            if counted_by is not None:
+                _add(found.setdefault(rule_id, Counter()), counted_by)
     return found
+
+
+def _add(counter: Counter[str], more: RuleStatistics) -> None:
+    counter["packets"] += more.packets
+    counter["bytes"] += more.bytes
 
 
 def _ids_of(record: GraphRecord) -> set[str]:

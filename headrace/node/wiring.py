@@ -13,7 +13,8 @@ from typing import Any
 from headrace.engines.base import VnfPort, VnfSpec, engine_of
 from headrace.node.deployment.store import GraphRecord
 from headrace.node.node import Node
-from headrace.node.planning.nffg import EndPointModel, ForwardingGraph, parse
+from headrace.node.planning.end_point_models import EndPointModel
+from headrace.node.planning.nffg import ForwardingGraph, parse
 from headrace.node.readings import VnfReading, read_vnfs
 from headrace.node.statistics import Counted, graph_statistics
 from headrace.switches.base import PortStatistics, SwitchError

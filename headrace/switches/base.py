@@ -10,7 +10,7 @@ loses no packet.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from pydantic import BaseModel, ConfigDict
 
@@ -115,8 +115,11 @@ COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "t
 """The counters of PortStatistics, by the names that OpenFlow and the kernel also give them."""
 
 
-class RuleStatistics(_Frozen):
-    """Packets and bytes that a rule has matched, identified by its cookie."""
+class RuleStatistics(NamedTuple):
+    """Packets and bytes that a rule has matched, identified by its cookie.
+
+    There are as many as rules, so it is no model: one takes a tenth of the time to make.
+    """
 
     cookie: int
     packets: int

@@ -55,7 +55,7 @@ def decode_flow_counts(body: bytes) -> Iterator[RuleStatistics]:
         length, cookie, packets, octets = _FLOW_STATS.unpack_from(body, at)
         if length < _FLOW_STATS.size or at + length > len(body):
             raise SwitchError(f"OpenFlow: flow statistics with a length of {length}")
-        yield RuleStatistics.model_construct(cookie=cookie, packets=packets, bytes=octets)
+        yield RuleStatistics(cookie, packets, octets)
         at += length
 
 

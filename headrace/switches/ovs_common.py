@@ -380,21 +380,22 @@ class OvsFamilyDriver(OvsProcesses):
         names = {uuid: name for name, uuid in copy.ports.items()}
         gate = asyncio.Semaphore(_ASKED_AT_ONCE)
 
-        async def of(bridge: Row) -> list[PortStatistics]:
+        def numbered(bridge: Row) -> dict[int, str]:
             members = [names.get(str(uuid)) for _, uuid in from_set(bridge["ports"])]
             rows = [copy.interfaces[name] for name in members if name in copy.interfaces]
-            numbered = {row.ofport: row.name for row in rows if row.ofport}
-            if not numbered:
-                return []
+            return {row.ofport: row.name for row in rows if row.ofport}
+
+        async def of(bridge: str, ports: dict[int, str]) -> list[PortStatistics]:
             async with gate:
-                statistics = await (await self._session(bridge["name"])).port_statistics()
+                statistics = await (await self._session(bridge)).port_statistics()
             return [
-                _port_statistics(bridge["name"], numbered[number], counters)
+                _port_statistics(bridge, ports[number], counters)
                 for number, counters in statistics.items()
-                if number in numbered and number != _LOCAL_PORT
+                if number in ports and number != _LOCAL_PORT
             ]
 
-        found = await asyncio.gather(*map(of, bridges))
+        asked = [(str(bridge["name"]), numbered(bridge)) for bridge in bridges]
+        found = await asyncio.gather(*(of(name, ports) for name, ports in asked if ports))
         return [row for rows in found for row in rows]
 
     async def version(self) -> str:

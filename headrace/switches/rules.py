@@ -136,7 +136,7 @@ class Rule(_Frozen):
     def __copy__(self) -> "Rule":
         """A copy that is to be changed has another identity."""
         copied = super().__copy__()
-        for name in ("identity", "cookie", "needs"):
+        for name in ("identity", "cookie", "needs", "outputs", "select"):
             copied.__dict__.pop(name, None)
         return copied
 
@@ -158,7 +158,7 @@ class Rule(_Frozen):
         masks = tuple(sorted((name, wanted.mask) for name, wanted in self.match.items()))
         return _shared(Needs(masks, tuple(map(_asks, self.actions)), self.is_timed))
 
-    @property
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """The ports that the rule sends to, in order."""
         found: list[str] = []
@@ -171,7 +171,7 @@ class Rule(_Frozen):
             found += [member.port for member in members if isinstance(member, Output)]
         return tuple(found)
 
-    @property
+    @cached_property
     def select(self) -> Select | None:
         """What distributes the flows of this rule, if anything does."""
         return next((action for action in self.actions if isinstance(action, Select)), None)

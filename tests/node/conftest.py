@@ -28,7 +28,7 @@ def give_template(node: Node, file: str) -> None:
         load([Path(file)]),
         node.config.datastore,
         image_directory(node.rundir),
-        node.graphs.plans,
+        node.graphs.holdings.plans,
     )
 
 

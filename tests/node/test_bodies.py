@@ -15,7 +15,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.node.planning.nffg import MAX_VNFS
-from headrace.node.rest.bodies import MAX_BYTES, MAX_DEPTH
+from headrace.node.rest import access
+from headrace.node.rest.bodies import MAX_BYTES, MAX_DEPTH, parse
 from headrace.switches.base import SwitchError
 from tests.node import graphs
 from tests.node.api import Api, api_of
@@ -54,6 +55,19 @@ async def test_what_cannot_be_kept_is_400(api: Api, body: bytes, text: str) -> N
         assert text in answer.json()["message"]
     assert api.node.graphs.records() == []
     assert (await api("GET", "/NF-FG")).status_code == 200
+
+
+async def test_a_body_is_read_once(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[bytes] = []
+
+    def counting(body: bytes) -> Any:
+        read.append(body)
+        return parse(body)
+
+    monkeypatch.setattr(access, "parse", counting)
+    assert (await api("PUT", "/NF-FG/g", FIRST)).status_code == 201
+    assert read == [json.dumps(FIRST).encode()]
+    assert (await api("PUT", "/NF-FG/h", b"")).status_code == 400
 
 
 async def test_as_deep_as_allowed(api: Api) -> None:

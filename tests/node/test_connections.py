@@ -21,6 +21,7 @@ from headrace.node.access.users import User, hash_of
 from headrace.node.config import from_dict
 from headrace.node.connections import Connections, Slot, TimedProtocol, TooMany
 from headrace.node.errors import ConfigError
+from headrace.node.serving import listen
 from headrace.node.tls import Tls, make_self_signed
 from tests.node.api import Api, api_of
 from tests.node.crashing import FIRST
@@ -146,6 +147,15 @@ def test_settings() -> None:
     for wrong in ({"connections": 0}, {"connections_per_peer": 0}, {"connections": 100_000}):
         with pytest.raises(ConfigError, match="connections"):
             from_dict({"rest": wrong})
+
+
+def test_no_answer_waits_for_the_acknowledgement_of_its_head() -> None:
+    with listen(from_dict({"rest": {"port": 0}})) as listener:
+        listener.listen()
+        with socket.create_connection(listener.getsockname()):
+            taken, _ = listener.accept()
+        with taken:
+            assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 1
 
 
 async def test_too_many_from_one_peer(rundir: Path) -> None:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.flow_rule_model import MATCH_KEYS, FlowRuleModel
 from headrace.node.planning.matching import header_actions, match_fields
-from headrace.node.planning.nffg import MATCH_KEYS, FlowRuleModel
 from headrace.switches.fields import FIELDS
 from headrace.switches.rules import FieldMatch, Rule, covers, overlap
 from tests.switches.os_ken_encoding import encode_actions, encode_match

@@ -31,7 +31,7 @@ async def counting(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     """Gives the fake switch and engine counters for each rule and port."""
 
     async def rules(lsi: str) -> list[RuleStatistics]:
-        plans = api.node.graphs.plans().values()
+        plans = api.node.graphs.holdings.plans().values()
         found = [rule for plan in plans for rule in plan.rules() if rule.lsi == lsi]
         return [RuleStatistics(cookie=rule.cookie, packets=7, bytes=700) for rule in found]
 

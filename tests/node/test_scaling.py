@@ -225,7 +225,7 @@ async def test_load_brings_replicas_and_takes_them_back(rundir: Path) -> None:
     engine.load = {"v0": 0.9}
     assert await seconds(2) == Replicas(serving=1)  # not yet for long enough
     assert await seconds(2) == Replicas(serving=2)
-    assert set(world.read()["vnfs"]) == {vnf.name for vnf in node.graphs.vnfs()}
+    assert set(world.read()["vnfs"]) == {vnf.name for vnf in node.graphs.holdings.vnfs()}
     engine.load = {"v0": 0.9, "v0~2": 0.9}
     assert await seconds(3) == Replicas(serving=2)  # cools down
     assert await seconds(5) == Replicas(serving=3)

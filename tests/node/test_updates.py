@@ -11,7 +11,7 @@ from headrace.engines.base import EngineError, VnfPort, VnfSpec
 from headrace.engines.process import ProcessEngine
 from headrace.machine.processes import Supervisor
 from headrace.node.config import from_dict
-from headrace.node.deployment import lifecycle
+from headrace.node.deployment import drafts
 from headrace.node.errors import GraphRefused
 from headrace.node.node import Node
 from headrace.node.planning.plan import make_plan
@@ -97,7 +97,7 @@ async def test_a_change_is_planned_once(rundir: Path, monkeypatch: pytest.Monkey
         made.append(graph_id)
         return make_plan(graph, graph_id, *rest)
 
-    monkeypatch.setattr(lifecycle, "make_plan", noting)
+    monkeypatch.setattr(drafts, "make_plan", noting)
     node = await node_of(rundir, World(rundir / "world.json"))
     first, second = graphs.shared(graphs.port_to_port()), graphs.shared(graphs.chain("pass", 1))
     await node.check("g", first)

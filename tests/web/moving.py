@@ -56,7 +56,7 @@ class MovingDriver(FakeDriver):
         if self.node is None:
             return []
         now = self.passed
-        plans = self.node.graphs.plans().values()
+        plans = self.node.graphs.holdings.plans().values()
         rules = [rule for plan in plans for rule in plan.rules() if rule.lsi == lsi]
         packets = int(MATCHED * now)
         return [RuleStatistics(cookie=r.cookie, packets=packets, bytes=64 * packets) for r in rules]

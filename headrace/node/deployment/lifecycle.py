@@ -14,15 +14,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from headrace.engines.base import EngineError, VnfSpec
+from headrace.node.deployment.drafts import Drafts
 from headrace.node.deployment.store import GraphRecord, GraphState, Store
 from headrace.node.deployment.transition import Transition
 from headrace.node.errors import Busy, DeployFailed, NodeError, NotFound, SwitchDown
 from headrace.node.events import EventKind, Events
 from headrace.node.planning.holdings import Holdings, Others
-from headrace.node.planning.known_rules import KnownRules
 from headrace.node.planning.memory import Memory
 from headrace.node.planning.nffg import ForwardingGraph
-from headrace.node.planning.plan import make_plan
 from headrace.node.planning.replicas import Replicas
 from headrace.node.planning.resources import EMPTY_PLAN, Plan
 from headrace.node.planning.surroundings import Surroundings
@@ -36,41 +35,6 @@ def text_of(error: BaseException) -> str:
     if isinstance(error, (SwitchError, EngineError, NodeError)):
         return str(error)
     return f"{type(error).__name__}: {error}"
-
-
-def _held_by(record: GraphRecord) -> Plan:
-    """What a graph holds or may still hold: while it is updated, that of both versions."""
-    before = record.previous_plan
-    if before is None:
-        return record.plan
-    resources = {r.key: r for r in (*before.resources, *record.plan.resources)}
-    claims = tuple(dict.fromkeys((*before.claims, *record.plan.claims)))
-    return Plan(resources=tuple(resources.values()), claims=claims)
-
-
-@dataclass(frozen=True)
-class _Draft:
-    """A plan, and all that it was made from but the machine's free memory."""
-
-    graph_id: str
-    number: int
-    document: dict[str, Any]
-    previous: Plan
-    replicas: Mapping[str, Replicas] | None
-    node: Surroundings
-    holdings: int
-    plan: Plan = EMPTY_PLAN
-
-    def holds_for(self, other: "_Draft") -> bool:
-        """Whether the other one's plan would be the same."""
-        return (
-            (self.graph_id, self.number, self.holdings)
-            == (other.graph_id, other.number, other.holdings)
-            and self.document is other.document
-            and self.previous is other.previous
-            and self.replicas == other.replicas
-            and self.node.same_but_for_graphs(other.node)
-        )
 
 
 @dataclass
@@ -96,8 +60,7 @@ class GraphManager:
     ) -> None:
         self._store = store
         self._transition = transition
-        self._surroundings = surroundings
-        self._memory = memory
+        self.drafts = Drafts(store, surroundings, memory)
         self._events = events
         self._locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._progress: dict[str, _Progress] = {}
@@ -105,8 +68,6 @@ class GraphManager:
         self._working: Counter[str] = Counter()
         self.changed: Callable[[str], None] = lambda graph_id: None
         """Called with the id of a graph that a client creates, updates or deletes."""
-        self.predicted: Callable[[dict[str, Any], Plan], Plan] = lambda document, plan: plan
-        """Gives a plan with what the model predicts of the graph."""
         self.held: Callable[[Iterable[VnfSpec]], frozenset[str]] = lambda vnfs: frozenset()
         """The ids of those VNFs that stay ended."""
         self.switch_down: Callable[[], str | None] = lambda: None
@@ -116,11 +77,13 @@ class GraphManager:
         self._last_counts: dict[tuple[str, str], RuleStatistics] = {}
         self._returning: set[str] = set()
         self._doubted: set[str] = set()
-        self._known = KnownRules()
-        self._drafted: _Draft | None = None
-        self._holdings = Holdings.of({r.id: _held_by(r) for r in store.graphs()})
 
     # Reading.
+
+    @property
+    def holdings(self) -> Holdings:
+        """What the graphs hold or may still hold."""
+        return self.drafts.holdings
 
     def records(self) -> list[GraphRecord]:
         """All graphs."""
@@ -143,31 +106,13 @@ class GraphManager:
             return 100
         return self._progress.get(record.id, _Progress()).percentage()
 
-    def plans(self) -> dict[str, Plan]:
-        """What each graph holds or may still hold."""
-        return self._holdings.plans()
-
-    def vnfs(self) -> list[VnfSpec]:
-        """The VNFs of all graphs."""
-        return self._holdings.without("").vnfs()
-
-    def others(self, graph_id: str) -> Others:
-        """What all graphs but one hold or may still hold."""
-        return self._holdings.without(graph_id)
-
-    def users_of(self, lsi: str, port: str) -> list[str]:
-        """The graphs with a rule that takes from a port or sends to it."""
-        return self._holdings.users(lsi, port)
-
     def _put(self, record: GraphRecord) -> None:
-        self._drafted = None
-        self._known.forget_document()
         self._store.put_graph(record)
-        self._holdings.put(record.id, _held_by(record))
+        self.drafts.note(record)
 
     def _forget(self, graph_id: str) -> None:
         self._store.delete_graph(graph_id)
-        self._holdings.drop(graph_id)
+        self.drafts.forget(graph_id)
 
     def read(self, document: dict[str, Any]) -> ForwardingGraph:
         """The graph of a document.
@@ -175,7 +120,7 @@ class GraphManager:
         Raises:
             GraphRefused: it is none; names the place.
         """
-        return self._known.read(document)[0]
+        return self.drafts.read(document)
 
     # Changing.
 
@@ -187,8 +132,8 @@ class GraphManager:
         """
         old = self._store.graph(graph_id)
         if old is None:
-            return self._plan(graph_id, self._store.free_number(), document, EMPTY_PLAN)
-        return self._plan(graph_id, old.number, document, self._held(old))
+            return self.drafts.plan(graph_id, self._store.free_number(), document, EMPTY_PLAN)
+        return self.drafts.plan(graph_id, old.number, document, self._held(old))
 
     def _held(self, record: GraphRecord) -> Plan:
         """What an update of a graph begins with.
@@ -217,7 +162,7 @@ class GraphManager:
         self._demand_switch()
         number = self._store.free_number()
         if plan is None:
-            plan = self._plan(graph_id, number, document, EMPTY_PLAN)
+            plan = self.drafts.plan(graph_id, number, document, EMPTY_PLAN)
         self._put(GraphRecord(graph_id, number, GraphState.DEPLOYING, document, plan))
         return self._spawn(graph_id, self._deploy(graph_id))
 
@@ -236,7 +181,7 @@ class GraphManager:
         old = self.record(graph_id)
         old = replace(old, plan=self._held(old))
         if plan is None:
-            plan = self._plan(graph_id, old.number, document, old.plan)
+            plan = self.drafts.plan(graph_id, old.number, document, old.plan)
         self._put(
             GraphRecord(
                 graph_id,
@@ -263,7 +208,7 @@ class GraphManager:
         old = self.record(graph_id)
         if old.state is not GraphState.RUNNING or self._working[graph_id]:
             raise Busy("graphs", f"graph {graph_id} is {old.state}; it is scaled when that is done")
-        plan = self._plan(graph_id, old.number, old.document, old.plan, replicas)
+        plan = self.drafts.plan(graph_id, old.number, old.document, old.plan, replicas)
         self._put(
             replace(
                 old,
@@ -297,29 +242,6 @@ class GraphManager:
         record = self.record(graph_id)
         if record.state is GraphState.FAILED and not self._store.steps(graph_id):
             self._forget(graph_id)
-
-    def _plan(
-        self,
-        graph_id: str,
-        number: int,
-        document: dict[str, Any],
-        previous: Plan,
-        replicas: Mapping[str, Replicas] | None = None,
-    ) -> Plan:
-        node = self._surroundings(self.others(graph_id))
-        changes = self._holdings.changes
-        draft = _Draft(graph_id, number, document, previous, replicas, node, changes)
-        # A request is checked before the VNFs' configurations are, and again when it is acted on:
-        # most often nothing has happened in between.
-        if self._drafted is not None and self._drafted.holds_for(draft):
-            return self._drafted.plan
-        graph, warnings = self._known.read(document)
-        plan = make_plan(graph, graph_id, number, node, previous, replicas, self._known)
-        warnings += self._memory.check(plan.vnfs(), previous.vnfs())
-        plan = plan.model_copy(update={"warnings": (*warnings, *plan.warnings)})
-        plan = self.predicted(document, plan)
-        self._drafted = replace(draft, plan=plan)
-        return plan
 
     def is_worked_on(self, graph_id: str) -> bool:
         """Whether a change of the graph is under way."""
@@ -438,7 +360,7 @@ class GraphManager:
         if record.id in self._returning and state is GraphState.RUNNING:
             # A crash would have it made again, so many are written at once.
             self._store.put_late([settled])
-            self._holdings.put(settled.id, _held_by(settled))
+            self.drafts.note(settled)
             return
         self._put(settled)
 

@@ -25,7 +25,8 @@ from typing import Any
 from headrace.model.mechanistic import nffg
 from headrace.model.mechanistic.fitting import Fitted
 from headrace.model.mechanistic.visits import Visit, reference, visits_of
-from headrace.node.planning.nffg import FlowRuleModel, ForwardingGraph
+from headrace.node.planning.flow_rule_model import FlowRuleModel
+from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.policy import (
     Candidate,
     Choice,

@@ -4,10 +4,11 @@
 from dataclasses import dataclass, field
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.end_point_models import EndPointModel
 from headrace.node.planning.host_interfaces import check_networks, host_interface
 from headrace.node.planning.lowering import PhysicalPort, place_of_rule
 from headrace.node.planning.matching import vlan_id
-from headrace.node.planning.nffg import EndPointModel, ForwardingGraph
+from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.ports import PortNames
 from headrace.node.planning.resources import (
     Claim,

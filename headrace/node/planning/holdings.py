@@ -115,6 +115,10 @@ class Holdings:
         """The plan of each graph."""
         return {graph_id: held.plan for graph_id, held in self._held.items()}
 
+    def vnfs(self) -> list[VnfSpec]:
+        """The VNFs of all graphs."""
+        return [vnf for vnfs in self._with_vnfs.values() for vnf in vnfs]
+
     def users(self, lsi: str, port: str) -> list[str]:
         """The graphs with a rule that takes from a port or sends to it."""
         return list(self._users.get((lsi, port), ()))

@@ -8,7 +8,7 @@ Addresses bring routes along, and so take traffic of the whole machine: only tho
 import ipaddress
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.nffg import HostStackModel
+from headrace.node.planning.end_point_models import HostStackModel
 from headrace.node.planning.resources import HostInterfaceResource
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import PortSpec

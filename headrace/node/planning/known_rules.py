@@ -10,7 +10,8 @@ without; a test compares them. The rules that were not asked for the longest are
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.node.planning.nffg import MAX_RULES, FlowRuleModel, ForwardingGraph, parse
+from headrace.node.planning.flow_rule_model import FlowRuleModel
+from headrace.node.planning.nffg import MAX_RULES, ForwardingGraph, parse
 from headrace.node.planning.resources import RuleResource
 
 _MOST = MAX_RULES + 4096

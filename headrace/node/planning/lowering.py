@@ -24,16 +24,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.known_rules import KnownRules
-from headrace.node.planning.matching import header_actions, match_fields, timeouts
-from headrace.node.planning.nffg import (
+from headrace.node.planning.flow_rule_model import (
     TO_CONTROLLER,
     FlowRuleModel,
-    ForwardingGraph,
     WeightedPort,
     base_of,
     queue_of,
 )
+from headrace.node.planning.known_rules import KnownRules
+from headrace.node.planning.matching import header_actions, match_fields, timeouts
+from headrace.node.planning.nffg import ForwardingGraph
 from headrace.node.planning.resources import LinkUse, RuleResource
 from headrace.switches.base import LinkSpec
 from headrace.switches.rules import (

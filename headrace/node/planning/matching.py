@@ -11,7 +11,7 @@ import ipaddress
 from collections.abc import Callable
 
 from headrace.node.errors import GraphRefused
-from headrace.node.planning.nffg import FlowRuleModel
+from headrace.node.planning.flow_rule_model import FlowRuleModel
 from headrace.switches.fields import (
     ETH_ARP,
     ETH_IPV4,

@@ -9,8 +9,9 @@ whose rules it may change; what enters and leaves the graph is LSI-0's.
 import ipaddress
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.flow_rule_model import TO_CONTROLLER, queue_of
 from headrace.node.planning.lowering import Wiring, place_of_rule
-from headrace.node.planning.nffg import MAX_QUEUES, TO_CONTROLLER, ForwardingGraph, queue_of
+from headrace.node.planning.nffg import MAX_QUEUES, ForwardingGraph
 from headrace.node.planning.resources import ControllerResource, QueueResource
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import QueueSpec

@@ -15,14 +15,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.flow_rule_model import FlowRuleModel, WeightedPort
 from headrace.node.planning.lowering import place_of_rule
-from headrace.node.planning.nffg import (
-    MAX_VNFS,
-    FlowRuleModel,
-    ForwardingGraph,
-    VnfModel,
-    WeightedPort,
-)
+from headrace.node.planning.nffg import MAX_VNFS, ForwardingGraph, VnfModel
 from headrace.node.planning.replicas import Replicas, Scaling
 from headrace.switches.base import Capabilities
 

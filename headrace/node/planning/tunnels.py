@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from headrace.node.config import PortConfig
 from headrace.node.errors import GraphRefused
+from headrace.node.planning.end_point_models import GreTunnelModel, GtpuModel, VxlanModel
 from headrace.node.planning.matching import number
-from headrace.node.planning.nffg import GreTunnelModel, GtpuModel, VxlanModel
 from headrace.node.planning.resources import Claim
 from headrace.node.planning.surroundings import Surroundings
 from headrace.switches.base import TUNNELS, PortSpec

@@ -14,10 +14,11 @@ send requests to 127.0.0.1. Three checks keep these out:
 """
 
 from collections.abc import Callable, Collection
+from typing import Any
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers
-from starlette.requests import ClientDisconnect, HTTPConnection
+from starlette.requests import ClientDisconnect, HTTPConnection, Request
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -30,6 +31,9 @@ _JSON, _FORM = "application/json", "application/x-www-form-urlencoded"
 _STREAMED = ("application/octet-stream", "multipart/form-data")
 """The content types of an image's octets, and the paths that take them."""
 
+_PARSED = "headrace.json"
+"""Where a request's scope has its body as JSON: a graph of many rules is not to be read twice."""
+
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "::1")
 
 
@@ -37,6 +41,17 @@ def node_of(request: HTTPConnection) -> Node:
     """The node that the app of this request serves."""
     node: Node = request.app.state.node
     return node
+
+
+async def json_of(request: Request) -> Any:
+    """The JSON of a request's body, as `Guard` has read it.
+
+    Raises:
+        GraphRefused: it is none, or exceeds a bound; says where.
+    """
+    if _PARSED in request.scope:
+        return request.scope[_PARSED]
+    return parse(await request.body())  # that of a form, or none
 
 
 class Guard:
@@ -68,7 +83,7 @@ class Guard:
                 await self._app(scope, receive, send)  # bounded by the datastore's limits
                 return
             try:
-                receive = await self._bounded(receive, is_json=_kind(headers) != _FORM)
+                receive = await self._bounded(scope, receive, is_json=_kind(headers) != _FORM)
             except _TooLarge:
                 text = f"the body has more than {MAX_BYTES >> 20} MiB"
                 await _answer(413, "rest", text)(scope, receive, send)
@@ -80,8 +95,11 @@ class Guard:
                 return
         await self._app(scope, receive, send)
 
-    async def _bounded(self, receive: Receive, is_json: bool) -> Receive:
-        """Takes the whole body in, within its bounds, and gives it out as one message."""
+    async def _bounded(self, scope: Scope, receive: Receive, is_json: bool) -> Receive:
+        """Takes the whole body in, within its bounds, and gives it out as one message.
+
+        What it is as JSON goes with the request, for `json_of`.
+        """
         body = bytearray()
         while True:
             message = await receive()
@@ -93,7 +111,7 @@ class Guard:
             if not message.get("more_body", False):
                 break
         if body and is_json:
-            parse(bytes(body))
+            scope[_PARSED] = parse(bytes(body))
         whole: Message | None = {"type": "http.request", "body": bytes(body), "more_body": False}
 
         async def replay() -> Message:

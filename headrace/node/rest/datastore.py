@@ -23,8 +23,7 @@ from headrace.node.datastore.datastore import ImageRow
 from headrace.node.datastore.wire import WireTemplate
 from headrace.node.errors import AccessError, GraphRefused
 from headrace.node.node import Node
-from headrace.node.rest.access import node_of
-from headrace.node.rest.bodies import parse
+from headrace.node.rest.access import json_of, node_of
 from headrace.node.rest.contract import (
     BINARY,
     content,
@@ -56,11 +55,6 @@ _FIELD_OCTETS = 4096
 _FIELDS = 16
 _LINE = {"type": "string"}
 _TEMPLATE = json_body(TemplateBody)
-
-
-async def json_of(request: Request) -> Any:
-    """The JSON body."""
-    return parse(await request.body())
 
 
 Body = Annotated[Any, Depends(json_of)]
@@ -290,7 +284,7 @@ def _digest_of(request: Request) -> dict[str, str]:
 async def _fields_of(request: Request) -> dict[str, str]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "application/json":
-        body = parse(await request.body())
+        body = await json_of(request)
         if not isinstance(body, dict):
             raise GraphRefused("json", "the body is no JSON object")
         return {key: value for key, value in body.items() if isinstance(value, str)}

@@ -21,8 +21,7 @@ from headrace.node.deployment.store import GraphRecord
 from headrace.node.errors import DeployFailed, GraphRefused, NotFound
 from headrace.node.node import Node
 from headrace.node.planning.resources import Plan
-from headrace.node.rest.access import node_of
-from headrace.node.rest.bodies import parse
+from headrace.node.rest.access import json_of, node_of
 from headrace.node.rest.contract import LOCATION, json_body, refusals
 from headrace.node.rest.graph_answers import (
     GraphDocument,
@@ -49,7 +48,7 @@ async def document_of(request: Request) -> dict[str, Any]:
     Raises:
         GraphRefused: it is no JSON object, or more than a graph may be.
     """
-    document = parse(await request.body())
+    document = await json_of(request)
     if not isinstance(document, dict):
         raise GraphRefused("json", "the body is no JSON object")
     return document
@@ -64,8 +63,8 @@ def _entry(record: GraphRecord) -> dict[str, Any]:
 
 def _demand_share(node: Node, user: User, graph_id: str, plan: Plan) -> None:
     """Of the node's resources, and of the internal groups of others."""
-    demand_quota(node.users, user, graph_id, plan, node.graphs.plans())
-    demand_groups(node.users, user, plan, node.graphs.others(graph_id))
+    demand_quota(node.users, user, graph_id, plan, node.graphs.holdings.plans())
+    demand_groups(node.users, user, plan, node.graphs.holdings.without(graph_id))
 
 
 async def _create(

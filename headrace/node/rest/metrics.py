@@ -70,10 +70,10 @@ def _of_graphs(node: Node, records: list[GraphRecord]) -> list[Metric]:
     graph = GaugeMetricFamily(
         "headrace_graph_status", "1 for the status that a graph has", labels=["graph", "status"]
     )
-    statuses = {record.id: node.status(record)["status"] for record in records}
+    states = {record.id: node.state_of(record)[0] for record in records}
     for status in ("complete", "in_progress", "error"):
-        number.add_metric([status], list(statuses.values()).count(status))
-        for graph_id, found in statuses.items():
+        number.add_metric([status], list(states.values()).count(status))
+        for graph_id, found in states.items():
             graph.add_metric([graph_id, status], int(found == status))
     return [number, graph]
 

@@ -31,7 +31,7 @@ async def put_reservation(
 ) -> Reservation:
     """Takes cores and memory from what VNFs may be given, in place of what the name had."""
     polls = node.driver.capabilities.polls
-    if node.reservations.put(name, body, polls, node.graphs.vnfs()):
+    if node.reservations.put(name, body, polls, node.graphs.holdings.vnfs()):
         response.status_code = 201
     return body
 

@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from headrace.node.access.users import Quota, User, hash_of, is_password
 from headrace.node.errors import AccessError, GraphRefused, describe
 from headrace.node.node import Node
-from headrace.node.rest.access import node_of
-from headrace.node.rest.bodies import parse
+from headrace.node.rest.access import json_of, node_of
 from headrace.node.rest.contract import LOCATION, Answer, json_body, refusals
 from headrace.node.rest.login import source_of
 
@@ -92,7 +91,7 @@ def _demand_login(node: Node) -> None:
 
 async def _body_of(request: Request, model: type[Model]) -> Model:
     try:
-        return model.model_validate(parse(await request.body()))
+        return model.model_validate(await json_of(request))
     except ValidationError as error:
         raise GraphRefused("users", describe(error, "body")) from None
 
