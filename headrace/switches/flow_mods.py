@@ -103,6 +103,21 @@ def deletion(rule: Rule, xid: int) -> bytes:
     )
 
 
+def exact_deletion(rule: Rule, ofports: Mapping[str, int], xid: int) -> bytes:
+    """The flow-mod that removes a rule by its match, which a switch need not look for."""
+    return _flow_mod(
+        xid,
+        _match(rule, ofports),
+        b"",
+        cookie=rule.cookie,
+        cookie_mask=_EXACT_COOKIE,
+        command=of.OFPFC_DELETE_STRICT,
+        priority=rule.priority,
+        out_port=of.OFPP_ANY,
+        out_group=of.OFPG_ANY,
+    )
+
+
 def group_addition(rule: Rule, ofports: Mapping[str, int], keeps_flows: bool, xid: int) -> bytes:
     """The group-mod that makes, or changes, the group of a rule with `Select`.
 

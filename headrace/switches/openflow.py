@@ -13,6 +13,7 @@ import itertools
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from os_ken.ofproto import ofproto_parser, ofproto_protocol
@@ -36,6 +37,8 @@ _PORT_STATS = struct.Struct("!I4x6Q56x")  # number; packets, bytes, dropped; err
 _ANSWER_S = 30.0
 _AT_ONCE = 256
 """Messages that are written together."""
+_MANY = 256
+"""Rules that are not removed one by one by their cookies."""
 _Message = tuple[int, bytes]
 """A transaction id and the octets of its message."""
 
@@ -199,9 +202,24 @@ class OpenFlowSession:
         xid = self._xid()
         yield xid, flow_mods.addition(rule, ofports, xid)
 
-    async def remove(self, rules: Sequence[Rule]) -> None:
-        """Removes rules by their cookie, so that a rule can be removed after its ports."""
+    async def remove(
+        self, rules: Sequence[Rule], ofports: Mapping[str, int] = MappingProxyType({})
+    ) -> None:
+        """Removes rules by their cookie, so that a rule can be removed after its ports.
+
+        For a cookie a switch looks through its whole table. So many rules are removed by their
+        match where the number of the port is known, and what is left after that by cookie.
+        """
+        if len(rules) >= _MANY:
+            exact = [rule for rule in rules if rule.in_port in ofports and not rule.select]
+            await self._modify((rule, self._exact_deletion(rule, ofports)) for rule in exact)
+            left = {row.cookie for row in await self.rule_statistics()}
+            rules = [rule for rule in rules if rule.select or rule.cookie in left]
         await self._modify((rule, message) for rule in rules for message in self._deletions(rule))
+
+    def _exact_deletion(self, rule: Rule, ofports: Mapping[str, int]) -> _Message:
+        xid = self._xid()
+        return xid, flow_mods.exact_deletion(rule, ofports, xid)
 
     def _deletions(self, rule: Rule) -> Iterator[_Message]:
         xid = self._xid()

@@ -352,21 +352,27 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
-        interfaces = (await self._copy()).interfaces
-        ofports = {LOCAL: OFPP_LOCAL, CONTROLLER: OFPP_CONTROLLER}
+        ofports = await self._numbers_of(rules)
         for rule in rules:
             for port in (rule.in_port, *rule.outputs):
-                row = interfaces.get(port)
-                if row is not None and row.ofport:
-                    ofports[port] = row.ofport
-                elif port not in ofports:
+                if port not in ofports:
                     raise SwitchError(f"{rule.label}: port {port} is not in service on LSI {lsi}")
         await (await self._session(lsi)).install(rules, ofports, self.capabilities.keeps_flows)
 
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
         if lsi in (await self._copy()).bridges:
-            await (await self._session(lsi)).remove(rules)
+            await (await self._session(lsi)).remove(rules, await self._numbers_of(rules))
+
+    async def _numbers_of(self, rules: Sequence[Rule]) -> dict[str, int]:
+        """The numbers of the ports of rules, of those that are in service."""
+        interfaces = (await self._copy()).interfaces
+        ofports = {LOCAL: OFPP_LOCAL, CONTROLLER: OFPP_CONTROLLER}
+        for name in {port for rule in rules for port in (rule.in_port, *rule.outputs)}:
+            row = interfaces.get(name)
+            if row is not None and row.ofport:
+                ofports[name] = row.ofport
+        return ofports
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:
         """See SwitchDriver."""

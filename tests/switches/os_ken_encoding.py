@@ -148,6 +148,21 @@ def group_addition(rule: Rule, ofports: dict[str, int], keeps_flows: bool, xid: 
     return _group(_ADD_OR_MODIFY, rule, buckets, xid)
 
 
+def exact_deletion(rule: Rule, ofports: dict[str, int], xid: int) -> bytes:
+    """See flow_mods.exact_deletion."""
+    message = parser.OFPFlowMod(
+        _DATAPATH,
+        cookie=rule.cookie,
+        cookie_mask=0xFFFF_FFFF_FFFF_FFFF,
+        command=of.OFPFC_DELETE_STRICT,
+        priority=rule.priority,
+        out_port=of.OFPP_ANY,
+        out_group=of.OFPG_ANY,
+        match=encode_match(rule, ofports),
+    )
+    return _octets(message, xid)
+
+
 def group_deletion(rule: Rule, xid: int) -> bytes:
     """See flow_mods.group_deletion."""
     return _group(of.OFPGC_DELETE, rule, [], xid)

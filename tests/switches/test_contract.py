@@ -468,6 +468,26 @@ def test_rules_count_what_they_match(bed: Bed) -> None:
         eventually(lambda: counted() == wanted, f"{counted()} is not {wanted}")
 
 
+def test_many_rules_go_at_once_and_no_other(bed: Bed) -> None:
+    capabilities = bed.driver.capabilities
+    if "rule" not in capabilities.counters or "ipv4_dst" not in capabilities.matches:
+        pytest.skip("does not count by rule, or has no addresses to tell many apart")
+    eth = CASES["ipv4_dst"].match["eth_type"]
+
+    def to(host: int) -> Rule:
+        address = FieldMatch(value=0xC0000200 + host, mask=0xFFFFFFFF)
+        return bed.rule(A, B, match={"eth_type": eth, "ipv4_dst": address})
+
+    def there() -> set[int]:
+        return {row.cookie for row in bed.run(bed.driver.rule_statistics(bed.lsi))}
+
+    stays, many = bed.rule(C, D), [to(host) for host in range(300)]
+    with bed.rules(stays):
+        with bed.rules(*many):
+            assert there() == {rule.cookie for rule in (stays, *many)}
+        assert there() == {stays.cookie}
+
+
 # Steps that are repeated, and restarts of the node.
 
 

@@ -78,6 +78,8 @@ def test_messages_are_those_of_os_ken(rule: Rule, keeps_flows: bool, xid: int) -
     expected = os_ken_encoding
     assert flow_mods.addition(rule, OFPORTS, xid) == expected.addition(rule, OFPORTS, xid)
     assert flow_mods.deletion(rule, xid) == expected.deletion(rule, xid)
+    exact = flow_mods.exact_deletion(rule, OFPORTS, xid)
+    assert exact == expected.exact_deletion(rule, OFPORTS, xid)
     if rule.select is not None:
         assert flow_mods.group_addition(rule, OFPORTS, keeps_flows, xid) == expected.group_addition(
             rule, OFPORTS, keeps_flows, xid
