@@ -38,8 +38,8 @@ class Device {
   virtual uint16_t tx(std::span<rte_mbuf*> packets) noexcept = 0;
 
   /// Connects to the peer if there is none yet, and updates the link's state. Call a few times per
-  /// second, and oftener until the first peer is there. Fails if the connection can't be restored
-  /// in this process; restart it then.
+  /// second, and more often until the first peer is there. Fails if the connection can't be
+  /// restored in this process; restart it then.
   virtual Result<> update_link() = 0;
 
   [[nodiscard]] const std::string& name() const { return config_.name; }
