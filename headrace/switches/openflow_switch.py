@@ -255,13 +255,13 @@ class OpenFlowDriver(FlatDriver):
         changed = [rule for cookie, rule in wanted.items() if self._installed.get(cookie) != rule]
         gone = [rule for cookie, rule in self._installed.items() if cookie not in wanted]
         if gone:
-            await session.remove(gone)
+            await session.remove(gone, self._numbers())
             for rule in gone:
                 del self._installed[rule.cookie]
         # A group that no longer selects goes with its rule.
         stale = [self._installed.pop(rule.cookie) for rule in changed if self._was_group(rule)]
         if stale:
-            await session.remove(stale)
+            await session.remove(stale, self._numbers())
         if changed:
             await session.install(changed, self._numbers())
             self._installed.update((rule.cookie, rule) for rule in changed)

@@ -352,7 +352,7 @@ class OvsFamilyDriver(OvsProcesses):
 
     async def install_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
-        ofports = await self._numbers_of(rules)
+        ofports = {**await self._ofports(), CONTROLLER: OFPP_CONTROLLER}
         for rule in rules:
             for port in (rule.in_port, *rule.outputs):
                 if port not in ofports:
@@ -362,17 +362,7 @@ class OvsFamilyDriver(OvsProcesses):
     async def remove_rules(self, lsi: str, rules: Sequence[Rule]) -> None:
         """See SwitchDriver."""
         if lsi in (await self._copy()).bridges:
-            await (await self._session(lsi)).remove(rules, await self._numbers_of(rules))
-
-    async def _numbers_of(self, rules: Sequence[Rule]) -> dict[str, int]:
-        """The numbers of the ports of rules, of those that are in service."""
-        interfaces = (await self._copy()).interfaces
-        ofports = {LOCAL: OFPP_LOCAL, CONTROLLER: OFPP_CONTROLLER}
-        for name in {port for rule in rules for port in (rule.in_port, *rule.outputs)}:
-            row = interfaces.get(name)
-            if row is not None and row.ofport:
-                ofports[name] = row.ofport
-        return ofports
+            await (await self._session(lsi)).remove(rules, await self._ofports())
 
     async def rule_statistics(self, lsi: str) -> list[RuleStatistics]:
         """See SwitchDriver."""
