@@ -118,7 +118,7 @@ COUNTERS = ("rx_packets", "tx_packets", "rx_bytes", "tx_bytes", "rx_dropped", "t
 class RuleStatistics(NamedTuple):
     """Packets and bytes that a rule has matched, identified by its cookie.
 
-    There are as many as rules, so it is no model: one takes a tenth of the time to make.
+    There are as many as rules, so it is a tuple and no model.
     """
 
     cookie: int
