@@ -6,6 +6,8 @@ import os
 import shutil
 from pathlib import Path
 
+import psutil
+
 _PAGE_MB = 2
 _FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
 _MOUNTS = Path("/proc/mounts")
@@ -40,10 +42,7 @@ def hugepages_lacking(megabytes: int) -> str | None:
 
 def available_mb() -> int:
     """MB of ordinary memory available without swapping (MemAvailable of proc(5))."""
-    for line in Path("/proc/meminfo").read_text().splitlines():
-        if line.startswith("MemAvailable:"):
-            return int(line.split()[1]) >> 10
-    raise OSError("/proc/meminfo has no MemAvailable")
+    return int(psutil.virtual_memory().available) >> 20
 
 
 def remove_remains(file_prefix: str) -> None:

@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
 """What this machine has: processor, memory, disks, network interfaces, coprocessors.
 
-Read from /proc and sysfs each time, since memory and disks are used by others and devices come and
-go. What the kernel does not say is None. Reading blocks for a few milliseconds.
+Memory and disks are psutil's; what it has not (the processor's features, NUMA nodes, functions of
+the PCI bus) is read from /proc and sysfs. All is read each time, since memory and disks are used by
+others and devices come and go. What the kernel does not say is None. Reading blocks for a few
+milliseconds.
 """
 
 import os
 import platform
 import re
-import shutil
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from headrace.machine.numa import numa_of
 
-_CPUINFO, _MEMINFO = Path("/proc/cpuinfo"), Path("/proc/meminfo")
+_CPUINFO = Path("/proc/cpuinfo")
 _NET, _PCI = Path("/sys/class/net"), Path("/sys/bus/pci/devices")
 _ACCELERATORS = ("0x0b40", "0x1200")
 """PCI classes of coprocessors and processing accelerators (PCI Code and ID Assignment, 1.11)."""
@@ -50,12 +53,12 @@ def _processor() -> dict[str, Any]:
 
 
 def _memory() -> dict[str, int]:
-    rows = dict(re.findall(r"^(\w+):\s+(\d+) kB$", _MEMINFO.read_text(), re.MULTILINE))
-    return {"total": int(rows["MemTotal"]) << 10, "available": int(rows["MemAvailable"]) << 10}
+    found = psutil.virtual_memory()
+    return {"total": found.total, "available": found.available}
 
 
 def _disk(path: Path) -> dict[str, Any]:
-    usage = shutil.disk_usage(path)
+    usage = psutil.disk_usage(str(path))
     return {"path": str(path), "total": usage.total, "free": usage.free}
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psutil
 import yaml
 
 from headrace.bench.core_plan import plan_cores
@@ -123,10 +124,7 @@ class Bed:
 
     def memory_kib(self, name: str) -> int:
         """Resident memory of a process."""
-        for line in Path(f"/proc/{self.pid(name)}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
-        raise DeviceError(f"{name}: the kernel does not tell its memory")
+        return int(psutil.Process(self.pid(name)).memory_info().rss) >> 10
 
     # Requests.
 

@@ -7,6 +7,8 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from headrace.bench.peers.switches import Headrace
 from headrace.bench.peers.systems import PeerError
 from headrace.protocols.control import call
@@ -127,10 +129,7 @@ class Bed:
         process = self.system.polling()
         if process.poll() is not None:
             raise PeerError(f"the switch has ended; {self.system.last_words()}")
-        for line in Path(f"/proc/{process.pid}/status").read_text().splitlines():
-            if line.startswith("VmRSS:"):
-                return int(line.split()[1])
-        raise PeerError("the kernel does not tell the switch's memory")
+        return int(psutil.Process(process.pid).memory_info().rss) >> 10
 
 
 async def attach(traffic: TrafficClient, bed: Bed, names: tuple[str, str], flows: int) -> None:
