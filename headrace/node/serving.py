@@ -31,14 +31,12 @@ from headrace.node.observing import learning
 from headrace.node.resource_watch import ResourceWatch, machine_of
 from headrace.node.rest.app import make_app
 from headrace.node.restarts import Restarter
-from headrace.node.tls import Tls
+from headrace.node.tls import Tls, keep_renewed
 
 _REAP_EVERY_S = 5.0
 _DESCRIPTORS = 65_536
 _YOUNG_OBJECTS, _COLLECTIONS = 50_000, 20
 """How many new objects are looked through at once; after how many times those that stayed are."""
-_RENEWAL_S = 5.0
-"""How often a certificate is looked at."""
 
 
 def listen(config: NodeConfig) -> socket.socket:
@@ -96,6 +94,7 @@ def serve(config: NodeConfig, rundir: Path) -> None:
     logging.basicConfig(
         level=config.log_level.upper(), format="%(asctime)s %(levelname)s %(name)s: %(message)s"
     )
+    logging.getLogger("watchfiles").setLevel(logging.WARNING)  # or each change of a file is a line
     with (rundir / "node.lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,12 +178,6 @@ class Server(uvicorn.Server):
         self.servers.append(listener)  # type: ignore[arg-type]
 
 
-async def _renew(tls: Tls | None) -> None:
-    while tls is not None:
-        await asyncio.sleep(_RENEWAL_S)
-        tls.renew()
-
-
 def raise_descriptors() -> int:
     """Lets this process, and what it starts, have as many descriptors as many graphs need.
 
@@ -261,7 +254,7 @@ async def _serve(
     announcer = Announcer(node, config.orchestrator, f"{shown}:{port}")
     machine = ResourceWatch(node.events, lambda: machine_of(rundir))
     works = (
-        *(_recover_and_watch(node), keeper.run(), _renew(tls), _reap(node)),
+        *(_recover_and_watch(node), keeper.run(), keep_renewed(tls), _reap(node)),
         *(announcer.run(), machine.run()),
     )
     tasks = [asyncio.create_task(work) for work in works]

@@ -6,6 +6,7 @@ in its place is loaded without a restart: connections that stand keep the old on
 there is not usable the last good one stays in use, and the log says why.
 """
 
+import asyncio
 import datetime
 import ipaddress
 import logging
@@ -19,6 +20,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from watchfiles import awatch
 
 from headrace.node.errors import ConfigError
 
@@ -28,6 +30,8 @@ CERTIFICATE_FILE, KEY_FILE = "node.pem", "node.key"
 
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 _CLOCKS_APART = datetime.timedelta(hours=1)
+_UNTOLD_S = 60.0
+"""How often the files are looked at untold: a network file system tells of no change."""
 
 
 class Tls:
@@ -43,6 +47,11 @@ class Tls:
         self._seen = self._look()
         self.context = self._load()
         self.names: frozenset[str] = names_of(certificate)
+
+    @property
+    def folders(self) -> frozenset[Path]:
+        """The folders in which a renewed certificate or key appears."""
+        return frozenset(file.absolute().parent for file in self._files)
 
     def renew(self) -> bool:
         """Loads the files again if they have changed; says whether it did."""
@@ -83,6 +92,24 @@ class Tls:
             text = f"rest.tls: {certificate} and {key}: {error.strerror or error}"
             raise ConfigError("rest", text) from error
         return context
+
+
+async def keep_renewed(tls: Tls | None) -> None:
+    """Loads the certificate and its key again when something changes in their folders; for ever."""
+    while tls is not None:
+        try:
+            async for _ in awatch(
+                *tls.folders,
+                watch_filter=None,
+                recursive=False,
+                yield_on_timeout=True,
+                rust_timeout=round(_UNTOLD_S * 1000),
+            ):
+                tls.renew()
+        except OSError as error:  # a folder is away, or the kernel's watches are used up
+            log.warning("rest.tls: the folder of the certificate is not followed: %s", error)
+            await asyncio.sleep(_UNTOLD_S)
+            tls.renew()
 
 
 def _no_password() -> str:

@@ -21,7 +21,7 @@ import yaml
 from headrace.client import CACERT_VARIABLE, NODE_VARIABLE, TOKEN_VARIABLE, NodeClient
 from headrace.node.access.users import User, hash_of
 from headrace.node.errors import ConfigError
-from headrace.node.tls import Tls, make_self_signed, names_of
+from headrace.node.tls import Tls, keep_renewed, make_self_signed, names_of
 from tests.node.api import Api, api_of
 from tests.node.served import served
 
@@ -164,6 +164,20 @@ async def handshake(port: int, context: ssl.SSLContext) -> bool:
         return False
     writer.close()
     return True
+
+
+async def test_a_certificate_is_loaded_when_its_folder_changes(tmp_path: Path) -> None:
+    tls = Tls(*make_self_signed(tmp_path, ["a"], 1))
+    keeping = asyncio.create_task(keep_renewed(tls))
+    try:
+        async with asyncio.timeout(30):
+            while tls.names != {"b"}:  # what comes before the folder is followed is not told
+                make_self_signed(tmp_path, ["b"], 1)
+                await asyncio.sleep(1)
+    finally:
+        keeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await keeping
 
 
 async def test_a_renewed_certificate_serves_new_connections(rundir: Path) -> None:
