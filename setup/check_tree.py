@@ -27,6 +27,7 @@ CPP_MODULES: dict[str, set[str]] = {
     "unixctl": {"base"},
     "eal": {"base"},
     "shm": {"base"},
+    "confine": {"base"},
     "packet": {"base"},
     "match": {"base", "packet"},
     "pipeline": {"base", "packet", "match"},

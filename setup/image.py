@@ -68,7 +68,8 @@ def run(*words: str | Path) -> str:
 
 def programs() -> list[Path]:
     """The C++ programs of a node."""
-    found = [PROGRAMS / name for name in ("headrace-switch", "headrace-vnf", "headrace-traffic")]
+    names = ("headrace-switch", "headrace-vnf", "headrace-traffic", "headrace-confine")
+    found = [PROGRAMS / name for name in names]
     missing = [str(path) for path in found if not path.is_file()]
     if missing:
         sys.exit(f"image: {', '.join(missing)} are not built; run `make build`")

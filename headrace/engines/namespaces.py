@@ -61,7 +61,7 @@ def interface_devargs(number: int) -> str:
 
 
 async def give(vnf: VnfSpec, process: ProcessId, prefix: str) -> None:
-    """Gives a starting process (machine/confined.py, `waits_at`) its user's id and its interfaces.
+    """Gives a starting process (headrace-confine, `--waits-at`) its user's id and its interfaces.
 
     Raises:
         EngineError: it has ended, or the kernel refuses.

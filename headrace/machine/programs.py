@@ -13,7 +13,7 @@ class ProgramMissing(Exception):
 
 
 def find_program(name: str) -> Path:
-    """The path of `headrace-switch`, `headrace-vnf` or `headrace-traffic`.
+    """The path of one of the C++ programs, such as `headrace-switch`.
 
     Looked for in $HEADRACE_BUILD, in build/dataplane/apps of the checkout, and on the PATH.
 

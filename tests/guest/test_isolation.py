@@ -10,7 +10,6 @@ import shutil
 import socket
 import stat
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -284,5 +283,4 @@ async def test_hugepages_are_a_vnfs_own(start_node: StartNode) -> None:
 def test_a_refusal_names_the_program(tmp_path: Path) -> None:
     command = [*Confined(1_900_000_000).command(), str(tmp_path / "nothing")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 1 and "nothing: [Errno" in done.stderr
-    assert sys.executable in command
+    assert done.returncode == 1 and done.stderr.endswith("nothing: No such file or directory\n")
