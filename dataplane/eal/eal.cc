@@ -13,6 +13,7 @@
 #include <string_view>
 
 #include "base/log.h"
+#include "eal/drivers.h"
 #include "eal/hugepages.h"
 #include "eal/quick_start.h"
 #include "eal/thread.h"
@@ -108,8 +109,15 @@ Result<std::unique_ptr<Eal>> Eal::init(const EalOptions& options) {
   if (Result<> redirected = redirect_log(); !redirected) return tl::unexpected(redirected.error());
   std::vector<char*> argv;
   for (std::string& argument : arguments) argv.push_back(argument.data());
-  const int initialized = [&argv] {
-    const QuickStart quick;
+  // Buses of real devices look for them when EAL starts, and arguments may name any.
+  const auto drivers = o.pci || !o.extra.empty() ? std::nullopt : driver_folder();
+  if (drivers) {
+    if (Result<> loaded = load_basic_drivers(*drivers); !loaded) {
+      return tl::unexpected(loaded.error());
+    }
+  }
+  const int initialized = [&argv, &drivers] {
+    const QuickStart quick(drivers.value_or(""));
     return rte_eal_init(static_cast<int>(argv.size()), argv.data());
   }();
   if (initialized < 0) {

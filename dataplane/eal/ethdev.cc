@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/log.h"
+#include "eal/drivers.h"
 
 namespace headrace::eal {
 namespace {
@@ -48,6 +49,9 @@ Result<std::unique_ptr<Ethdev>> Ethdev::probe(const std::string& devargs) {
   if (rte_eth_dev_count_total() >= RTE_MAX_ETHPORTS) {
     return fail_as("device_limit", "all {} devices that this DPDK has room for are in use",
                    RTE_MAX_ETHPORTS);
+  }
+  if (Result<> loaded = load_driver_for(name); !loaded) {
+    return fail_as("no_device", "the device '{}': {}", name, loaded.error().message);
   }
   if (const int error = rte_dev_probe(devargs.c_str()); error != 0) {
     const bool is_final = error == -EINVAL || error == -ENODEV || error == -EFAULT;

@@ -7,15 +7,17 @@
 // it is enough: both are read within 0.1 us of each other, which is 10 ppm of 10 ms, and the result
 // is rounded to 10 MHz. Another 60 ms are 5,000 calls of access(2) for each CPU number up to
 // RTE_MAX_LCORE on each possible NUMA node; the kernel says which numbers there can be at all
-// ("possible" in sysfs), so those beyond are answered here.
+// ("possible" in sysfs), so those beyond are answered here. And it loads every driver that is
+// installed (see drivers.h), unless their folder is not there, which is what it is told if asked.
 //
-// DPDK has no option for either, so this file defines nanosleep(3) and access(2) for the whole
-// program. Both do what libc's do, but for those calls, and only while a QuickStart lives.
+// DPDK has no option for these, so this file defines nanosleep(3), access(2) and stat64(2) for the
+// whole program. They do what libc's do, but for those calls, and only while a QuickStart lives.
 //
-// Thread safety: one QuickStart at a time. Other threads may call both functions.
+// Thread safety: one QuickStart at a time. Other threads may call the functions.
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace headrace::eal {
@@ -32,10 +34,11 @@ struct Possible {
 /// Whether a path of sysfs is that of a CPU or a node which this machine cannot have.
 [[nodiscard]] bool is_impossible(std::string_view path, const Possible& possible);
 
-/// While it lives, the two functions answer as said above.
+/// While it lives, the functions answer as said above; `hidden` is the folder that is not there
+/// then, if it is not empty.
 class QuickStart {
  public:
-  QuickStart();
+  explicit QuickStart(std::string hidden = {});
   ~QuickStart();
   QuickStart(const QuickStart&) = delete;
   QuickStart& operator=(const QuickStart&) = delete;

@@ -2,6 +2,7 @@
 #include "eal/quick_start.h"
 
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -34,7 +35,20 @@ TEST(QuickStart, KnowsWhatTheMachineCannotHave) {
   EXPECT_FALSE(is_impossible("/dev/hugepages", two));
 }
 
-TEST(QuickStart, ChangesTheTwoFunctionsOnlyWhileItLives) {
+TEST(QuickStart, HidesOneFolderWhileItLives) {
+  struct stat64 found {};
+  EXPECT_EQ(::stat64("/proc", &found), 0);
+  {
+    const QuickStart quick("/proc");
+    EXPECT_EQ(::stat64("/proc", &found), -1);
+    EXPECT_EQ(errno, ENOENT);
+    EXPECT_EQ(::stat64("/proc/self", &found), 0);
+  }
+  EXPECT_EQ(::stat64("/proc", &found), 0);
+  EXPECT_TRUE(S_ISDIR(found.st_mode));
+}
+
+TEST(QuickStart, ChangesTheOtherTwoFunctionsOnlyWhileItLives) {
   const char* const absent = "/sys/devices/system/cpu/cpu100000";
   for (const bool quick : {false, true, false}) {
     std::optional<QuickStart> scope;

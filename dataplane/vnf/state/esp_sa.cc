@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "eal/drivers.h"
 #include "packet/checksum.h"
 
 namespace headrace::vnf {
@@ -160,6 +161,7 @@ Result<> EspSa::open_device() {
   static unsigned serial = 0;  // the control thread makes them; names are unique in a process
   const char* driver = parameters_.suite == Suite::aes_gcm ? "crypto_aesni_gcm" : "crypto_aesni_mb";
   const auto name = fmt::format("{}_esp{}", driver, serial++);
+  if (Result<> loaded = eal::load_driver_for(name); !loaded) return loaded;
   if (const int error = rte_eal_hotplug_add("vdev", name.c_str(), "max_nb_queue_pairs=1");
       error != 0) {
     return fail("no crypto device {}: {}; it needs a processor with AES-NI and DPDK's {} driver",
