@@ -23,21 +23,21 @@ Json array(std::initializer_list<Json> elements) {
 /// The notes of settings that no row's status column reports, each with the row's name.
 Notes all_notes(const Desired& desired) {
   Notes all = desired.notes;
-  const auto take = [&all](const std::string& place, const Notes& notes) {
+  const auto take = [&all](const char* what, const std::string& name, const Notes& notes) {
     for (const auto& note : notes) {
-      all.push_back(fmt::format("{}: {}", place, note));
+      all.push_back(fmt::format("{} {}: {}", what, name, note));
     }
   };
   for (const auto& bridge : desired.bridges) {
-    take("bridge " + bridge.config.name, bridge.notes);
-    for (const auto& port : bridge.ports) {
-      take("port " + port.name, port.notes);
+    take("bridge", bridge->config.name, bridge->notes);
+    for (const auto& port : bridge->ports) {
+      take("port", port.name, port.notes);
     }
-    for (const auto& controller : bridge.controllers) {
-      take("controller " + controller.spec.target, controller.notes);
+    for (const auto& controller : bridge->controllers) {
+      take("controller", controller.spec.target, controller.notes);
     }
-    for (const auto& interface : bridge.interfaces) {
-      take("interface " + interface.spec.name, interface.notes);
+    for (const auto& interface : bridge->interfaces) {
+      take("interface", interface.spec.name, interface.notes);
     }
   }
   return all;
@@ -176,7 +176,7 @@ void Client::request_monitor() {
                     return;
                   }
                   database_.clear();
-                  writer_.forget();
+                  forget_written();
                   if (auto applied = database_.apply(*reply); !applied) {
                     drop_session(applied.error().message);
                     return;
@@ -207,7 +207,7 @@ void Client::on_rows_changed() {
 }
 
 bool Client::apply_rows() {
-  const auto desired = read_desired(database_);
+  const auto desired = reader_.read(database_);
   if (!desired) {
     drop_session(desired.error().message);
     return false;
@@ -263,18 +263,23 @@ void Client::write_back() {
     return;
   }
   dirty_ = false;
-  auto rows = reconciler_.status();
+  writer_.drop(reconciler_.take_gone());
+  auto rows = reconciler_.changed_status();
   if (statistics_due_) {
     statistics_due_ = false;
-    for (auto& [key, columns] : reconciler_.statistics()) {
+    for (auto& [key, columns] : reconciler_.changed_statistics()) {
       rows[key].update(columns);
     }
   }
-  writer_.retain(rows);
   auto operations = writer_.operations(rows);
   if (!operations.empty()) {
     transact(std::move(operations));
   }
+}
+
+void Client::forget_written() {
+  writer_.forget();
+  reconciler_.forget_told();
 }
 
 void Client::transact(Json operations) {
@@ -294,7 +299,7 @@ void Client::on_transacted(const Result<Json>& reply, size_t operations) {
   if (!error.empty()) {
     // The next status round (half a second) writes everything again.
     log::warn("ovsdb: a transaction of {} updates failed: {}", operations, error);
-    writer_.forget();
+    forget_written();
     return;
   }
   if (dirty_) {

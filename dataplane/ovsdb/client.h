@@ -73,6 +73,8 @@ class Client {
   /// Logs the notes that have not been logged before.
   void log_new(Notes notes);
   void write_back();
+  /// Everything is written again: it is another session, or a transaction failed.
+  void forget_written();
   void transact(Json operations);
   void on_transacted(const Result<Json>& reply, size_t operations);
   void schedule_status();
@@ -84,6 +86,7 @@ class Client {
   std::string target_;
   TlsCredentials* tls_;
   Reconciler reconciler_;
+  DesiredReader reader_;
   StatusWriter writer_;
   Database database_;
   Notes logged_;  ///< already logged

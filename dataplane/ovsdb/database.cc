@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "ovsdb/database.h"
 
+#include <utility>
+
 namespace headrace::ovsdb {
 
 Json Database::monitor_requests() {
@@ -55,6 +57,9 @@ Result<> Database::apply(const Json& table_updates) {
   }
   for (const auto& [table, rows] : table_updates.items()) {
     for (const auto& [uuid, change] : rows.items()) {
+      if (!changes_.all) {
+        changes_.rows.push_back(uuid);
+      }
       if (const auto fresh = change.find("new"); fresh != change.end()) {
         Json& row = tables_[table][uuid];
         if (!row.is_object()) {
@@ -67,6 +72,15 @@ Result<> Database::apply(const Json& table_updates) {
     }
   }
   return {};
+}
+
+void Database::clear() {
+  tables_.clear();
+  changes_ = {};
+}
+
+Database::Changes Database::take_changes() {
+  return std::exchange(changes_, {.all = false, .rows = {}});
 }
 
 const Database::Rows& Database::table(std::string_view name) const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.h"
 #include "ovsdb/values.h"
@@ -27,10 +28,18 @@ class Database {
   /// The rows of a table; empty if there are none.
   [[nodiscard]] const Rows& table(std::string_view name) const;
 
-  void clear() { tables_.clear(); }
+  void clear();
+
+  /// What was changed by all apply() since the last call.
+  struct Changes {
+    bool all{true};          ///< every row may be another
+    std::vector<Uuid> rows;  ///< that are new, changed or gone; may have duplicates
+  };
+  Changes take_changes();
 
  private:
   std::map<std::string, Rows, std::less<>> tables_;
+  Changes changes_;
 };
 
 }  // namespace headrace::ovsdb

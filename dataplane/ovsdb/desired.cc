@@ -139,6 +139,7 @@ Result<> read_bridge_columns(RowReader& reader, BridgeRow& row, std::vector<Uuid
 Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const Json& columns) {
   BridgeRow row;
   row.uuid = uuid;
+  row.sources.emplace_back("Bridge", uuid);
   RowReader reader("Bridge", uuid, columns);
   std::vector<Uuid> ports;
   std::vector<Uuid> controllers;
@@ -170,6 +171,7 @@ Result<BridgeRow> read_bridge(const Database& database, const Uuid& uuid, const 
       return fail("Bridge {} refers to Controller {}, which is not there", row.config.name,
                   controller);
     }
+    row.sources.emplace_back("Controller", controller);
     auto read = read_controller(controller, it->second);
     if (!read) {
       return tl::unexpected(read.error());
@@ -274,7 +276,60 @@ Result<TlsFiles> read_tls(const Database& database, const Uuid& uuid) {
 
 }  // namespace
 
-Result<Desired> read_desired(const Database& database) {
+void DesiredReader::forget(const Uuid& bridge) {
+  const auto it = bridges_.find(bridge);
+  if (it == bridges_.end()) {
+    return;
+  }
+  for (const auto& [table, uuid] : it->second->sources) {
+    if (const auto readers = readers_.find(uuid); readers != readers_.end()) {
+      std::erase(readers->second, bridge);
+      if (readers->second.empty()) {
+        readers_.erase(readers);
+      }
+    }
+  }
+  bridges_.erase(it);
+}
+
+void DesiredReader::forget_changed(const Database::Changes& changes) {
+  if (changes.all) {
+    bridges_.clear();
+    readers_.clear();
+    return;
+  }
+  for (const auto& row : changes.rows) {
+    if (const auto readers = readers_.find(row); readers != readers_.end()) {
+      for (const auto& bridge : std::vector<Uuid>(readers->second)) {
+        forget(bridge);
+      }
+    }
+  }
+}
+
+Result<DesiredReader::Bridge> DesiredReader::bridge(const Database& database, const Uuid& uuid) {
+  if (const auto it = bridges_.find(uuid); it != bridges_.end()) {
+    return it->second;
+  }
+  const auto& rows = database.table("Bridge");
+  const auto it = rows.find(uuid);
+  if (it == rows.end()) {
+    return fail("Open_vSwitch refers to Bridge {}, which is not there", uuid);
+  }
+  auto read = read_bridge(database, uuid, it->second);
+  if (!read) {
+    return tl::unexpected(read.error());
+  }
+  const Bridge made = std::make_shared<const BridgeRow>(*std::move(read));
+  for (const auto& [table, source] : made->sources) {
+    readers_[source].push_back(uuid);
+  }
+  bridges_.emplace(uuid, made);
+  return made;
+}
+
+Result<Desired> DesiredReader::read(Database& database) {
+  forget_changed(database.take_changes());
   Desired desired;
   const auto& roots = database.table("Open_vSwitch");
   if (roots.empty()) {
@@ -299,19 +354,14 @@ Result<Desired> read_desired(const Database& database) {
     desired.tls = *std::move(tls);
   }
   for (const auto& uuid : bridges) {
-    const auto& rows = database.table("Bridge");
-    const auto it = rows.find(uuid);
-    if (it == rows.end()) {
-      return fail("Open_vSwitch refers to Bridge {}, which is not there", uuid);
+    auto read = bridge(database, uuid);
+    if (!read) {
+      return tl::unexpected(read.error());
     }
-    auto bridge = read_bridge(database, uuid, it->second);
-    if (!bridge) {
-      return tl::unexpected(bridge.error());
-    }
-    desired.bridges.push_back(*std::move(bridge));
+    desired.bridges.push_back(*std::move(read));
   }
   std::sort(desired.bridges.begin(), desired.bridges.end(),
-            [](const auto& a, const auto& b) { return a.config.name < b.config.name; });
+            [](const auto& a, const auto& b) { return a->config.name < b->config.name; });
   return desired;
 }
 

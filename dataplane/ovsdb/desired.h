@@ -3,8 +3,10 @@
 #pragma once
 
 #include <chrono>
+#include <memory>
 #include <optional>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/result.h"
@@ -59,7 +61,8 @@ struct BridgeRow {
   std::vector<PortRow> ports;
   std::vector<ControllerRow> controllers;
   std::vector<MirrorRow> mirrors;
-  Notes notes;  ///< unsupported settings of the row
+  Notes notes;                  ///< unsupported settings of the row
+  std::vector<RowKey> sources;  ///< the rows that all this was read from, its own included
 };
 
 struct Desired {
@@ -68,12 +71,29 @@ struct Desired {
   WorkerConfig workers;
   std::optional<TlsFiles> tls;  ///< the SSL row, if there is one
   std::chrono::milliseconds stats_interval{5000};
-  std::vector<BridgeRow> bridges;  ///< sorted by name
-  Notes notes;                     ///< unsupported settings of the Open_vSwitch row
+  std::vector<std::shared_ptr<const BridgeRow>> bridges;  ///< sorted by name
+  Notes notes;  ///< unsupported settings of the Open_vSwitch row
 };
 
-/// Joins and types the rows. Fails only if the server violates its schema; an operator's errors
-/// become an error or a note of the row.
-Result<Desired> read_desired(const Database& database);
+/// Joins and types the rows. A bridge is read again only if one of the rows that it was read from
+/// has changed, else it is the same object as before: a change of one of a thousand costs what that
+/// one has.
+class DesiredReader {
+ public:
+  /// The desired state of the rows as they are now; takes the database's changes, so there is one
+  /// reader of each. Fails only if the server violates its schema; an operator's errors become an
+  /// error or a note of the row.
+  Result<Desired> read(Database& database);
+
+ private:
+  using Bridge = std::shared_ptr<const BridgeRow>;
+
+  void forget(const Uuid& bridge);
+  void forget_changed(const Database::Changes& changes);
+  Result<Bridge> bridge(const Database& database, const Uuid& uuid);
+
+  std::unordered_map<Uuid, Bridge> bridges_;
+  std::unordered_map<Uuid, std::vector<Uuid>> readers_;  ///< by row, the bridges read from it
+};
 
 }  // namespace headrace::ovsdb

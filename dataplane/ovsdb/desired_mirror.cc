@@ -91,6 +91,7 @@ Result<> read_mirrors(const Database& database, const std::vector<Uuid>& uuids, 
     if (it == rows.end()) {
       return fail("Bridge {} refers to Mirror {}, which is not there", bridge.config.name, uuid);
     }
+    bridge.sources.emplace_back("Mirror", uuid);
     RowReader reader("Mirror", uuid, it->second);
     auto row = read_mirror(reader, uuid, bridge);
     if (auto status = reader.status(); !status) {

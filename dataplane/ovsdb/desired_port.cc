@@ -98,12 +98,14 @@ uint64_t read_number(const StringMap& config, const std::string& key, const std:
 /// A QoS row with its queues, with the keys of Open vSwitch's linux-htb. Nothing for a type that is
 /// not supported.
 Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, const Uuid& uuid,
-                                                    const std::string& port, Notes& notes) {
+                                                    PortRow& port, std::vector<RowKey>& sources) {
+  Notes& notes = port.notes;
   const auto& rows = database.table("QoS");
   const auto it = rows.find(uuid);
   if (it == rows.end()) {
-    return fail("Port {} refers to QoS {}, which is not there", port, uuid);
+    return fail("Port {} refers to QoS {}, which is not there", port.name, uuid);
   }
+  sources.emplace_back("QoS", uuid);
   RowReader reader("QoS", uuid, it->second);
   const auto type = reader.string("type");
   const auto queues = reader.numbered_uuids("queues");
@@ -126,6 +128,7 @@ Result<std::optional<pipeline::QosConfig>> read_qos(const Database& database, co
     if (queue == queue_rows.end()) {
       return fail("QoS {} refers to Queue {}, which is not there", uuid, queue_uuid);
     }
+    sources.emplace_back("Queue", queue_uuid);
     RowReader queue_reader("Queue", queue_uuid, queue->second);
     const auto config = queue_reader.map("other_config");
     const auto dscp = queue_reader.optional_integer("dscp");
@@ -205,6 +208,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
   if (port == ports.end()) {
     return fail("Bridge {} refers to Port {}, which is not there", bridge.config.name, uuid);
   }
+  bridge.sources.emplace_back("Port", uuid);
   RowReader reader("Port", uuid, port->second);
   const auto name = reader.string("name");
   PortRow row{.uuid = uuid, .name = name, .notes = {}};
@@ -235,7 +239,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
   }
   std::optional<pipeline::QosConfig> qos;
   if (!qos_rows.empty()) {
-    auto read = read_qos(database, qos_rows.front(), name, row.notes);
+    auto read = read_qos(database, qos_rows.front(), row, bridge.sources);
     if (!read) {
       return tl::unexpected(read.error());
     }
@@ -247,6 +251,7 @@ Result<> read_port(const Database& database, const Uuid& uuid, BridgeRow& bridge
     if (it == rows.end()) {
       return fail("Port {} refers to Interface {}, which is not there", name, interface_uuid);
     }
+    bridge.sources.emplace_back("Interface", interface_uuid);
     auto interface = read_interface(interface_uuid, it->second, bridge.config.name);
     if (!interface) {
       return tl::unexpected(interface.error());

@@ -22,14 +22,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Reconciler reconciler(fake);
   StatusWriter writer;
   Database database;
+  DesiredReader reader;
   const auto take_rows = [&](const Json& updates) {
     if (!database.apply(updates)) {
       return;
     }
-    if (const auto desired = read_desired(database)) {
+    if (const auto desired = reader.read(database)) {
       fake.calls.clear();
       reconciler.apply(*desired);
-      writer.operations(reconciler.status());
+      writer.drop(reconciler.take_gone());
+      writer.operations(reconciler.changed_status());
+      writer.operations(reconciler.changed_statistics());
     }
   };
   auto rpc = std::make_shared<Rpc>(context);

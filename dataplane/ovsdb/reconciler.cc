@@ -2,6 +2,8 @@
 #include "ovsdb/reconciler.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 #include <string_view>
 #include <unordered_map>
 
@@ -14,12 +16,20 @@ namespace {
 template <typename Row>
 using ByName = std::unordered_map<std::string_view, const Row*>;
 
-template <typename Row, typename NameOf>
-ByName<Row> by_name(const std::vector<Row>& rows, NameOf name_of) {
-  ByName<Row> found;
+ByName<InterfaceRow> by_name(const std::vector<InterfaceRow>& rows) {
+  ByName<InterfaceRow> found;
   found.reserve(rows.size());
-  for (const Row& row : rows) {
-    found.emplace(name_of(row), &row);
+  for (const auto& row : rows) {
+    found.emplace(row.spec.name, &row);
+  }
+  return found;
+}
+
+ByName<BridgeRow> by_name(const std::vector<std::shared_ptr<const BridgeRow>>& rows) {
+  ByName<BridgeRow> found;
+  found.reserve(rows.size());
+  for (const auto& row : rows) {
+    found.emplace(row->config.name, row.get());
   }
   return found;
 }
@@ -68,18 +78,56 @@ void Reconciler::apply(const Desired& desired) {
     control_.set_tls(*tls_);
   }
   remove_stale(desired);
-  for (const auto& row : desired.bridges) {
-    apply_lsi(row);
+  const std::vector<Lsi*> lsis = take_rows(desired);
+  for (Lsi* lsi : lsis) {
+    apply_lsi(*lsi);
   }
-  for (const auto& row : desired.bridges) {
-    apply_ports(row);
+  for (Lsi* lsi : lsis) {
+    apply_ports(*lsi);
   }
   pair_patches();
-  for (const auto& row : desired.bridges) {
-    apply_mirrors(row);
-    apply_controllers(row);
+  for (Lsi* lsi : lsis) {
+    apply_mirrors(*lsi);
+    apply_controllers(*lsi);
+    settle(*lsi);
   }
   applied_cfg_ = desired.next_cfg;
+}
+
+std::vector<Reconciler::Lsi*> Reconciler::take_rows(const Desired& desired) {
+  std::vector<Lsi*> changed;
+  for (const auto& row : desired.bridges) {
+    Lsi& lsi = lsis_[row->config.name];
+    if (lsi.row == row && lsi.is_settled) {
+      continue;
+    }
+    if (lsi.row && lsi.row != row) {
+      note_gone(*lsi.row, row.get());
+    }
+    lsi.row = row;
+    changed.push_back(&lsi);
+  }
+  return changed;
+}
+
+void Reconciler::note_gone(const BridgeRow& before, const BridgeRow* now) {
+  std::set<RowKey> stay;
+  if (now != nullptr) {
+    stay.insert(now->sources.begin(), now->sources.end());
+  }
+  std::copy_if(before.sources.begin(), before.sources.end(), std::back_inserter(gone_),
+               [&](const RowKey& row) { return !stay.contains(row); });
+}
+
+void Reconciler::settle(Lsi& lsi) {
+  lsi.is_settled = lsi.exists && !lsi.error && lsi.mirror_notes.empty();
+  lsi.is_told = false;
+  lsi.told_mirrors.clear();
+  for (auto& [name, port] : lsi.ports) {
+    lsi.is_settled = lsi.is_settled && port.exists && !port.error && !depends_on_others(port);
+    port.is_told = false;
+    port.told_statistics.clear();
+  }
 }
 
 void Reconciler::apply_workers(const WorkerConfig& config) {
@@ -97,18 +145,19 @@ void Reconciler::apply_workers(const WorkerConfig& config) {
 }
 
 void Reconciler::remove_stale(const Desired& desired) {
-  const auto bridges = by_name(
-      desired.bridges, [](const BridgeRow& row) -> std::string_view { return row.config.name; });
+  const auto bridges = by_name(desired.bridges);
   for (auto it = lsis_.begin(); it != lsis_.end();) {
     const std::string& name = it->first;
     Lsi& lsi = it->second;
     const BridgeRow* bridge = find(bridges, name);
-    const bool stays = bridge != nullptr && bridge->uuid == lsi.uuid;
+    if (bridge == lsi.row.get() && lsi.is_settled) {
+      ++it;
+      continue;
+    }
+    const bool stays = bridge != nullptr && bridge->uuid == lsi.row->uuid;
     ByName<InterfaceRow> interfaces;
     if (stays && !lsi.ports.empty()) {
-      interfaces = by_name(bridge->interfaces, [](const InterfaceRow& row) -> std::string_view {
-        return row.spec.name;
-      });
+      interfaces = by_name(bridge->interfaces);
     }
     remove_ports(name, lsi, [&](const std::string& port_name, const Port& port) {
       const InterfaceRow* row = find(interfaces, port_name);
@@ -118,6 +167,7 @@ void Reconciler::remove_stale(const Desired& desired) {
       if (lsi.exists) {
         control_.destroy_lsi(name);
       }
+      note_gone(*lsi.row, nullptr);
       it = lsis_.erase(it);
       continue;
     }
@@ -143,11 +193,8 @@ void Reconciler::remove_ports(const std::string& name, Lsi& lsi,
   }
 }
 
-void Reconciler::apply_lsi(const BridgeRow& row) {
-  auto& lsi = lsis_[row.config.name];
-  lsi.uuid = row.uuid;
-  lsi.notes = row.notes;
-  lsi.port_rows = row.ports;
+void Reconciler::apply_lsi(Lsi& lsi) {
+  const BridgeRow& row = *lsi.row;
   if (lsi.exists && lsi.config == row.config) {
     return;
   }
@@ -161,8 +208,8 @@ void Reconciler::apply_lsi(const BridgeRow& row) {
   lsi.error.reset();
 }
 
-void Reconciler::apply_ports(const BridgeRow& row) {
-  auto& lsi = lsis_.at(row.config.name);
+void Reconciler::apply_ports(Lsi& lsi) {
+  const BridgeRow& row = *lsi.row;
   std::vector<InterfaceRow> order = row.interfaces;
   std::map<Uuid, uint32_t> numbers;
   for (auto& interface : order) {
@@ -292,6 +339,7 @@ void Reconciler::detach(const std::string& lsi_name, Port& port) {
   control_.disconnect_patch(lsi_name, port.spec.name);
   if (auto [peer_lsi, peer] = find_port(port.peer); peer != nullptr) {
     peer->peer.clear();
+    peer->is_told = false;
   }
   port.peer.clear();
 }
@@ -299,8 +347,11 @@ void Reconciler::detach(const std::string& lsi_name, Port& port) {
 void Reconciler::pair_patches() {
   for (auto& [lsi_name, lsi] : lsis_) {
     for (auto& [port_name, port] : lsi.ports) {
+      if (!port.exists || port.spec.type != "patch" || !port.peer.empty()) {
+        continue;
+      }
       const auto wanted = peer_option(port.spec);
-      if (!port.exists || wanted.empty() || !port.peer.empty()) {
+      if (wanted.empty()) {
         continue;
       }
       auto [peer_lsi, peer] = find_port(wanted);
@@ -308,6 +359,7 @@ void Reconciler::pair_patches() {
           !peer->peer.empty()) {
         continue;
       }
+      port.is_told = peer->is_told = false;
       if (auto joined = control_.connect_patch(lsi_name, port_name, *peer_lsi, wanted); !joined) {
         log::error("patch {} to {}: {}", port_name, wanted, joined.error().message);
         port.error = peer->error = joined.error().message;
@@ -321,9 +373,8 @@ void Reconciler::pair_patches() {
   }
 }
 
-void Reconciler::apply_controllers(const BridgeRow& row) {
-  auto& lsi = lsis_.at(row.config.name);
-  lsi.controller_rows = row.controllers;
+void Reconciler::apply_controllers(Lsi& lsi) {
+  const BridgeRow& row = *lsi.row;
   std::vector<ControllerSpec> specs;
   for (const auto& controller : row.controllers) {
     specs.push_back(controller.spec);
@@ -334,8 +385,8 @@ void Reconciler::apply_controllers(const BridgeRow& row) {
   }
 }
 
-void Reconciler::apply_mirrors(const BridgeRow& row) {
-  auto& lsi = lsis_.at(row.config.name);
+void Reconciler::apply_mirrors(Lsi& lsi) {
+  const BridgeRow& row = *lsi.row;
   lsi.mirror_notes.clear();
   std::vector<pipeline::MirrorConfig> mirrors;
   for (const auto& mirror : row.mirrors) {

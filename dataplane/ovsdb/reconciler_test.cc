@@ -4,6 +4,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <deque>
+#include <memory>
+#include <tuple>
+
 #include "ovsdb/fake_switch.h"
 #include "ovsdb/status_writer.h"
 
@@ -26,6 +30,14 @@ InterfaceRow patch(const std::string& name, const std::string& peer) {
   return interface(name, "patch", {{"peer", peer}});
 }
 
+std::vector<std::string> keys_of(const StatusRows& rows) {
+  std::vector<std::string> keys;
+  for (const auto& [key, columns] : rows) {
+    keys.push_back(key.first + " " + key.second);
+  }
+  return keys;
+}
+
 class ReconcilerTest : public ::testing::Test {
  protected:
   ReconcilerTest() { desired_.root = "uuid-root"; }
@@ -35,23 +47,33 @@ class ReconcilerTest : public ::testing::Test {
     row.uuid = "uuid-" + name;
     row.config.name = name;
     row.config.datapath_id = 0xab;
-    desired_.bridges.push_back(row);
-    return desired_.bridges.back();
+    bridges_.push_back(row);
+    return bridges_.back();
   }
 
   /// Applies the desired state and returns the resulting calls.
   std::vector<std::string> apply() {
     fake_.calls.clear();
+    desired_.bridges.clear();
+    for (const auto& row : bridges_) {
+      desired_.bridges.push_back(std::make_shared<const BridgeRow>(row));
+    }
     reconciler_.apply(desired_);
     return fake_.calls;
   }
 
   Json column(const char* table, const std::string& uuid, const char* name) {
-    return reconciler_.status().at({table, uuid}).at(name);
+    return all_status().at({table, uuid}).at(name);
+  }
+
+  StatusRows all_status() {
+    reconciler_.forget_told();
+    return reconciler_.changed_status();
   }
 
   FakeSwitch fake_;
   Reconciler reconciler_{fake_};
+  std::deque<BridgeRow> bridges_;  // add_bridge() gives references
   Desired desired_;
 };
 
@@ -85,9 +107,9 @@ TEST_F(ReconcilerTest, MirrorsGoByNumbersAndFollowTheirPorts) {
   EXPECT_EQ(fake_.mirrors["br0"].at(0).output_port, 2);
   EXPECT_THAT(apply(), IsEmpty());
   EXPECT_EQ(column("Bridge", "uuid-br0", "status").dump(), R"(["map",[]])");
-  EXPECT_EQ(reconciler_.statistics().at({"Mirror", "uuid-m"}).at("statistics").dump(),
+  EXPECT_EQ(reconciler_.changed_statistics().at({"Mirror", "uuid-m"}).at("statistics").dump(),
             R"(["map",[["tx_bytes",180],["tx_packets",3]]])");
-  EXPECT_TRUE(reconciler_.status().contains({"Mirror", "uuid-m"}));
+  EXPECT_TRUE(reconciler_.changed_statistics().empty());
   bridge.mirrors.clear();
   EXPECT_THAT(apply(), ElementsAre("set_mirrors br0 0"));
 }
@@ -198,7 +220,7 @@ TEST_F(ReconcilerTest, PatchEndsMeetInEitherOrderAndPartWhenOneGoes) {
   add_bridge("br1").interfaces = {patch("b", "a")};
   EXPECT_THAT(apply(),
               ElementsAre("create_lsi br1", "add_port br1 b patch 1", "connect_patch br0 a br1 b"));
-  desired_.bridges.pop_back();
+  bridges_.pop_back();
   EXPECT_THAT(apply(),
               ElementsAre("disconnect_patch br1 b", "remove_port br1 b", "destroy_lsi br1"));
   add_bridge("br1").interfaces = {patch("b", "a")};
@@ -210,7 +232,7 @@ TEST_F(ReconcilerTest, APatchThatPointsElsewhereIsNotJoined) {
   add_bridge("br0").interfaces = {patch("a", "b"), patch("b", "c"), patch("c", "b")};
   const auto calls = apply();
   EXPECT_EQ(calls.back(), "connect_patch br0 b br0 c");
-  desired_.bridges[0].interfaces = {patch("a", "b"), patch("b", "a"), patch("c", "b")};
+  bridges_[0].interfaces = {patch("a", "b"), patch("b", "a"), patch("c", "b")};
   EXPECT_THAT(apply(), ElementsAre("disconnect_patch br0 b", "update_port br0 b",
                                    "connect_patch br0 a br0 b"));
 }
@@ -260,14 +282,14 @@ TEST_F(ReconcilerTest, APortMovesBetweenBridgesInOneStep) {
   add_bridge("br0").interfaces = {interface("p", "dpdk")};
   add_bridge("br1");
   apply();
-  desired_.bridges[1].interfaces = std::exchange(desired_.bridges[0].interfaces, {});
+  bridges_[1].interfaces = std::exchange(bridges_[0].interfaces, {});
   EXPECT_THAT(apply(), ElementsAre("remove_port br0 p", "add_port br1 p dpdk 1"));
 }
 
 TEST_F(ReconcilerTest, ABridgeMadeAnewInOneTransactionStartsAfresh) {
   add_bridge("br0").interfaces = {interface("p", "dpdk")};
   apply();
-  desired_.bridges[0].uuid = "uuid-other";
+  bridges_[0].uuid = "uuid-other";
   EXPECT_THAT(apply(), ElementsAre("remove_port br0 p", "destroy_lsi br0", "create_lsi br0",
                                    "add_port br0 p dpdk 1"));
 }
@@ -288,15 +310,70 @@ TEST_F(ReconcilerTest, WritesOnlyWhatChanged) {
   add_bridge("br0").interfaces = {interface("p", "dpdk")};
   apply();
   StatusWriter writer;
-  EXPECT_EQ(writer.operations(reconciler_.status()).size(), 3);  // root, bridge, interface
-  EXPECT_TRUE(writer.operations(reconciler_.status()).empty());
+  EXPECT_EQ(writer.operations(all_status()).size(), 3);  // root, bridge, interface
+  EXPECT_TRUE(writer.operations(all_status()).empty());
   fake_.link_up = false;
-  const auto operations = writer.operations(reconciler_.status());
+  const auto operations = writer.operations(all_status());
   ASSERT_EQ(operations.size(), 1);
   EXPECT_EQ(operations[0]["row"], (Json{{"link_state", "down"}}));
   EXPECT_EQ(operations[0]["table"], "Interface");
   writer.forget();
-  EXPECT_EQ(writer.operations(reconciler_.status()).size(), 3);
+  EXPECT_EQ(writer.operations(all_status()).size(), 3);
+}
+
+TEST_F(ReconcilerTest, TellsOfWhatHasHappenedAlone) {
+  add_bridge("br0").interfaces = {interface("p", "dpdk"), patch("a", "b")};
+  add_bridge("br1").interfaces = {interface("q", "dpdk")};
+  apply();
+  std::ignore = reconciler_.changed_status();
+  // The patch port has no peer, and whether there is one is another bridge's matter.
+  EXPECT_THAT(keys_of(reconciler_.changed_status()),
+              ElementsAre("Interface uuid-a", "Open_vSwitch uuid-root"));
+  fake_.link_up = false;
+  EXPECT_THAT(keys_of(reconciler_.changed_status()),
+              ElementsAre("Interface uuid-a", "Interface uuid-p", "Interface uuid-q",
+                          "Open_vSwitch uuid-root"));
+  EXPECT_EQ(reconciler_.changed_statistics().size(), 3);
+  EXPECT_TRUE(reconciler_.changed_statistics().empty());
+  desired_.notes = {"other_config:x is not supported"};
+  reconciler_.apply(desired_);
+  EXPECT_EQ(reconciler_.changed_status().at({"Bridge", "uuid-br1"}).at("status"),
+            to_map(StringMap{{"switch_error", "other_config:x is not supported"}}));
+}
+
+TEST_F(ReconcilerTest, ABridgeThatIsTheSameObjectIsLeftAloneUnlessSomethingFailed) {
+  add_bridge("br0").interfaces = {interface("p", "dpdk")};
+  add_bridge("br1").interfaces = {interface("bad", "dpdk")};
+  fake_.failing_ports = {"bad"};
+  apply();
+  std::ignore = reconciler_.changed_status();
+  fake_.calls.clear();
+  reconciler_.apply(desired_);
+  EXPECT_THAT(fake_.calls, ElementsAre("add_port br1 bad dpdk 1"));
+  EXPECT_THAT(keys_of(reconciler_.changed_status()),
+              ElementsAre("Bridge uuid-br1", "Interface uuid-bad", "Open_vSwitch uuid-root"));
+  fake_.failing_ports.clear();
+  reconciler_.apply(desired_);
+  fake_.calls.clear();
+  reconciler_.apply(desired_);
+  EXPECT_THAT(fake_.calls, IsEmpty());
+}
+
+TEST_F(ReconcilerTest, RowsThatGoAreNamedOnce) {
+  auto& bridge = add_bridge("br0");
+  bridge.interfaces = {interface("p", "dpdk")};
+  bridge.sources = {{"Bridge", "uuid-br0"}, {"Port", "uuid-port"}, {"Interface", "uuid-p"}};
+  apply();
+  EXPECT_THAT(reconciler_.take_gone(), IsEmpty());
+  bridge.interfaces.clear();
+  bridge.sources = {{"Bridge", "uuid-br0"}};
+  apply();
+  EXPECT_THAT(reconciler_.take_gone(),
+              ElementsAre(RowKey{"Port", "uuid-port"}, RowKey{"Interface", "uuid-p"}));
+  bridges_.clear();
+  apply();
+  EXPECT_THAT(reconciler_.take_gone(), ElementsAre(RowKey{"Bridge", "uuid-br0"}));
+  EXPECT_THAT(reconciler_.take_gone(), IsEmpty());
 }
 
 }  // namespace

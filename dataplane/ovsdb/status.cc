@@ -65,12 +65,7 @@ Notes Reconciler::notes_on_switch() const {
   return notes;
 }
 
-Json Reconciler::interface_columns(const std::string& lsi_name, const Lsi& lsi,
-                                   const Port& port) const {
-  if (!port.exists) {
-    return failed_interface(port.error.value_or("not created"));
-  }
-  const auto state = control_.port_state(lsi_name, port.spec.name);
+Json Reconciler::interface_columns(const Lsi& lsi, const Port& port, const PortState& state) const {
   const int64_t ofport =
       port.spec.number == pipeline::kPortLocal ? kOfportLocal : int64_t{port.spec.number};
   Notes notes = notes_on(lsi, port);
@@ -93,10 +88,14 @@ Json Reconciler::interface_columns(const std::string& lsi_name, const Lsi& lsi,
   };
 }
 
-void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
-                                   StatusRows& rows) const {
+bool Reconciler::depends_on_others(const Port& port) {
+  return (port.spec.type == "patch" && port.peer.empty()) ||
+         (port.requested && *port.requested != port.spec.number);
+}
+
+void Reconciler::add_bridge(const Lsi& lsi, StatusRows& rows) const {
   StringMap status;
-  Notes notes = lsi.notes;
+  Notes notes = lsi.row->notes;
   notes.insert(notes.end(), lsi.mirror_notes.begin(), lsi.mirror_notes.end());
   if (lsi.error) {
     notes.insert(notes.begin(), *lsi.error);
@@ -105,30 +104,50 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
     status["error"] = joined(notes);
   }
   // The Open_vSwitch row has no error column, so its notes go to the bridges.
-  if (const auto of_switch = notes_on_switch(); !of_switch.empty()) {
-    status["switch_error"] = joined(of_switch);
+  if (!told_notes_.empty()) {
+    status["switch_error"] = joined(told_notes_);
   }
-  rows[{"Bridge", lsi.uuid}] = Json{
+  rows[{"Bridge", lsi.row->uuid}] = Json{
       {"datapath_id",
        lsi.exists ? Json(fmt::format("{:016x}", lsi.config.datapath_id)) : empty_set()},
       {"datapath_version", control_.info().version},
       {"status", to_map(status)},
   };
-  for (const auto& [port_name, port] : lsi.ports) {
-    rows[{"Interface", port.uuid}] = interface_columns(name, lsi, port);
-  }
-  for (const auto& row : lsi.port_rows) {
+  for (const auto& row : lsi.row->ports) {
     rows[{"Port", row.uuid}] = Json{
         {"status",
          to_map(row.notes.empty() ? StringMap{} : StringMap{{"error", joined(row.notes)}})},
     };
   }
-  for (const auto& mirror : lsi.mirrors) {
-    rows[{"Mirror", mirror.id}] = Json::object();  // listed, so that statistics are compared
+}
+
+void Reconciler::add_port(const std::string& name, const Lsi& lsi, Port& port,
+                          StatusRows& rows) const {
+  const RowKey key{"Interface", port.uuid};
+  if (!port.exists) {
+    if (!port.is_told) {
+      rows[key] = failed_interface(port.error.value_or("not created"));
+    }
+  } else {
+    auto state = control_.port_state(name, port.spec.name);
+    if (!port.is_told || state != port.told || depends_on_others(port)) {
+      rows[key] = interface_columns(lsi, port, state);
+      port.told = std::move(state);
+    }
   }
-  const auto states =
+  port.is_told = true;
+}
+
+void Reconciler::add_controllers(const std::string& name, Lsi& lsi, StatusRows& rows) const {
+  if (lsi.row->controllers.empty()) {
+    return;
+  }
+  auto states =
       lsi.exists ? control_.controller_states(name) : std::map<std::string, ControllerState>{};
-  for (const auto& row : lsi.controller_rows) {
+  if (lsi.is_told && states == lsi.told_controllers) {
+    return;
+  }
+  for (const auto& row : lsi.row->controllers) {
     const auto it = states.find(row.spec.target);
     auto state = it == states.end() ? ControllerState{} : it->second;
     if (!row.notes.empty()) {
@@ -140,12 +159,23 @@ void Reconciler::add_bridge_status(const std::string& name, const Lsi& lsi,
         {"status", to_map(state.status)},
     };
   }
+  lsi.told_controllers = std::move(states);
 }
 
-StatusRows Reconciler::status() const {
+StatusRows Reconciler::changed_status() {
   StatusRows rows;
-  for (const auto& [name, lsi] : lsis_) {
-    add_bridge_status(name, lsi, rows);
+  auto notes = notes_on_switch();
+  const bool has_other_notes = notes != told_notes_;
+  told_notes_ = std::move(notes);
+  for (auto& [name, lsi] : lsis_) {
+    if (!lsi.is_told || has_other_notes) {
+      add_bridge(lsi, rows);
+    }
+    for (auto& [port_name, port] : lsi.ports) {
+      add_port(name, lsi, port, rows);
+    }
+    add_controllers(name, lsi, rows);
+    lsi.is_told = true;
   }
   if (root_) {
     const auto info = control_.info();
@@ -161,26 +191,44 @@ StatusRows Reconciler::status() const {
   return rows;
 }
 
-StatusRows Reconciler::statistics() const {
+StatusRows Reconciler::changed_statistics() {
   StatusRows rows;
-  for (const auto& [name, lsi] : lsis_) {
-    for (const auto& [port_name, port] : lsi.ports) {
-      if (port.exists) {
-        rows[{"Interface", port.uuid}] =
-            Json{{"statistics", to_map(control_.port_statistics(name, port_name))}};
+  for (auto& [name, lsi] : lsis_) {
+    for (auto& [port_name, port] : lsi.ports) {
+      if (!port.exists) {
+        continue;
+      }
+      auto counts = control_.port_statistics(name, port_name);
+      if (counts != port.told_statistics) {
+        rows[{"Interface", port.uuid}] = Json{{"statistics", to_map(counts)}};
+        port.told_statistics = std::move(counts);
       }
     }
     if (lsi.mirrors.empty()) {
       continue;
     }
     for (const auto& [uuid, stats] : control_.mirror_statistics(name)) {
-      const std::map<std::string, int64_t> counts{
-          {"tx_packets", static_cast<int64_t>(stats.packets)},
-          {"tx_bytes", static_cast<int64_t>(stats.bytes)}};
-      rows[{"Mirror", uuid}] = Json{{"statistics", to_map(counts)}};
+      std::map<std::string, int64_t> counts{{"tx_packets", static_cast<int64_t>(stats.packets)},
+                                            {"tx_bytes", static_cast<int64_t>(stats.bytes)}};
+      auto& told = lsi.told_mirrors[uuid];
+      if (counts != told) {
+        rows[{"Mirror", uuid}] = Json{{"statistics", to_map(counts)}};
+        told = std::move(counts);
+      }
     }
   }
   return rows;
+}
+
+void Reconciler::forget_told() {
+  for (auto& [name, lsi] : lsis_) {
+    lsi.is_told = false;
+    lsi.told_mirrors.clear();
+    for (auto& [port_name, port] : lsi.ports) {
+      port.is_told = false;
+      port.told_statistics.clear();
+    }
+  }
 }
 
 }  // namespace headrace::ovsdb

@@ -31,8 +31,10 @@ Json StatusWriter::operations(const StatusRows& rows) {
   return operations;
 }
 
-void StatusWriter::retain(const StatusRows& rows) {
-  std::erase_if(written_, [&](const auto& entry) { return !rows.contains(entry.first); });
+void StatusWriter::drop(const std::vector<RowKey>& rows) {
+  for (const auto& row : rows) {
+    written_.erase(row);
+  }
 }
 
 }  // namespace headrace::ovsdb

@@ -3,6 +3,8 @@
 // written last.
 #pragma once
 
+#include <vector>
+
 #include "ovsdb/reconciler.h"
 #include "ovsdb/values.h"
 
@@ -18,8 +20,8 @@ class StatusWriter {
   /// Clears the record: after a new session or a failed transaction everything is written again.
   void forget() { written_.clear(); }
 
-  /// Removes rows that are not in `rows`, so that memory doesn't grow with removed rows.
-  void retain(const StatusRows& rows);
+  /// Forgets rows that are gone, so that memory doesn't grow with them.
+  void drop(const std::vector<RowKey>& rows);
 
  private:
   StatusRows written_;

@@ -79,6 +79,7 @@ struct PortState {
   StringMap status;  ///< per kind: driver_name, mode, socket, n_rxq, peer, ...
   std::vector<std::string>
       notes;  ///< settings of the spec that can't be applied at present, and what to do
+  bool operator==(const PortState&) const = default;
 };
 
 /// A controller row of a bridge.
@@ -96,6 +97,7 @@ struct ControllerState {
   bool is_connected{false};
   std::optional<std::string> role;  ///< "other", "master" or "slave"
   StringMap status;                 ///< state, last_error, sec_since_connect, sec_since_disconnect
+  bool operator==(const ControllerState&) const = default;
 };
 
 /// Polling settings of the whole switch (Open_vSwitch:other_config).

@@ -11,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/result.h"
@@ -22,6 +23,9 @@ using Json = nlohmann::json;
 
 /// A row's identity, in its 36-character notation.
 using Uuid = std::string;
+
+/// A row of the database: its table and UUID.
+using RowKey = std::pair<std::string, Uuid>;
 
 /// Reads the columns of one row. After the first value of a wrong type every getter returns an
 /// empty value, so that one check of status() at the end suffices.
