@@ -22,6 +22,13 @@ namespace headrace::eal {
 
 namespace {
 
+/// At its end EAL calls it an error that hugepage files are not there, which are unlinked when it
+/// has started, so that none is left behind by a process that is killed.
+bool is_no_error(std::string_view line) {
+  return line.find("close_hugefile(): unlinking") != std::string_view::npos &&
+         line.ends_with("No such file or directory");
+}
+
 /// What DPDK prints becomes a log line of the level that DPDK gave it. What it repeats (a memif
 /// client that has no server yet, several times per second) shows once, then at level debug. The
 /// stream's own lock is held by the caller, so `previous` needs none.
@@ -31,7 +38,7 @@ ssize_t write_log_line(void* /*cookie*/, const char* text, size_t size) {
   while (!line.empty() && (line.back() == '\n' || line.back() == '\0')) line.remove_suffix(1);
   const int level = rte_log_cur_msg_loglevel();
   if (line.empty()) return static_cast<ssize_t>(size);
-  if (line == previous) {
+  if (line == previous || is_no_error(line)) {
     log::debug("dpdk: {}", line);
     return static_cast<ssize_t>(size);
   }

@@ -19,8 +19,9 @@ uint32_t port_of(uint64_t seen) {
 // At least two buckets: a shift by all 64 bits of the hash would be undefined.
 MacTable::MacTable(size_t capacity, uint32_t max_age)
     : max_age_(max_age),
-      buckets_(std::bit_ceil(std::max<size_t>((capacity + kWays - 1) / kWays, 2))),
-      shift_(64 - static_cast<unsigned>(std::countr_zero(buckets_.size()))) {}
+      count_(std::bit_ceil(std::max<size_t>((capacity + kWays - 1) / kWays, 2))),
+      buckets_(count_, Pages::as_used),
+      shift_(64 - static_cast<unsigned>(std::countr_zero(count_))) {}
 
 void MacTable::put(uint64_t key, uint64_t seen) noexcept {
   auto& entries = const_cast<Bucket&>(bucket_of(key)).entries;
@@ -57,9 +58,7 @@ void MacTable::put(uint64_t key, uint64_t seen) noexcept {
 }
 
 void MacTable::expire(uint32_t tick) {
-  // A switch may have very many bridges, of which few learn.
-  if (!used_.load(kRelaxed)) return;
-  for (Bucket& bucket : buckets_) {
+  for (Bucket& bucket : used_buckets()) {
     for (Entry& entry : bucket.entries) {
       uint64_t key = entry.key.load(kRelaxed);
       if (holds_address(key) && aged(entry.seen.load(kRelaxed), tick)) {
@@ -70,7 +69,7 @@ void MacTable::expire(uint32_t tick) {
 }
 
 void MacTable::forget_port(uint32_t port) {
-  for (Bucket& bucket : buckets_) {
+  for (Bucket& bucket : used_buckets()) {
     for (Entry& entry : bucket.entries) {
       uint64_t key = entry.key.load(kRelaxed);
       if (holds_address(key) && port_of(entry.seen.load(kRelaxed)) == port) {
@@ -81,7 +80,7 @@ void MacTable::forget_port(uint32_t port) {
 }
 
 void MacTable::clear() {
-  for (Bucket& bucket : buckets_) {
+  for (Bucket& bucket : used_buckets()) {
     for (Entry& entry : bucket.entries) {
       uint64_t key = entry.key.load(kRelaxed);
       if (holds_address(key)) entry.key.compare_exchange_strong(key, 0, kRelaxed);
@@ -90,7 +89,7 @@ void MacTable::clear() {
 }
 
 void MacTable::merge(const MacTable& other) noexcept {
-  for (const Bucket& bucket : other.buckets_) {
+  for (const Bucket& bucket : other.used_buckets()) {
     for (const Entry& entry : bucket.entries) {
       const uint64_t key = entry.key.load(kRelaxed);
       if (holds_address(key)) put(key, entry.seen.load(kRelaxed));
@@ -100,7 +99,7 @@ void MacTable::merge(const MacTable& other) noexcept {
 
 std::vector<MacTable::Learned> MacTable::list(uint32_t tick) const {
   std::vector<Learned> all;
-  for (const Bucket& bucket : buckets_) {
+  for (const Bucket& bucket : used_buckets()) {
     for (const Entry& entry : bucket.entries) {
       const uint64_t key = entry.key.load(kRelaxed);
       const uint64_t seen = entry.seen.load(kRelaxed);

@@ -16,6 +16,8 @@
 // Refreshing an address on its port stores once per tick, so that the line of a busy address stays
 // shared between cores.
 //
+// Buckets take memory when they are used: a switch may have a thousand bridges of which few learn.
+//
 // Time is in ticks of the caller's choice, modulo 2^32. An entry older than the maximum age is not
 // found; expire() removes such entries, for listing.
 //
@@ -27,8 +29,10 @@
 #include <atomic>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
+#include "base/virtual_array.h"
 #include "packet/bytes.h"
 #include "packet/mac_address.h"
 
@@ -130,6 +134,13 @@ class MacTable {
     std::array<Entry, kWays> entries;
   };
 
+  /// None before anything was learned: a look at all of them is a look at as much memory.
+  [[nodiscard]] std::span<Bucket> used_buckets() {
+    return {buckets_.data(), used_.load(std::memory_order_relaxed) ? count_ : 0};
+  }
+  [[nodiscard]] std::span<const Bucket> used_buckets() const {
+    return {buckets_.data(), used_.load(std::memory_order_relaxed) ? count_ : 0};
+  }
   [[nodiscard]] const Bucket& bucket_of(uint64_t key) const noexcept {
     return buckets_[static_cast<size_t>(key * 0x9e3779b97f4a7c15ull >> shift_)];
   }
@@ -147,7 +158,8 @@ class MacTable {
 
   std::atomic<uint32_t> max_age_;
   std::atomic<bool> used_{false};  ///< something was learned, ever
-  std::vector<Bucket> buckets_;
+  size_t count_;                   ///< of buckets
+  VirtualArray<Bucket> buckets_;
   unsigned shift_;  ///< of a 64-bit hash to a bucket's index
 };
 

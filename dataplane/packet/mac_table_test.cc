@@ -2,9 +2,13 @@
 #include "packet/mac_table.h"
 
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <fstream>
+#include <memory>
 #include <thread>
+#include <vector>
 
 namespace headrace::packet {
 namespace {
@@ -114,6 +118,28 @@ TEST(MacTable, AReaderNeverSeesAnAddressWithThePortOfAnother) {
   first.join();
   second.join();
   EXPECT_EQ(wrong, 0u);
+}
+
+/// Resident memory of this process, KiB.
+size_t resident_kib() {
+  std::ifstream statm("/proc/self/statm");
+  size_t size = 0;
+  size_t resident = 0;
+  statm >> size >> resident;
+  return resident * static_cast<size_t>(::sysconf(_SC_PAGESIZE)) / 1024;
+}
+
+TEST(MacTable, TakesMemoryWhenItLearns) {
+  const size_t before = resident_kib();
+  std::vector<std::unique_ptr<MacTable>> tables;
+  for (int i = 0; i < 100; ++i) {
+    tables.push_back(std::make_unique<MacTable>(size_t{64} << 10, 300));
+    tables.back()->expire(1000);
+    tables.back()->forget_port(1);
+    tables.back()->clear();
+    EXPECT_TRUE(tables.back()->list(0).empty());
+  }
+  EXPECT_LT(resident_kib() - before, 10'000) << "100 tables of 1 MiB each";
 }
 
 }  // namespace

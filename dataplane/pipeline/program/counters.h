@@ -24,8 +24,8 @@
 #include <optional>
 #include <vector>
 
+#include "base/virtual_array.h"
 #include "pipeline/program/index_pool.h"
-#include "pipeline/program/virtual_array.h"
 #include "pipeline/terms/drop_reason.h"
 #include "pipeline/terms/flow_types.h"
 #include "pipeline/terms/limits.h"

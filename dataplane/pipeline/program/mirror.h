@@ -13,7 +13,7 @@
 #include <optional>
 #include <vector>
 
-#include "pipeline/program/virtual_array.h"
+#include "base/virtual_array.h"
 #include "pipeline/terms/limits.h"
 #include "pipeline/terms/mirror_config.h"
 

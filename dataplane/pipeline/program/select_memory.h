@@ -19,7 +19,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "pipeline/program/virtual_array.h"
+#include "base/virtual_array.h"
 
 namespace headrace::pipeline {
 

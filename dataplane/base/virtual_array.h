@@ -18,7 +18,7 @@
 #include <new>
 #include <type_traits>
 
-namespace headrace::pipeline {
+namespace headrace {
 
 /// When an array asks for huge pages.
 enum class Pages : uint8_t {
@@ -77,4 +77,4 @@ class VirtualArray {
   T* elements_;
 };
 
-}  // namespace headrace::pipeline
+}  // namespace headrace

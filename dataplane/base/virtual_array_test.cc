@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "pipeline/program/virtual_array.h"
+#include "base/virtual_array.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@
 #include <fstream>
 #include <string>
 
-namespace headrace::pipeline {
+namespace headrace {
 namespace {
 
 constexpr size_t kElements = size_t{4} << 20;
@@ -57,4 +57,4 @@ TEST(VirtualArray, ManyElementsStayWhatTheyAre) {
 }
 
 }  // namespace
-}  // namespace headrace::pipeline
+}  // namespace headrace
