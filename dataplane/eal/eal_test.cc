@@ -108,6 +108,16 @@ TEST_F(HugepagesTest, FindsTheMountOfTheDefaultSize) {
   EXPECT_EQ(found->free_mb, 14u);
 }
 
+TEST_F(HugepagesTest, WhatOthersHaveReservedIsNotFree) {
+  write("meminfo",
+        "HugePages_Total: 10\nHugePages_Free:  7\nHugePages_Rsvd:  6\nHugepagesize:    2048 kB\n");
+  const std::string mount = "none " + proc_.string() + " hugetlbfs rw,relatime,pagesize=2M";
+  write("mounts", mount + " 0 0\n");
+  EXPECT_EQ(find_hugepages(proc_)->free_mb, 2u);
+  write("mounts", mount + ",size=8388608,min_size=8388608 0 0\n");
+  EXPECT_EQ(find_hugepages(proc_)->free_mb, 8u);
+}
+
 TEST_F(HugepagesTest, NothingMountedIsNothing) {
   write("mounts", "none / ext4 rw 0 0\n");
   EXPECT_FALSE(find_hugepages(proc_));

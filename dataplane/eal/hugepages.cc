@@ -4,6 +4,7 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -16,6 +17,7 @@ namespace headrace::eal {
 std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc) {
   std::ifstream meminfo(proc / "meminfo");
   uint64_t free_pages = 0;
+  uint64_t reserved_pages = 0;
   uint64_t page_kb = 0;
   for (std::string line; std::getline(meminfo, line);) {
     std::istringstream words(line);
@@ -23,6 +25,7 @@ std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc) {
     uint64_t value = 0;
     words >> name >> value;
     if (name == "HugePages_Free:") free_pages = value;
+    if (name == "HugePages_Rsvd:") reserved_pages = value;
     if (name == "Hugepagesize:") page_kb = value;
   }
   if (page_kb == 0) return std::nullopt;
@@ -50,7 +53,11 @@ std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc) {
       }
       if (kb != page_kb) continue;
     }
-    return HugepageMount{path, page_kb, free_pages * page_kb / 1024};
+    uint64_t own_mb = 0;
+    const size_t reserved = flags.find("min_size=");
+    if (reserved != std::string::npos) own_mb = std::stoull(flags.substr(reserved + 9)) >> 20;
+    const uint64_t others = free_pages - std::min(free_pages, reserved_pages);
+    return HugepageMount{path, page_kb, std::max(own_mb, others * page_kb / 1024)};
   }
   return std::nullopt;
 }

@@ -17,8 +17,9 @@ struct HugepageMount {
   uint64_t free_mb;
 };
 
-/// The first writable hugetlbfs mount of the default page size, with the memory free in it now;
-/// nothing if there is none. `proc` stands in for /proc in tests.
+/// The first writable hugetlbfs mount of the default page size, with the memory free in it now:
+/// what no mount has reserved, or what this one has (min_size). Nothing if there is none. `proc`
+/// stands in for /proc in tests.
 std::optional<HugepageMount> find_hugepages(const std::filesystem::path& proc = "/proc");
 
 /// Removes the files that EAL made for `file_prefix` in a hugetlbfs mount; maps stay valid.

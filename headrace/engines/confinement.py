@@ -20,6 +20,7 @@ anywhere. Control groups limit memory, cores and the number of processes; all of
 together are in one that has a smaller share of a contended core than the node's own processes.
 """
 
+import logging
 import os
 import shutil
 import subprocess
@@ -32,6 +33,8 @@ from headrace.machine.confined import Confined
 from headrace.machine.names import digest_of
 from headrace.machine.processes import write_atomically
 from headrace.switches.base import PortKind
+
+log = logging.getLogger("headrace.node")
 
 OVERHEAD_MB = 192
 """What a DPDK process needs beside its own memory: programs, page tables, its peers' rings."""
@@ -49,6 +52,7 @@ _SHARE = 1024
 _AUTOGROUPS = Path("/proc/sys/kernel/sched_autogroup_enabled")
 _MOUNT, _UMOUNT = "/usr/bin/mount", "/usr/bin/umount"
 _PAGE_MB = 2
+_NO_MEMORY = "Cannot allocate memory"  # mount(8) of ENOMEM
 
 
 class Confinement:
@@ -148,13 +152,29 @@ class Confinement:
             path.chmod(0o660)
 
     def _mount_hugepages(self, vnf: VnfSpec, megabytes: int) -> None:
+        """Gives the VNF a hugetlbfs with its pages reserved; none if so many are not free.
+
+        Of VNFs that start at once each would else count the pages that another is about to take.
+        """
         place = self.huge(vnf)
         if place.is_mount():
             return
         place.mkdir(exist_ok=True)
         rounded = -(-megabytes // _PAGE_MB) * _PAGE_MB
-        options = f"pagesize={_PAGE_MB}M,size={rounded}M,mode=0700,uid={vnf.user},gid={vnf.user}"
-        _run(_MOUNT, "-t", "hugetlbfs", "-o", f"nosuid,nodev,{options}", "none", str(place))
+        size = f"pagesize={_PAGE_MB}M,size={rounded}M,min_size={rounded}M"
+        owner = f"mode=0700,uid={vnf.user},gid={vnf.user}"
+        options = f"nosuid,nodev,{size},{owner}"
+        try:
+            _run(_MOUNT, "-t", "hugetlbfs", "-o", options, "none", str(place))
+        except OSError as error:
+            if _NO_MEMORY not in str(error):
+                raise
+            place.rmdir()
+            log.warning(
+                "VNF %s: %d MB of hugepages are not free; it runs on ordinary pages",
+                vnf.name,
+                rounded,
+            )
 
     def mounted_config(self, vnf: VnfSpec) -> Path:
         """What a container reads, in a directory that it has as a whole.
@@ -288,6 +308,9 @@ def remove_remains(rundir: Path) -> None:
 
 def _run(*words: str) -> None:
     """Runs a program to its end; a failure says what it said."""
-    done = subprocess.run(words, check=False, capture_output=True, text=True)  # noqa: S603
+    environment = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(  # noqa: S603
+        words, check=False, capture_output=True, text=True, env=environment
+    )
     if done.returncode:
         raise OSError(f"{words[0]}: {done.stderr.strip()}")

@@ -9,7 +9,8 @@ from pathlib import Path
 import psutil
 
 _PAGE_MB = 2
-_FREE = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages")
+_COUNTS = ("free_hugepages", "resv_hugepages")
+_PAGES = Path("/sys/kernel/mm/hugepages/hugepages-2048kB")
 _MOUNTS = Path("/proc/mounts")
 _REMEDY = "run `make setup`, or `sysctl vm.nr_hugepages=1024` and mount a hugetlbfs"
 
@@ -21,9 +22,13 @@ def hugepage_mounts() -> list[Path]:
 
 
 def hugepages_free_mb() -> int | None:
-    """MB of the machine in free 2 MiB hugepages; None if the kernel has none of that size."""
+    """MB of the machine in 2 MiB hugepages that nobody has or has reserved.
+
+    None if the kernel has none of that size.
+    """
     try:
-        return int(_FREE.read_text()) * _PAGE_MB
+        free, reserved = (int((_PAGES / name).read_text()) for name in _COUNTS)
+        return max(0, free - reserved) * _PAGE_MB
     except (OSError, ValueError):
         return None
 

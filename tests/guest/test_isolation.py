@@ -280,6 +280,28 @@ async def test_hugepages_are_a_vnfs_own(start_node: StartNode) -> None:
         assert not huge.exists()
 
 
+async def test_hugepages_that_are_not_free_are_not_promised(
+    start_node: StartNode, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = await start_node(**{**SETTINGS, "hugepages": "auto"})
+    if not node.hugepages:
+        pytest.skip(f"no hugepages: {node.hugepages_note}")
+    await node.graphs.create("p", graphs.document([], [], [graphs.vnf("v", "pass")]))
+    (vnf,) = node.graphs.record("p").plan.vnfs()
+    confinement = node.engines[vnf.engine]._confinement  # type: ignore[attr-defined]
+    reserved = Path("/sys/kernel/mm/hugepages/hugepages-2048kB/resv_hugepages")
+    await node.graphs.delete("p")
+    before = reserved.read_text()  # noqa: ASYNC240
+    confinement.prepare(vnf, hugepages_mb=1 << 20)
+    assert not confinement.huge(vnf).exists()
+    assert reserved.read_text() == before  # noqa: ASYNC240
+    assert "1048576 MB of hugepages are not free" in caplog.text
+    confinement.prepare(vnf, hugepages_mb=3)  # rounded to whole pages
+    assert confinement.huge(vnf).is_mount()
+    confinement.remove(vnf)
+    assert not confinement.huge(vnf).exists()
+
+
 def test_a_refusal_names_the_program() -> None:
     command = [*Confined(1_900_000_000).command(), "/no-such-program"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
