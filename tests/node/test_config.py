@@ -72,11 +72,12 @@ def test_wrong_template_names_file_and_key(tmp_path: Path, rundir: Path) -> None
 
 
 def test_hugepages_lacking(rundir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    free = tmp_path / "free"
-    free.write_text("3")
+    free = tmp_path / "free_hugepages"
+    free.write_text("7")
+    (tmp_path / "resv_hugepages").write_text("4")
     mounts = tmp_path / "mounts"
     mounts.write_text("none /dev/hugepages hugetlbfs rw 0 0\n")
-    monkeypatch.setattr(eal, "_FREE", free)
+    monkeypatch.setattr(eal, "_PAGES", tmp_path)
     monkeypatch.setattr(eal, "_MOUNTS", mounts)
     driver = FakeDriver(World(rundir / "world.json"))
     with pytest.raises(ConfigError, match="hugepages: 6 MB are free in 2 MiB hugepages, 256 MB"):
