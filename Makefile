@@ -68,7 +68,7 @@ test-asan: build-asan/build.ninja
 ## make test-asan-switch   tests/switch against programs built with ASan and UBSan (about 10 min)
 test-asan-switch: build build-asan/build.ninja
 	@meson compile -C build-asan headrace-switch headrace-vnf headrace-traffic
-	HEADRACE_BUILD=$(CURDIR)/build-asan/dataplane/apps UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
+	HEADRACE_BUILD=$(CURDIR)/build-asan/dataplane/apps LSAN_OPTIONS=suppressions=$(CURDIR)/setup/lsan.supp UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 \
 	    $(PYTHON) -m pytest tests/switch
 
 build-tsan/build.ninja: | setup
