@@ -50,7 +50,7 @@ struct MemoryMessage {
     uint64_t octets;
     uint64_t user;
     uint64_t offset;
-  } region[kMostRegions];
+  } __attribute__((packed)) region[kMostRegions];  // it is read where it lies, at no multiple of 8
 } __attribute__((packed));
 
 uint32_t request_of(const void* message) {
