@@ -36,17 +36,21 @@ class Backoff:
 
     def __init__(self) -> None:
         self._wait_s: dict[str, float] = {}
-        self._last: dict[str, float] = {}
+        self._tried: dict[str, float] = {}
+        self._asked: dict[str, float] = {}
 
     def may_try(self, name: str, now: float) -> bool:
-        """Whether `name` may be tried at `now` (seconds); if so, the try is counted."""
-        last = self._last.get(name)
-        if last is not None:
-            if now - last > _STEADY_AFTER_S + self._wait_s[name]:
-                self._wait_s[name] = 0.0  # it has run for a while: a new failure
-            elif now - last < self._wait_s[name]:
+        """Whether `name` may be tried at `now` (seconds); if so, the try is counted.
+
+        It is asked for each second as long as `name` is down, so it has run while nobody asked.
+        """
+        asked, self._asked[name] = self._asked.get(name), now
+        if asked is not None:
+            if now - asked >= _STEADY_AFTER_S:
+                self._wait_s[name] = 0.0  # a new failure
+            elif now - self._tried[name] < self._wait_s[name]:
                 return False
-        self._last[name] = now
+        self._tried[name] = now
         self._wait_s[name] = min(max(1.0, 2 * self._wait_s.get(name, 0.0)), _LONGEST_WAIT_S)
         return True
 

@@ -86,6 +86,10 @@ class JsonRpc:
         """Whether requests can still be made."""
         return not self._task.done()
 
+    def when_closed(self, call: Callable[[], None]) -> None:
+        """Calls `call` when the connection has broken or was closed; `open` is False then."""
+        self._task.add_done_callback(lambda _: call())
+
     def listen(self, listener: Notification) -> None:
         """Calls `listener` with every notification (method, params)."""
         self._listener = listener

@@ -33,7 +33,7 @@ from headrace.switches.base import (
 from headrace.switches.ofctl import ofctl
 from headrace.switches.openflow import OpenFlowSession
 from headrace.switches.ovs_processes import OvsProcesses
-from headrace.switches.ovsdb import Copy, Row, as_map, from_set, named
+from headrace.switches.ovsdb import Copy, OvsdbError, Row, as_map, from_set, named
 from headrace.switches.rules import CONTROLLER, LOCAL, Rule
 from headrace.switches.veth import (
     FAR_END,
@@ -332,6 +332,8 @@ class OvsFamilyDriver(OvsProcesses):
         except TimeoutError as error:
             listed = ", ".join(down(database.copy))
             raise SwitchError(f"port {listed}: no link after {patience_s:g} s") from error
+        except OvsdbError as error:
+            raise SwitchError(f"{self.name}: {error}") from error
 
     async def missing(self, ports: Collection[str]) -> set[str]:
         """See SwitchDriver: without a row of the database, a number, or the veth pair."""

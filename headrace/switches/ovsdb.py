@@ -117,6 +117,8 @@ class Ovsdb:
         self._rpc = rpc
         self._current_config = -1
         self._changed = asyncio.Condition()
+        self._waking: asyncio.Task[None] | None = None
+        rpc.when_closed(self._closed)
         self.copy = Copy()
 
     @classmethod
@@ -153,6 +155,12 @@ class Ovsdb:
         self.copy.take(tables)
         for change in tables.get("Open_vSwitch", {}).values():
             self._current_config = change.get("new", {}).get("cur_cfg", self._current_config)
+        await self._wake()
+
+    def _closed(self) -> None:
+        self._waking = asyncio.create_task(self._wake())
+
+    async def _wake(self) -> None:
         async with self._changed:
             self._changed.notify_all()
 
@@ -161,9 +169,12 @@ class Ovsdb:
 
         Raises:
             TimeoutError: it does not within `timeout_s`.
+            OvsdbError: the connection has broken: nothing more comes into the copy.
         """
         async with asyncio.timeout(timeout_s), self._changed:
-            await self._changed.wait_for(lambda: condition(self.copy))
+            await self._changed.wait_for(lambda: condition(self.copy) or not self.open)
+        if not condition(self.copy):
+            raise OvsdbError("the database has closed the connection")
 
     async def transact(self, *operations: Row) -> list[Row]:
         """Runs operations as one transaction; returns their results.
@@ -197,7 +208,7 @@ class Ovsdb:
         """Runs a transaction and waits until the switch has applied it.
 
         Raises:
-            OvsdbError: rejected, or not applied within `timeout_s`.
+            OvsdbError: rejected, not applied within `timeout_s`, or the connection has broken.
         """
         follow: list[Row] = [
             {

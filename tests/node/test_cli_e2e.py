@@ -297,6 +297,10 @@ def test_backoff() -> None:
 def test_backoff_begins_anew_with_what_has_run_for_a_while() -> None:
     backoff = Backoff()
     assert all(backoff.may_try("switch", now) for now in range(0, 120, 12))
+    # It ends at once ten times; then it has run for 15 s, less than the wait was.
+    tried = [now for now in range(200, 400) if backoff.may_try("switch", now)]
+    assert tried[-1] - tried[-2] == 60
+    assert backoff.may_try("switch", 399 + 15)
 
 
 def test_spent_by_hand() -> None:
