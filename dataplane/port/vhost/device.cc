@@ -15,6 +15,7 @@
 
 #include "base/log.h"
 #include "port/software_offload.h"
+#include "port/vhost/guarded_mapping.h"
 #include "port/vhost/guest_memory.h"
 #include "port/vhost/guest_offload.h"
 #include "port/vhost/library_messages.h"
@@ -167,6 +168,10 @@ Result<std::unique_ptr<Device>> Device::open(DeviceConfig config, DataPath& data
 Result<> Device::start() {
   guard_guest_memory();
   const std::string& socket = config_.socket;
+  if (!are_mappings_guarded()) {
+    return fail("{}: {}: mmap() is another library's, so a guest could write behind its memory",
+                config_.name, socket);
+  }
   const char* path = socket.c_str();
   Registry& all = registry();
   {

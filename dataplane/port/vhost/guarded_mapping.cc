@@ -99,6 +99,11 @@ size_t forget_mapping(void* at) {
 
 }  // namespace
 
+bool are_mappings_guarded() {
+  return ::dlsym(RTLD_DEFAULT, "mmap64") == reinterpret_cast<void*>(&::mmap64) &&
+         ::dlsym(RTLD_DEFAULT, "munmap") == reinterpret_cast<void*>(&::munmap);
+}
+
 size_t guarded_mappings() {
   return n_mappings.load();
 }

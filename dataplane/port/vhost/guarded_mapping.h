@@ -31,6 +31,11 @@ namespace headrace::port::vhost {
 /// Octets behind a region: more than the longest packet of an mbuf and a header.
 inline constexpr size_t kGuardOctets = 256 << 10;
 
+/// Whether the library's calls of mmap() and munmap() come here. In a program into which another
+/// library that defines them was linked first (ThreadSanitizer's), without a reference to this
+/// file, they did not.
+[[nodiscard]] bool are_mappings_guarded();
+
 /// Regions with room behind them that are mapped now.
 [[nodiscard]] size_t guarded_mappings();
 
