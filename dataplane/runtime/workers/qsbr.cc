@@ -35,6 +35,7 @@ void Qsbr::go_online(unsigned worker) noexcept {
 }
 
 void Qsbr::go_offline(unsigned worker) noexcept {
+  departures_.fetch_add(1, std::memory_order_release);
   rte_rcu_qsbr_thread_offline(qsbr_.get(), worker);
   rte_rcu_qsbr_thread_unregister(qsbr_.get(), worker);
 }
@@ -45,7 +46,9 @@ void Qsbr::wait() noexcept {
 
 bool Qsbr::has_passed(uint64_t token) noexcept {
   const std::lock_guard lock(checking_);
-  return rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) == 1;
+  const bool passed = rte_rcu_qsbr_check(qsbr_.get(), token, /*wait=*/false) == 1;
+  static_cast<void>(departures_.load(std::memory_order_acquire));
+  return passed;
 }
 
 void Qsbr::wait_for(uint64_t token) noexcept {
