@@ -7,7 +7,7 @@
 // and makes sure that no program that it starts can get them back (PR_SET_NO_NEW_PRIVS). It is a
 // program of its own rather than a function of the node's because a child of a process with threads
 // may hardly call anything before it executes a program (fork(2)), and it is C++ because an
-// interpreter's start took a third of the time in which a VNF starts.
+// interpreter's start took a third of the time in which a graph of one VNF is deployed.
 //
 // Networks are of two kinds. One of the host's user namespace is empty and stays so. With
 // `waits_at` it belongs to a user namespace of its own, in which the process keeps the right to
